@@ -4,8 +4,8 @@ use std::future::Future;
 
 use zk_curator::CuratorFramework;
 
-/// Awaits `wait`. In debug builds an event at WARN tells when it was woken and has not been polled for ten seconds since: the node
-/// at the path may then have a turn that nobody uses, while others wait for it.
+/// Awaits `wait`. In debug builds, a warning is logged if it was woken and then not polled for ten
+/// seconds: the node at the path may then have an unused turn, for which other clients wait.
 #[cfg(not(debug_assertions))]
 pub(crate) async fn attended<F: Future>(_zk: &CuratorFramework, _path: &str, wait: F) -> F::Output {
     wait.await
@@ -18,8 +18,8 @@ pub(crate) use debug::attended;
 mod debug {
     use std::future::poll_fn;
     use std::pin::pin;
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-    use std::sync::{Arc, Mutex, PoisonError};
     use std::task::{Context, Wake, Waker};
     use std::time::Duration;
 
@@ -27,18 +27,23 @@ mod debug {
     use tokio::time::timeout;
     use tokio_util::sync::CancellationToken;
     use tracing::warn;
+    use zk_curator::internal::Locked;
 
     use super::{CuratorFramework, Future};
 
-    /// How long a future may be left alone after it was woken.
+    /// The time within which a woken future must be polled.
     const PATIENCE: Duration = Duration::from_secs(10);
 
     /// As of a release build, with a warning.
-    pub(crate) async fn attended<F: Future>(zk: &CuratorFramework, path: &str, wait: F) -> F::Output {
+    pub(crate) async fn attended<F: Future>(
+        zk: &CuratorFramework,
+        path: &str,
+        wait: F,
+    ) -> F::Output {
         let attention = Arc::new(Attention {
             zk: zk.clone(),
             path: path.to_owned(),
-            waker: Mutex::new(Waker::noop().clone()),
+            waker: Locked::new(Waker::noop().clone()),
             polls: AtomicU64::new(0),
             is_timed: AtomicBool::new(false),
             over: CancellationToken::new(),
@@ -47,7 +52,7 @@ mod debug {
         let waker = Waker::from(Arc::clone(&attention));
         let mut wait = pin!(wait);
         poll_fn(|cx| {
-            *attention.waker.lock().unwrap_or_else(PoisonError::into_inner) = cx.waker().clone();
+            *attention.waker.lock() = cx.waker().clone();
             attention.polls.fetch_add(1, Ordering::Relaxed);
             wait.as_mut().poll(&mut Context::from_waker(&waker))
         })
@@ -58,10 +63,10 @@ mod debug {
     struct Attention {
         zk: CuratorFramework,
         path: String,
-        /// That of the task.
-        waker: Mutex<Waker>,
+        /// The waker of the task.
+        waker: Locked<Waker>,
         polls: AtomicU64,
-        /// Whether a timer runs.
+        /// `true` if a timer runs.
         is_timed: AtomicBool,
         /// Cancelled when the wait has ended, or was dropped: no timer outlives it.
         over: CancellationToken,
@@ -90,7 +95,7 @@ mod debug {
                     }
                 });
             }
-            let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let waker = self.waker.lock().clone();
             waker.wake();
         }
     }

@@ -7,19 +7,20 @@ use std::sync::Arc;
 
 use futures_util::future::select_all;
 use futures_util::stream::{Stream, unfold};
-use zk_curator::{Error, ErrorKind, Signal};
+use zk_curator::internal::Signal;
+use zk_curator::{Error, ErrorKind, TaskError};
 
 /// The health of a background task.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub enum Health {
-    /// It waits: for a connection, or for others.
+    /// It waits for a connection, or for other clients.
     #[default]
     Waiting,
     /// Its work is done, as far as is known here.
     Working,
-    /// An operation failed for a reason that does not pass by itself, such as `NoAuth`. It is retried in the background,
-    /// unless the settings of the handle are invalid.
+    /// An operation failed with a permanent error, such as `NoAuth`. It is retried in the
+    /// background, unless the settings of the handle are invalid.
     Failed(Error),
 }
 
@@ -39,7 +40,7 @@ struct Report {
     has_ended: bool,
 }
 
-/// A change from one to another is told.
+/// Changes between these states are reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Waiting,
@@ -88,7 +89,12 @@ impl HealthReporter {
 
 impl Drop for HealthReporter {
     fn drop(&mut self) {
+        let is_panic = std::thread::panicking();
         self.0.modify(|report| {
+            if is_panic {
+                report.health =
+                    Health::Failed(TaskError::Panicked.of_operation("background task", ""));
+            }
             report.has_ended = true;
             report.changes += 1;
         });
@@ -114,17 +120,18 @@ impl HealthWatch {
         self
     }
 
-    /// Returns the present health at the first call, then the latest after every change; `None` when the task has ended,
-    /// with its handle or the framework.
+    /// Returns the present health at the first call, then the latest after every change; `None`
+    /// when the task has ended, with its handle or the framework.
     ///
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn next(&mut self) -> Option<Health> {
         loop {
-            let (mut health, mut has_ended, mut seen) = (Health::Working, true, Vec::new());
+            let (mut health, mut has_ended, mut seen) = (Health::Working, false, Vec::new());
             for task in &self.tasks {
                 health = health.and(task.look(|report| report.health.clone()));
-                has_ended &= task.look(|report| report.has_ended);
+                // Without one of them the work is not done.
+                has_ended |= task.look(|report| report.has_ended);
                 seen.push(task.look(|report| report.changes));
             }
             if self.told != Some(health.kind()) {
@@ -187,9 +194,8 @@ mod tests {
         two.report(failed("/a"));
         assert!(matches!(watch.next().await, Some(Health::Failed(_))));
         drop(two);
-        one.report(Health::Waiting);
-        drop(one);
         assert!(watch.next().await.is_none());
+        drop(one);
     }
 
     #[tokio::test]

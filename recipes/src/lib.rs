@@ -1,4 +1,5 @@
-//! ZooKeeper's recipes for async Rust, on the framework [`zk_curator`]; wire-compatible with Apache Curator.
+//! ZooKeeper's recipes for async Rust, on the framework [`zk_curator`]; wire-compatible with Apache
+//! Curator.
 //!
 //! | recipe | ZooKeeper's documentation | Apache Curator | here |
 //! |---|---|---|---|
@@ -25,6 +26,7 @@
 //! | once per period | | | [`schedule::OncePer`] |
 //! | leader election | Recipes: Leader Election | `LeaderLatch` | [`leader::LeaderLatch`] |
 //! | work of the leader | Recipes: Leader Election | `LeaderSelector` | [`leader::LeaderSelector`] |
+//! | observer of leaders, in Java too | Recipes: Leader Election | `LeaderLatch.getLeader()` | [`leader::LeaderObserver`] |
 //! | leader with a value, and observers | Recipes: Leader Election | etcd's `Election` | [`leader::Election`] |
 //! | barrier | Recipes: Barriers | `DistributedBarrier` | [`barrier::DistributedBarrier`] |
 //! | double barrier | Recipes: Double Barriers | `DistributedDoubleBarrier` | [`barrier::DistributedDoubleBarrier`] |
@@ -37,23 +39,28 @@
 //! | several queues as one | | `QueueSharder` | [`queue::QueueSharder`] |
 //! | queue with claims, counts and dead letters | | kazoo's `LockingQueue` | [`queue::LockingQueue`] |
 //! | jobs, claimed and completed | | | [`queue::jobs`] |
+//! | recipes of all kinds, recognised by their nodes | | | [`inspect`] |
 //!
-//! Every guard carries a [`FencingToken`](zk_curator::FencingToken), says when it is lost, and cleans up when
-//! it is dropped, also when the future that was to return it is dropped at any point.
+//! Every guard carries a [`FencingToken`](zk_curator::FencingToken), says when it is lost, and
+//! cleans up when it is dropped, also when the future that was to return it is dropped at any
+//! point.
 
-/// The framework, for crates that depend on the recipes alone. The features of the recipes are those of the framework.
+/// The framework, for crates that depend on the recipes alone. The recipes have the same features
+/// as the framework.
 pub use zk_curator;
+pub use zk_curator::CancellationToken;
 
+mod advice;
 mod attention;
 pub mod barrier;
 pub mod cache;
 pub mod config;
 mod contender;
 pub mod counter;
-mod ending;
 mod failure;
 pub mod group;
 pub mod health;
+pub mod inspect;
 pub mod leader;
 pub mod lock;
 mod measure;
@@ -69,7 +76,10 @@ mod reason;
 mod removal;
 pub mod schedule;
 pub mod shared;
+mod shutdown;
 pub mod two_phase;
+
+pub use shutdown::Shutdown;
 
 /// Compiles and runs the examples of the README.
 #[cfg(doctest)]

@@ -4,31 +4,33 @@ use std::borrow::Cow;
 
 use zk_curator::path::SequenceSuffix;
 
-/// The part of a name before the sequence number, which says what a node is.
+/// The part of a name before the sequence number, which defines the kind of a node.
 pub(crate) type Tag = Cow<'static, str>;
 
-/// The rule that says which contenders wait for which others.
+/// The rule that decides which contenders wait for which others.
 #[derive(Debug, Clone)]
 pub(crate) struct Rule {
     /// The tag of our nodes.
     pub(crate) tag: Tag,
     /// The nodes we wait for, if they came before us.
     pub(crate) waits_for: Vec<Blocker>,
-    /// Whether others may delete our node while we wait.
+    /// `true` if other clients may delete our node while we wait.
     pub(crate) can_be_removed: bool,
-    /// Whether the last but one is watched as well.
+    /// `true` if the last but one is watched as well.
     pub(crate) looks_ahead: bool,
-    /// Whether our own node is watched while we wait, to be known to exist when it is our turn.
+    /// `true` if our own node is watched while we wait, to be known to exist when it is our turn.
     pub(crate) watches_itself: bool,
-    /// Whether the parent is created as a persistent node, and not as a container.
+    /// `true` if the parent is created as a persistent node, and not as a container.
     pub(crate) parent_stays: bool,
+    /// `true` if a wait for a node of our own session is likely to be a mistake, and is logged.
+    pub(crate) warns_of_itself: bool,
 }
 
 /// A kind of node that is waited for.
 #[derive(Debug, Clone)]
 pub(crate) struct Blocker {
     pub(crate) tag: Tag,
-    /// Whether its owner may put another node in its place before it goes.
+    /// `true` if its owner may put another node in its place before it goes.
     pub(crate) can_be_replaced: bool,
 }
 
@@ -44,6 +46,7 @@ impl Rule {
             looks_ahead: true,
             watches_itself: false,
             parent_stays: false,
+            warns_of_itself: false,
         }
     }
 
@@ -55,16 +58,26 @@ impl Rule {
     }
 }
 
-/// A contender's name, and its place: lower came first. Either all places are sequence numbers, or all are the
-/// transactions of the creates.
+/// Returns `true` if `me` waits for the node with this name, according to the sequence numbers.
+pub(crate) fn comes_before(rule: &Rule, name: &str, me: &str) -> bool {
+    let number = |number: SequenceSuffix| {
+        Some(i64::from(number.get())).filter(|number| is_in_order(*number))
+    };
+    let before = rule.blocker(name).and_then(|(suffix, ..)| number(suffix));
+    let own = SequenceSuffix::after(me, &rule.tag).and_then(number);
+    before.zip(own).is_some_and(|(before, own)| before < own)
+}
+
+/// A contender's name, and its place: lower came first. Either all places are sequence numbers, or
+/// all are the transactions of the creates.
 pub(crate) type Placed<'a> = (i64, &'a str);
 
-/// How the contenders among the children are to be ordered.
+/// The order of the contenders among the children.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Order<'a> {
     /// By their sequence numbers.
     BySequence(Vec<Placed<'a>>),
-    /// The numbers do not tell: the transactions that created these nodes have to be looked up.
+    /// The numbers do not decide: the transactions that created these nodes must be read.
     ByCreation(Vec<&'a str>),
 }
 
@@ -75,22 +88,22 @@ pub(crate) enum Verdict<'a> {
     Granted,
     /// It has to wait until `on` is gone.
     Wait {
-        /// The last before it of those that it waits for.
+        /// The last contender before it that it waits for.
         on: &'a str,
         /// The last but one: when that is gone, it is time to look whether `on` is the only one.
         ahead: Option<&'a str>,
-        /// Whether it is granted as soon as `on` is gone, for there is nothing else before it.
+        /// `true` if it is granted as soon as `on` is gone, for there is nothing else before it.
         next: bool,
     },
     /// Its own node is not there.
     Vanished,
 }
 
-/// Finds `me` and those that it may have to wait for. Others are ignored.
+/// Finds `me` and the contenders that it may have to wait for. Other nodes are ignored.
 ///
-/// Numbers are given in ascending order up to 2^31 - 2. Then a server repeats 2147483647, or gives negative
-/// numbers, or both by turns (ZOOKEEPER-4372, kazoo #606): from there on they do not tell who came first. Nor does
-/// a number that is our own.
+/// Numbers are given in ascending order up to 2^31 - 2. Then a server repeats 2147483647, assigns
+/// negative numbers, or does both alternately (ZOOKEEPER-4372, kazoo #606). From there on the
+/// numbers do not show which node came first. Nor does a number that is our own.
 pub(crate) fn contenders<'a>(children: &'a [String], rule: &Rule, me: &str) -> Order<'a> {
     let mut placed = Vec::new();
     let mut own = None;
@@ -116,9 +129,17 @@ pub(crate) fn contenders<'a>(children: &'a [String], rule: &Rule, me: &str) -> O
     }
 }
 
-/// Whether a number tells who came first: those that a server gives before it runs out of them.
+/// Returns `true` if the numbers show the order of arrival, that is, if the server has not run out
+/// of them.
 pub(crate) fn is_in_order(number: i64) -> bool {
     (0..i64::from(i32::MAX)).contains(&number)
+}
+
+/// Returns `true` if these sorted numbers show the order of all nodes: each occurs once, and the
+/// server has not run out of numbers.
+pub(crate) fn numbers_tell(mut sorted: impl Iterator<Item = i64>) -> bool {
+    let mut last = None;
+    sorted.all(|number| is_in_order(number) && last.replace(number) != Some(number))
 }
 
 /// Judges `me` among the contenders, which need not be sorted.
@@ -127,7 +148,8 @@ pub(crate) fn verdict<'a>(contenders: &[Placed<'a>], rule: &Rule, me: &str) -> V
         return Verdict::Vanished;
     };
     let (mut on, mut ahead) = (None, None);
-    // Two that were created in one transaction have one place: then the names decide, here and for everybody.
+    // Two nodes of one transaction have the same position: then the names decide, for all clients
+    // alike.
     for contender in contenders.iter().filter(|contender| *contender < own).copied().map(Some) {
         if on < contender {
             (on, ahead) = (contender, on);
@@ -139,11 +161,62 @@ pub(crate) fn verdict<'a>(contenders: &[Placed<'a>], rule: &Rule, me: &str) -> V
         return Verdict::Granted;
     };
     let replaced = rule.blocker(on).is_some_and(|(_, blocker, _)| blocker.can_be_replaced);
-    // What may be replaced has to be looked after when it is gone, whatever was known before; and we have to look after
-    // ourselves, if others may have removed us: after a reconnect the events do not come in the order of the changes.
+    // When a node that may be replaced is gone, the queue must always be read again. So must our
+    // own node, if other clients may have removed it: after a reconnect, events do not come in the
+    // order of the changes.
     let next = ahead.is_none() && !replaced && !rule.can_be_removed;
     let ahead = ahead.map(|(_, name)| name).filter(|_| rule.looks_ahead && !replaced);
     Verdict::Wait { on, ahead, next }
+}
+
+/// A contender in its line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Standing<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) sequence: i32,
+    /// The index of its rule.
+    pub(crate) rule: usize,
+    pub(crate) verdict: Verdict<'a>,
+}
+
+/// Judges all contenders among these nodes, in their order. Other nodes are ignored. Each tag that
+/// a rule waits for is the tag of one of the rules.
+///
+/// The `czxid` of the nodes decide where the numbers do not, see [`contenders`]. A node whose
+/// `czxid` is unknown comes last then.
+pub(crate) fn line<'a>(
+    nodes: impl IntoIterator<Item = (&'a str, Option<i64>)>,
+    rules: &[Rule],
+) -> Vec<Standing<'a>> {
+    let member = |(name, czxid): (&'a str, Option<i64>)| {
+        let tagged = |(index, rule): (usize, &Rule)| {
+            SequenceSuffix::after(name, &rule.tag).map(|number| (index, number.get()))
+        };
+        let (rule, number) = rules.iter().enumerate().find_map(tagged)?;
+        Some((number, czxid.unwrap_or(i64::MAX), name, rule))
+    };
+    let mut members: Vec<_> = nodes.into_iter().filter_map(member).collect();
+    if members.iter().all(|(number, ..)| is_in_order(i64::from(*number))) {
+        members.sort_unstable();
+    } else {
+        members.sort_unstable_by_key(|(_, czxid, name, _)| (*czxid, *name));
+    }
+    // The last two nodes of each kind are all that a verdict depends on.
+    let mut last: Vec<[Option<Placed<'a>>; 2]> = vec![[None; 2]; rules.len()];
+    let mut standings = Vec::with_capacity(members.len());
+    for (place, (sequence, _, name, kind)) in (0..).zip(members) {
+        let rule = &rules[kind];
+        let waits_for =
+            |other: &Rule| rule.waits_for.iter().any(|blocker| blocker.tag == other.tag);
+        let before = rules.iter().zip(&last).filter(|(other, _)| waits_for(other));
+        let mut near: Vec<Placed<'a>> =
+            before.flat_map(|(_, last)| last.iter().copied().flatten()).collect();
+        near.push((place, name));
+        let verdict = verdict(&near, rule, name);
+        standings.push(Standing { name, sequence, rule: kind, verdict });
+        last[kind] = [last[kind][1], Some((place, name))];
+    }
+    standings
 }
 
 #[cfg(test)]
@@ -157,7 +230,8 @@ mod tests {
     }
 
     fn write() -> Rule {
-        let blocker = |tag: &'static str, can_be_replaced| Blocker { tag: tag.into(), can_be_replaced };
+        let blocker =
+            |tag: &'static str, can_be_replaced| Blocker { tag: tag.into(), can_be_replaced };
         Rule { waits_for: vec![blocker("w-", true), blocker("r-", false)], ..Rule::exclusive("w-") }
     }
 
@@ -165,12 +239,17 @@ mod tests {
         Rule { tag: "r-".into(), ..Rule::exclusive("w-") }
     }
 
-    /// Returns the node that `me` waits for, the one before that, and whether `me` is next; nothing if it is granted.
+    /// Returns the node that `me` waits for, the one before that, and whether `me` is next; nothing
+    /// if it is granted.
     fn judge(rule: &Rule, children: &[String], me: &str) -> Option<(String, Option<String>, bool)> {
-        let Order::BySequence(placed) = contenders(children, rule, me) else { panic!("by creation") };
+        let Order::BySequence(placed) = contenders(children, rule, me) else {
+            panic!("by creation")
+        };
         match verdict(&placed, rule, me) {
             Verdict::Granted => None,
-            Verdict::Wait { on, ahead, next } => Some((on.to_owned(), ahead.map(str::to_owned), next)),
+            Verdict::Wait { on, ahead, next } => {
+                Some((on.to_owned(), ahead.map(str::to_owned), next))
+            }
             Verdict::Vanished => panic!("vanished"),
         }
     }
@@ -191,17 +270,25 @@ mod tests {
             .map(|(tag, number)| name(tag, number));
         let [first, writer, nearest, _, reader, _] = &all;
         assert_eq!(judge(&read(), &all, first), None);
-        assert_eq!(judge(&read(), &all, reader), Some((nearest.clone(), Some(writer.clone()), false)));
+        assert_eq!(
+            judge(&read(), &all, reader),
+            Some((nearest.clone(), Some(writer.clone()), false))
+        );
         assert_eq!(judge(&read(), &all[2..], reader), Some((nearest.clone(), None, true)));
     }
 
-    /// A writer may turn into a reader, with its own number: whoever waited for it has to look.
+    /// A writer may turn into a reader, with its own number: its waiters have to read the list
+    /// again.
     #[test]
     fn a_writer_behind_a_writer_is_never_next() {
-        let all = [("w-", 2), ("w-", 3), ("r-", 4), ("w-", 5)].map(|(tag, number)| name(tag, number));
+        let all =
+            [("w-", 2), ("w-", 3), ("r-", 4), ("w-", 5)].map(|(tag, number)| name(tag, number));
         let [first, writer, reader, last] = &all;
         assert_eq!(judge(&write(), &all, writer), Some((first.clone(), None, false)));
-        assert_eq!(judge(&write(), &all, last), Some((reader.clone(), Some(writer.clone()), false)));
+        assert_eq!(
+            judge(&write(), &all, last),
+            Some((reader.clone(), Some(writer.clone()), false))
+        );
         assert_eq!(judge(&write(), &all[2..], last), Some((reader.clone(), None, true)));
     }
 
@@ -216,10 +303,16 @@ mod tests {
 
     #[test]
     fn foreign_children_do_not_count() {
-        let children: Vec<String> =
-            ["config", "lock-", "lock-17", "lock-x000000001", "_c_x-latch-0000000001", &name("lock-", 5)]
-                .map(str::to_owned)
-                .to_vec();
+        let children: Vec<String> = [
+            "config",
+            "lock-",
+            "lock-17",
+            "lock-x000000001",
+            "_c_x-latch-0000000001",
+            &name("lock-", 5),
+        ]
+        .map(str::to_owned)
+        .to_vec();
         let (rule, me) = (Rule::exclusive("lock-"), name("lock-", 5));
         assert_eq!(contenders(&children, &rule, &me), Order::BySequence(vec![(5, &me)]));
     }
@@ -231,12 +324,14 @@ mod tests {
         assert_eq!(verdict(&[], &rule, "b"), Verdict::Vanished);
     }
 
-    /// kazoo #606, ZOOKEEPER-4372: compared as strings, or as plain numbers, the newcomer overtakes.
+    /// kazoo #606, ZOOKEEPER-4372: compared as strings, or as plain numbers, the newcomer
+    /// overtakes.
     #[test]
     fn numbers_that_do_not_tell_are_not_asked() {
         let rule = Rule::exclusive("lock-");
         for sequences in [&[i32::MAX, 5][..], &[i32::MIN, i32::MAX], &[-1]] {
-            let children: Vec<_> = sequences.iter().map(|sequence| name("lock-", *sequence)).collect();
+            let children: Vec<_> =
+                sequences.iter().map(|sequence| name("lock-", *sequence)).collect();
             let Order::ByCreation(names) = contenders(&children, &rule, &children[0]) else {
                 panic!("{sequences:?}")
             };
@@ -257,8 +352,9 @@ mod tests {
     }
 
     proptest! {
-        /// For any queue of readers and writers in any order of listing: exactly those hold that nothing before
-        /// them excludes, everybody else waits for the last that does, and is next if that is the only one.
+        /// For any queue of readers and writers in any order of listing: a contender holds the lock
+        /// if and only if no earlier contender excludes it. Otherwise it waits for the last one
+        /// that does, and is next if that is the only one.
         #[test]
         fn exactly_those_hold_that_may(
             queue in prop::collection::btree_map(0..i32::MAX, any::<bool>(), 1..40),
@@ -285,6 +381,36 @@ mod tests {
                     prop_assert_eq!(next, before.len() == 1 && !replaced);
                     prop_assert_eq!(ahead.is_some(), before.len() > 1 && !replaced);
                 }
+            }
+        }
+
+        /// The line of all contenders agrees with the verdict that each of them reaches by itself.
+        #[test]
+        fn the_line_agrees_with_each_contender(
+            queue in prop::collection::btree_map(0..i32::MAX, 0..3usize, 1..40),
+            wrapped in any::<bool>(),
+        ) {
+            let rules = [write(), read(), Rule::exclusive("x-")];
+            let tags = ["w-", "r-", "x-"];
+            let mut children: Vec<_> =
+                queue.into_iter().map(|(number, kind)| name(tags[kind], number)).collect();
+            if wrapped {
+                children.push(name("w-", -1));
+            }
+            let created = |name: &str| children.iter().position(|child| child == name).unwrap();
+            let place = |name: &str| i64::try_from(created(name)).unwrap();
+            let nodes = children.iter().map(|name| (name.as_str(), Some(place(name))));
+            let line = line(nodes, &rules);
+            prop_assert_eq!(line.len(), children.len());
+            for standing in line {
+                let (rule, me) = (&rules[standing.rule], standing.name);
+                let placed = match contenders(&children, rule, me) {
+                    Order::BySequence(placed) => placed,
+                    Order::ByCreation(names) => {
+                        names.into_iter().map(|name| (place(name), name)).collect()
+                    }
+                };
+                prop_assert_eq!(standing.verdict, verdict(&placed, rule, me));
             }
         }
     }

@@ -22,13 +22,14 @@ pub struct Participant {
     /// The data of its node, such as the id of a candidate. Java's Curator writes its
     /// address by default.
     pub label: Bytes,
-    /// The transaction that created its node: the fencing token it has, or will have when its turn comes. Only a
-    /// [reader that was a writer](crate::lock::WriteGuard::downgrade) has a lower one.
+    /// The transaction that created its node: the fencing token it has, or will have when its turn
+    /// comes. Only a [reader that was a writer](crate::lock::WriteGuard::downgrade) has a lower
+    /// one.
     pub fencing_token: FencingToken,
 }
 
 impl Participant {
-    /// The label as text; what is not UTF-8 in it is replaced. Java's Curator writes text.
+    /// The label as text; invalid UTF-8 is replaced. Java's Curator writes text.
     #[must_use]
     pub fn label_str(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.label)
@@ -60,11 +61,12 @@ async fn first_participants(
     limit: usize,
 ) -> Result<Vec<Participant>, Error> {
     let mut participants = Vec::new();
-    let names = in_order(zk, parent, tag).await?;
-    // Not more than are asked for, unless some of them have gone since they were listed.
+    let names = in_order(zk, parent, tag, Read::AsIs).await?;
+    // Reads no more than requested, unless some no longer exist since they were listed.
     for names in names.chunks(limit.clamp(1, READS_AT_ONCE)) {
         let paths: Vec<_> = names.iter().map(|name| child(parent, name)).collect();
-        let reads = paths.iter().map(|path| zk.get_data(path.as_str()).undecompressed().with_stat());
+        let reads =
+            paths.iter().map(|path| zk.get_data(path.as_str()).undecompressed().with_stat());
         for (path, read) in paths.iter().zip(fan_out(READS_AT_ONCE, reads).await) {
             match read {
                 Ok((label, stat)) => {
@@ -83,7 +85,8 @@ async fn first_participants(
     Ok(participants)
 }
 
-/// The names of those that are there, each with the transaction that created it; read many at a time.
+/// The names of the present ones, each with the transaction that created it; read many at a
+/// time.
 pub(crate) async fn by_creation<'n>(
     zk: &CuratorFramework,
     parent: &ZPath,
@@ -98,20 +101,37 @@ pub(crate) async fn by_creation<'n>(
     Ok(placed)
 }
 
+/// How old the response of a read may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Read {
+    /// As old as the server is behind.
+    AsIs,
+    /// The state is not older than the call.
+    BehindQuorum,
+}
+
 /// The names of the children with a tag, in their order; none if there is no such parent.
-pub(crate) async fn in_order(zk: &CuratorFramework, parent: &ZPath, tag: &str) -> Result<Vec<String>, Error> {
-    let children = match zk.children(parent.as_str()).await {
+pub(crate) async fn in_order(
+    zk: &CuratorFramework,
+    parent: &ZPath,
+    tag: &str,
+    read: Read,
+) -> Result<Vec<String>, Error> {
+    let children = zk.children(parent.as_str());
+    let children = if read == Read::AsIs { children } else { children.linearizable() };
+    let children = match children.await {
         Ok(children) => children,
         Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
     let numbered = |name: String| Some((i64::from(SequenceSuffix::after(&name, tag)?.get()), name));
     let mut placed: Vec<_> = children.into_iter().filter_map(numbered).collect();
-    if !placed.iter().all(|(number, _)| order::is_in_order(*number)) {
+    placed.sort_unstable();
+    if !order::numbers_tell(placed.iter().map(|(number, _)| *number)) {
         let names: Vec<_> = placed.into_iter().map(|(_, name)| name).collect();
         let ages = by_creation(zk, parent, names.iter().map(String::as_str)).await?;
         placed = ages.into_iter().map(|(czxid, name)| (czxid, name.to_owned())).collect();
+        placed.sort_unstable();
     }
-    placed.sort_unstable();
     Ok(placed.into_iter().map(|(_, name)| name).collect())
 }

@@ -13,11 +13,12 @@ pub(crate) fn child(parent: impl AsRef<str>, name: &str) -> String {
     format!("{}/{name}", parent.as_ref().trim_end_matches('/'))
 }
 
-/// The bucket of a name: FNV-1a, its upper half folded into the lower one, modulo the number of buckets. It never changes
-/// between versions of this crate.
+/// The bucket of a name: FNV-1a, its upper half folded into the lower one, modulo the number of
+/// buckets. It never changes between versions of this crate.
 pub(crate) fn bucket_of(name: &str, buckets: u32) -> u32 {
-    let hash =
-        name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let hash = name
+        .bytes()
+        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     (hash ^ (hash >> 16)) % buckets
 }
 

@@ -7,7 +7,8 @@ pub(crate) fn fraction(zk: &CuratorFramework) -> f64 {
     f64::from(digits.unwrap_or(0)) / f64::from(u32::MAX)
 }
 
-/// The position in a list of this length that is at this fraction of it, from 0 to 1; 0 for an empty list.
+/// The position in a list of this length that is at this fraction of it, from 0 to 1; 0 for an
+/// empty list.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,10 +1,12 @@
-//! A million items in each queue with a layout of our own: put and taken, with answers of 1 MiB at most and in bounded memory.
-//! They take minutes without optimization: `cargo test --profile quick -p zk-curator-recipes --test million -- --nocapture`.
+//! A million items in each queue with a layout of our own: put and taken, with answers of 1 MiB at
+//! most and in bounded memory. They take minutes without optimization:
+//! `cargo test --profile quick -p zk-curator-recipes --test million -- --nocapture`.
 #![expect(clippy::print_stdout, reason = "the figures are for people")]
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::alloc::System;
 use std::future::Future;
+use std::future::IntoFuture as _;
 use std::sync::{Arc, Mutex};
 
 use cap::Cap;
@@ -19,24 +21,24 @@ use zk_curator_testing::TestServer;
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
-/// Held by each test: what the others allocate would be counted, too.
+/// Each test holds this lock, because allocations of other tests would be counted, too.
 static ALONE: Mutex<()> = Mutex::new(());
 
 const ITEMS: usize = 1_000_000;
-/// What is put, or taken and not acknowledged, at a time.
+/// The number of items put, or taken and not acknowledged, at a time.
 const TOGETHER: usize = 64;
-/// How often memory is measured while items are taken.
+/// The number of memory measurements while items are taken.
 const STEPS: usize = 100;
-/// The most memory that a consumer may take, with what is in flight.
+/// The most memory that a consumer may take, including requests in flight.
 const MEMORY: usize = 8 << 20;
-/// The server has the jobs as children of one node, whose table shrinks in steps: it may have so much room to spare. The names of
-/// a million jobs would be more than twice of it.
+/// The server has the jobs as children of one node, whose table shrinks in steps: it may have so
+/// much room to spare. The names of a million jobs would be more than twice of it.
 const TABLE: usize = 36 << 20;
 
-/// A client that is told of an answer over 1 MiB by an error.
+/// A client that gets an error for a response over 1 MiB.
 async fn client(server: &TestServer) -> CuratorFramework {
     let builder = CuratorFramework::builder().connect_string(server.connect_string());
-    let zk = builder.connector(Arc::new(server.connector())).max_answer(1 << 20).build().unwrap();
+    let zk = builder.connector(Arc::new(server.connector())).max_response(1 << 20).build().unwrap();
     zk.start().await.unwrap();
     zk
 }
@@ -47,9 +49,14 @@ fn alone<F: Future>(test: impl FnOnce() -> F) {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test());
 }
 
-/// Takes all items, and measures what is allocated at each of [`STEPS`] beyond the share of the server: its memory is taken
-/// to shrink with the number of items.
-async fn taken(empty: usize, full: usize, allowed: usize, mut take: impl AsyncFnMut(usize) -> Vec<usize>) {
+/// Takes all items, and measures the allocations at each of [`STEPS`] beyond the share of the
+/// server: its memory is taken to shrink with the number of items.
+async fn taken(
+    empty: usize,
+    full: usize,
+    allowed: usize,
+    mut take: impl AsyncFnMut(usize) -> Vec<usize>,
+) {
     let (mut seen, mut peak) = (vec![false; ITEMS], 0);
     let each = (full - empty) / ITEMS;
     let mut count = 0;
@@ -134,7 +141,7 @@ fn jobs_of_a_million_items() {
         let jobs = Jobs::new(&zk, "/jobs");
         jobs.submit("0").await.unwrap();
         let empty = ALLOCATOR.allocated();
-        let submits = iter((1..ITEMS).map(|number| jobs.submit(number.to_string())));
+        let submits = iter((1..ITEMS).map(|number| jobs.submit(number.to_string()).into_future()));
         submits.buffer_unordered(TOGETHER).for_each(async |submit| drop(submit.unwrap())).await;
         jobs.flush().await.unwrap();
         let full = ALLOCATOR.allocated();

@@ -25,52 +25,60 @@ const FAN_OUT: usize = 64;
 ///   └─ ready                               persistent, from the beginning of a round to its end; data: the names of
 ///                                          its members, a line each, below "members of the round:"
 /// ```
-/// That of Apache Curator's `DistributedDoubleBarrier`, to which names and data mean nothing: Java and Rust can be
-/// members of one barrier. Every child but `ready` is a member.
+/// The layout of Apache Curator's `DistributedDoubleBarrier`, to which names and data mean nothing:
+/// Java and Rust can be members of one barrier. Every child but `ready` is a member.
 ///
 /// # Protocol
-/// The double barrier of [ZooKeeper's recipes](https://zookeeper.apache.org/doc/current/recipes.html#sc_doubleBarriers),
+/// The double barrier of
+/// [ZooKeeper's recipes](https://zookeeper.apache.org/doc/current/recipes.html#sc_doubleBarriers),
 /// with a `ready` that says whose round it is. To enter:
-/// 1. Create a node, list the members, and watch for `ready`, in one flight.
-/// 2. The one that makes the number full creates `ready`, in a transaction that checks that all are there.
-/// 3. When `ready` is there, read it, with a watch for its end; go on if it has our name.
+/// 1. Create a node, list the members, and watch for `ready`, in one round trip.
+/// 2. The member that completes the number creates `ready`, in a transaction that checks that all
+///    members exist.
+/// 3. When `ready` exists, read it, with a watch for its end. Continue if it contains our name.
 ///
-/// A member that waits also watches its own node. If a third party deletes it before the round begins, go to 1.
+/// A member that waits also watches its own node. If a third party deletes it before the round
+/// begins, go to 1.
 ///
 /// To leave:
 ///
-/// 4. The lowest member waits until the highest is gone, lists who is left, and so on, until it is alone. Then it deletes
-///    `ready` and its own node, in one transaction.
+/// 4. The lowest member waits until the highest is gone, lists the members that are left, and so
+///    on, until it is alone. Then it deletes `ready` and its own node, in one transaction.
 /// 5. Every other one watches the lowest, and deletes its own node.
-/// 6. When `ready` is gone, the round is over. When only the lowest is, it has died: list who is left, and wait for
-///    the lowest of those.
+/// 6. When `ready` is gone, the round is over. When only the lowest is, it has died: list who is
+///    left, and wait for the lowest of those.
 ///
-/// For n members, a round is about 7n requests and 4n notifications at the server, and at most six flights if all arrive
-/// at once.
+/// For n members, a round is about 7n requests and 4n notifications at the server, and at most six
+/// round trips if all arrive at the same time.
 ///
 /// # Guarantees
-/// * Nobody's [`enter`](Self::enter) succeeds before as many as the barrier is for were there at the same time.
-/// * Nobody's [`leave`](Round::leave) succeeds before every member of its round has begun to leave, or has died.
-/// * Rounds follow each other without a pause: whoever has left may enter at once. Curator's members hang then, or pass
-///   too early, because they tell rounds apart by how many there are.
+/// * [`enter`](Self::enter) returns only after all members of a round were in the barrier at
+///   the same time.
+/// * [`leave`](Round::leave) succeeds only after every member of the round has begun to leave, or
+///   has died.
+/// * Rounds follow each other without a pause: a member that has left may enter immediately.
+///   Otherwise Curator's members hang, or pass too early, because they distinguish rounds only by
+///   the number of members.
 /// * More than there can be are refused.
 ///
 /// # Assumptions
 /// * All members say the same number. Only members write here.
-/// * Members may write the barrier's own node: the beginning of a round empties its data, so that its version counts rounds.
-/// * A member that dies counts until its session is over; it does not block those that leave, and another one may
-///   take its place in the next round.
+/// * Members may write the barrier's own node: the beginning of a round empties its data, so that
+///   its version counts rounds.
+/// * A member that dies counts until its session is over; it does not block members that leave, and
+///   another one may take its place in the next round.
 /// * Where Java takes part, rounds have to be apart: see above.
 ///
 /// # Connection loss
-/// * SUSPENDED: everybody goes on waiting.
-/// * LOST: [`Error::Lost`], for who waits to enter too: the round may have begun, and be over, without it. It may enter
-///   again.
-/// * RECONNECTED in the same session: nothing has happened; watches fire for what did meanwhile.
+/// * SUSPENDED: members keep waiting.
+/// * LOST: [`Error::Lost`], for who waits to enter too: the round may have begun, and be over,
+///   without it. It may enter again.
+/// * RECONNECTED in the same session: nothing has happened to the nodes; watches fire for missed
+///   changes.
 ///
 /// # Cancel safety
-/// Every future may be dropped at any point: no node of a member stays behind. When all members of a round die, or
-/// drop it, `ready` stays, until the next one enters.
+/// Every future may be dropped at any point: no node of a member stays behind. When all members of
+/// a round die, or drop it, `ready` stays, until the next one enters.
 ///
 /// # Example
 /// ```
@@ -100,16 +108,16 @@ pub struct DistributedDoubleBarrier {
 }
 
 impl DistributedDoubleBarrier {
-    /// The barrier at a path, for so many members. Nothing is sent; a path that is not valid, and a number that is zero,
-    /// are refused when the barrier is used.
+    /// The barrier at a path, for `members` members. Nothing is sent; a path that is not valid, and
+    /// a number that is zero, are refused when the barrier is used.
     ///
-    /// The transaction that begins a round has a check for every member: with the default limit of a request, which is
-    /// 1 MiB, there can be about five thousand.
+    /// The transaction that begins a round has a check for every member: with the default limit of
+    /// a request, which is 1 MiB, there can be about five thousand.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>, members: usize) -> Self {
         Self { zk: zk.uncompressed(), path: path.into(), members, label: Bytes::new() }
     }
 
-    /// The data of our nodes, for people who look who is there. Default: none.
+    /// The data of our nodes, which operators can read. Default: none.
     #[must_use]
     pub fn label(mut self, label: impl Into<Bytes>) -> Self {
         self.label = label.into();
@@ -128,20 +136,20 @@ impl DistributedDoubleBarrier {
         self.members
     }
 
-    /// Waits until as many members are there as the barrier is for, however long it takes.
+    /// Waits, without a time limit, until all members are in the barrier.
     ///
     /// # Errors
     /// After any error, our node goes away.
-    /// * [`Error::OverSubscribed`] when so many are there without us, before the round or in it.
-    /// * [`Error::Lost`] when our session has ended, or our node was deleted while the connection was interrupted: a
-    ///   round may have begun with us, and be over.
+    /// * [`Error::OverSubscribed`] when the barrier is full without us, before the round or in it.
+    /// * [`Error::Lost`] when our session has ended, or our node was deleted while the connection
+    ///   was interrupted: a round may have begun with us, and be over.
     /// * [`Error::NoMembers`] when the barrier is for none.
-    /// * [`Error::Framework`] as of a create, a read or a transaction. An adapter that has no transactions cannot
-    ///   be a member.
+    /// * [`Error::Framework`] as of a create, a read or a transaction. An adapter that has no
+    ///   transactions cannot be a member.
     ///
     /// # Cancel safety
-    /// Dropping the future deletes our node in the background. If the round has begun by then, the others are in it
-    /// without us, as if we had died.
+    /// Dropping the future deletes our node in the background. If the round has already begun, the
+    /// other members treat this one as dead.
     pub async fn enter(&self) -> Result<Round, Error> {
         if self.members == 0 {
             return Err(Error::NoMembers { path: self.path.clone() });
@@ -152,8 +160,8 @@ impl DistributedDoubleBarrier {
         // On the heap, for futures of callers that are small.
         let mut me = Box::pin(Entrant::arrive(self, place.clone())).await?; // 1
         loop {
-            // If the answer to a create is lost, and then the session, the next one has another node: the round may have
-            // begun with the first.
+            // If the response to a create is lost, and then the session, the next one has another
+            // node: the round may have begun with the first.
             let owner = me.node.stat().ephemeral_owner;
             if session.is_some_and(|session| session.id.get() != owner) || !me.node.is_ours() {
                 return Err(me.lost().await);
@@ -169,7 +177,8 @@ impl DistributedDoubleBarrier {
                         }
                         continue;
                     }
-                    // A third party has deleted our node. No round began with it, and none can any more: start again.
+                    // A third party has deleted our node. No round has begun with it, and none can
+                    // any more: start again.
                     Entry::Vanished if me.saw_no_round() => {
                         debug!(
                             path = me.node.path(),
@@ -210,14 +219,15 @@ struct Entrant {
     place: Place,
     node: OwnedNode,
     children: Vec<String>,
-    /// Whether the node `ready` may be there.
+    /// `true` if the node `ready` may be there.
     may_have_begun: bool,
     /// Fires when it is created.
     beginning: Watch,
-    /// [`ConnectionStatus::epoch`](zk_curator::ConnectionStatus::epoch) before the node was created. While it is unchanged,
-    /// events arrive in the order of the changes, so a round that began with our node was seen.
+    /// [`ConnectionStatus::epoch`](zk_curator::ConnectionStatus::epoch) before the node was
+    /// created. While it is unchanged, events arrive in the order of the changes, so a round that
+    /// began with our node was seen.
     since: u64,
-    /// Whether `ready` was seen, or may have been there, since our node was created.
+    /// `true` if `ready` was seen, or may have been there, since our node was created.
     seen_ready: bool,
     /// Fires when our node is deleted; left while we wait.
     own: Option<Watch>,
@@ -233,7 +243,8 @@ enum Waited {
 }
 
 impl Entrant {
-    /// Creates the node, lists the members, and watches for the beginning of the round, in one flight.
+    /// Creates the node, lists the members, and watches for the beginning of the round, in one
+    /// round trip.
     async fn arrive(barrier: &DistributedDoubleBarrier, place: Place) -> Result<Self, Error> {
         let create = place
             .zk
@@ -261,13 +272,13 @@ impl Entrant {
         })
     }
 
-    /// Whether no round has begun with our node, which is gone.
+    /// Returns `true` if no round has begun with our node, which is gone.
     fn saw_no_round(&self) -> bool {
         !self.seen_ready && self.place.zk.status().epoch == self.since
     }
 
-    /// Makes sure that the node is gone. The client may have given its session up before the server does; it must not
-    /// count beside the node that we may come back with.
+    /// Makes sure that the node is gone. The client may have given its session up before the server
+    /// does; it must not count in addition to the node that we may come back with.
     async fn lost(self) -> Error {
         let Self { place, node, .. } = self;
         let gone = place.zk.delete(node.path()).quietly();
@@ -296,14 +307,16 @@ impl Entrant {
         }
         let session_lost = self.node.ownership().session_lost();
         let own = async {
-            // No client writes to our node; an event other than its deletion causes another look, too.
+            // No client writes to our node; an event other than its deletion causes another look,
+            // too.
             if let Some(own) = &mut self.own {
                 drop(own.await);
             }
         };
         let waited = tokio::select! {
             biased;
-            // First: if the round began with our node, and that was deleted since, both have happened.
+            // First: if the round began with our node, and that was deleted since, both have
+            // happened.
             _ = &mut self.beginning => Waited::Begun,
             () = session_lost.cancelled() => Waited::Disturbed,
             () = own => Waited::Disturbed,
@@ -316,12 +329,13 @@ impl Entrant {
         Ok(waited)
     }
 
-    /// Begins the round with these members, all of which have to be there, and reads what has come of it, in one flight:
-    /// somebody else may have begun it.
+    /// Begins the round with these members, all of which must exist, and reads the result, in one
+    /// round trip: another member may have begun it.
     async fn begin(&self, members: &[&str]) -> Result<Option<Ready>, Error> {
         let ready = CreateOp::new(self.place.ready()).data(rules::encode(members)).uncompressed();
         let others = members.iter().filter(|name| **name != self.node.name());
-        let check = |transaction: Transaction, name: &&str| transaction.check(self.place.child(name), None);
+        let check =
+            |transaction: Transaction, name: &&str| transaction.check(self.place.child(name), None);
         let transaction = others.fold(self.node.ownership().fenced(), check).with(ready);
         // A new version of the barrier for every round: see `Place::sweep`.
         let barrier = SetDataOp::new(self.place.path.as_str(), "").uncompressed();
@@ -329,11 +343,13 @@ impl Entrant {
         let (begun, ready) = join(transaction.into_future(), self.place.read_ready()).await;
         match begun {
             Ok(_) => Ok(ready?),
-            // The answer to the read, or the next one, will tell.
+            // The response to the read, or to the next one, shows the outcome.
             Err(unknown) if unknown.may_have_applied() => Ok(ready.map_err(|_| unknown)?),
             Err(error) if error.kind() == ErrorKind::OwnershipLost => Ok(ready?),
             // A member has gone, or the round has begun already.
-            Err(error) if matches!(error.code(), Some(ErrorCode::NoNode | ErrorCode::NodeExists)) => {
+            Err(error)
+                if matches!(error.code(), Some(ErrorCode::NoNode | ErrorCode::NodeExists)) =>
+            {
                 Ok(ready?)
             }
             Err(error) => Err(error.into()),
@@ -355,7 +371,8 @@ impl Entrant {
         }
         let mut others = self.children.clone();
         others.retain(|name| name != READY && name != self.node.name());
-        let reads: Vec<_> = others.iter().map(|name| self.place.zk.exists(self.place.child(name))).collect();
+        let reads: Vec<_> =
+            others.iter().map(|name| self.place.zk.exists(self.place.child(name))).collect();
         let ages = fan_out(FAN_OUT, reads).await;
         for age in ages {
             if age?.is_some_and(|stat| stat.czxid < began.czxid) {

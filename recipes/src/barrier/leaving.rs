@@ -13,7 +13,8 @@ use super::rules::{self, Began, Leaving, READY};
 /// A place in a round of a [`DistributedDoubleBarrier`](super::DistributedDoubleBarrier).
 ///
 /// # Cancel safety
-/// Dropping it gives the place up in the background, without waiting for the others, as if we had died.
+/// Dropping it leaves the round in the background, without waiting for the other members, which
+/// treat this one as dead.
 #[must_use = "dropping it gives the place in the round up, without waiting for the others"]
 pub struct Round {
     place: Place,
@@ -21,7 +22,8 @@ pub struct Round {
     began: Began,
     /// Fires when the node `ready` is deleted.
     end: Watch,
-    /// A watch on our node from the time it waited: it ends with the node. Removing it would cost a request.
+    /// A watch on our node from the time it waited: it ends with the node. Removing it would cost a
+    /// request.
     own: Option<Watch>,
 }
 
@@ -37,7 +39,8 @@ impl Round {
         self.node.path()
     }
 
-    /// The number of the round: the same for all its members, and higher than that of every round before.
+    /// Returns the number of the round, which is the same for all its members, and higher than the
+    /// numbers of all earlier rounds.
     #[must_use]
     pub const fn token(&self) -> FencingToken {
         FencingToken::new(self.began.czxid)
@@ -49,8 +52,8 @@ impl Round {
         self.node.ownership()
     }
 
-    /// Resolves when our place can no longer be assumed to be ours, and the others may end the round without us: see
-    /// [`Ownership::lost`].
+    /// Resolves when this member may have lost its place, so that the other members may end the
+    /// round without it: see [`Ownership::lost`].
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -58,19 +61,23 @@ impl Round {
         self.node.ownership().lost().await;
     }
 
-    /// Begins a transaction that is only applied while we are in the round: see [`Ownership::fenced`].
+    /// Begins a transaction that is only applied while we are in the round: see
+    /// [`Ownership::fenced`].
     pub fn fenced(&self) -> Transaction {
         self.node.ownership().fenced()
     }
 
-    /// Says that we are done, and waits until every member of the round is, or has died, however long it takes.
+    /// Says that we are done, and waits until every member of the round is, or has died, however
+    /// long it takes.
     ///
     /// # Errors
-    /// * [`Error::Lost`] when our node is gone: the others did not wait for us.
-    /// * [`Error::Framework`] as of a read or a delete. The others do not wait for us any more.
+    /// * [`Error::Lost`] if our node is gone: the other members did not wait for this one.
+    /// * [`Error::Framework`] as of a read or a delete. The other members no longer wait for this
+    ///   one.
     ///
     /// # Cancel safety
-    /// Dropping the future gives our place up in the background, without waiting for the others.
+    /// Dropping the future leaves the round in the background, without waiting for the other
+    /// members.
     pub async fn leave(self) -> Result<(), Error> {
         let Self { place, node, began, end, own: _own } = self;
         if !node.is_ours() {
@@ -140,7 +147,7 @@ impl Leaver {
         }
     }
 
-    /// Watches the lowest, if it is there, and deletes our node, in one flight.
+    /// Watches the lowest member, if it exists, and deletes our node, in one round trip.
     async fn withdraw(&mut self, lowest: &str) -> Result<Option<Watch>, Error> {
         let Some(node) = self.node.take() else { return Ok(None) };
         let session_lost = node.ownership().session_lost();
@@ -158,7 +165,7 @@ impl Leaver {
 
     /// Waits until the lowest is gone, or the node `ready`: whether it was the latter.
     ///
-    /// The lowest deletes both at once, `ready` first.
+    /// The lowest member deletes both in one round trip, `ready` first.
     async fn is_over(&mut self, lowest: Option<Watch>) -> bool {
         let Some(lowest) = lowest else { return false };
         let end = async {
@@ -177,9 +184,11 @@ impl Leaver {
         }
     }
 
-    /// Returns those of these members that are still there. If none is, the node `ready` is not needed any more.
+    /// Returns those of these members that still exist. If none exists, the node `ready` is no
+    /// longer needed.
     async fn still_there(&self, mut left: Vec<String>) -> Result<Vec<String>, Error> {
-        // Another session than that of our node may be with a server that has not seen the others yet.
+        // A later session than that of our node may be connected to a server that does not show the
+        // other members yet.
         let children = match &self.node {
             Some(_) => self.place.children().await?,
             None => self.place.newest_children().await?,
@@ -193,25 +202,35 @@ impl Leaver {
         Ok(left)
     }
 
-    /// Ends the round, as the last one that is there.
+    /// Ends the round, as the last member.
     async fn finish(mut self) -> Result<(), Error> {
         let Some(mut node) = self.node.take() else { return Ok(()) };
-        // Once we have tried, it does not matter how our node went; but it may be gone whatever fails afterwards.
+        // Once we have tried, it does not matter how our node went; but it may be gone whatever
+        // fails afterwards.
         let mut tried: Option<zk_curator::Error> = None;
         loop {
-            let transaction = self.place.zk.transaction().delete(self.place.ready()).delete(node.path());
+            let transaction =
+                self.place.zk.transaction().delete(self.place.ready()).delete(node.path());
             let Err(error) = transaction.commit().await else { break };
             match error.kind() {
                 // Another member has deleted `ready`: Curator's members do so.
-                ErrorKind::TransactionFailed { index: 0, code: ErrorCode::NoNode } if node.is_ours() => {
+                ErrorKind::TransactionFailed { index: 0, code: ErrorCode::NoNode }
+                    if node.is_ours() =>
+                {
                     return match node.delete().await {
-                        Err(error) if error.kind() != ErrorKind::NoNode => Err(tried.unwrap_or(error).into()),
+                        Err(error) if error.kind() != ErrorKind::NoNode => {
+                            Err(tried.unwrap_or(error).into())
+                        }
                         Err(_) if tried.is_none() => Err(Error::Lost),
                         _ => Ok(()),
                     };
                 }
-                ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. } if tried.is_some() => break,
-                ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. } => return Err(Error::Lost),
+                ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. } if tried.is_some() => {
+                    break;
+                }
+                ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. } => {
+                    return Err(Error::Lost);
+                }
                 _ if error.may_have_applied() => tried = Some(error),
                 _ if node.is_ours() => return Err(tried.unwrap_or(error).into()),
                 _ if tried.is_some() => break,

@@ -1,12 +1,12 @@
 //! Barriers: many processes wait for one event, or for each other.
 //!
-//! * [`DistributedBarrier`] holds everybody up until somebody removes it.
+//! * [`DistributedBarrier`] blocks all waiters until a client removes it.
 //! * [`DistributedDoubleBarrier`]: a number of members begin a round together, and end it together.
 
 mod double;
 mod leaving;
 mod ready;
-mod rules;
+pub(crate) mod rules;
 mod single;
 
 pub use double::DistributedDoubleBarrier;
@@ -17,7 +17,8 @@ pub use single::DistributedBarrier;
 #[non_exhaustive]
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// Our node is gone: its session is over, or somebody has deleted it. The others do not wait for us any more.
+    /// Our node is gone: its session is over, or another client has deleted it. The other members
+    /// no longer wait for this one.
     #[error("the place in the round was lost")]
     Lost,
     /// A round with as many members as there can be waits to begin, or is under way.

@@ -1,4 +1,4 @@
-//! The node `ready`, which is there from the beginning of a round to its end.
+//! The node `ready`, which exists from the beginning of a round to its end.
 
 use zk_curator::path::ZPath;
 use zk_curator::watch::Watch;
@@ -40,16 +40,19 @@ impl Place {
         Ok(unless_gone(self.zk.children(self.path.as_str()).synced().await)?.unwrap_or_default())
     }
 
-    /// Reads the node `ready`, if it is there.
+    /// Reads the node `ready`, if it exists.
     pub(super) async fn read_ready(&self) -> Result<Option<Ready>, Error> {
         let read = self.zk.get_data(self.ready()).watched().await;
         Ok(unless_gone(read)?.map(|read| {
             let (data, stat) = read.value;
-            Ready { began: Began { czxid: stat.czxid, members: rules::decode(&data) }, end: read.watch }
+            Ready {
+                began: Began { czxid: stat.czxid, members: rules::decode(&data) },
+                end: read.watch,
+            }
         }))
     }
 
-    /// A watch on a child, if it is there.
+    /// Returns a watch on a child, if it exists.
     pub(super) async fn watch(&self, name: &str) -> Result<Option<Watch>, Error> {
         let read = self.zk.get_data(self.child(name)).watched().await;
         Ok(unless_gone(read)?.map(|read| read.watch))
@@ -57,19 +60,23 @@ impl Place {
 
     /// Deletes the node `ready` that `czxid` created, for its round is over.
     ///
-    /// Another member may do so at the same time, and the next round may begin: the delete must not hit that round's node, however
-    /// late it comes. It can be bound to a version only, and new nodes have the same. But every round that begins changes
-    /// the version of the barrier itself: if that is as it was before the node was read, it is the same node.
+    /// Another member may do so at the same time, and the next round may begin: the delete must not
+    /// hit that round's node, however late it comes. It can be bound to a version only, and new
+    /// nodes have the same. But every round that begins changes the version of the barrier itself.
+    /// If this version has not changed since before the node was read, it is the same node.
     pub(super) async fn sweep(&self, czxid: i64) -> Result<(), Error> {
         let Some(barrier) = self.zk.exists(self.path.as_str()).await? else { return Ok(()) };
         let Some(ready) = self.zk.exists(self.ready()).await? else { return Ok(()) };
         if ready.czxid != czxid {
             return Ok(());
         }
-        let delete =
-            self.zk.transaction().check(self.path.as_str(), Some(barrier.version)).delete(self.ready());
+        let delete = self
+            .zk
+            .transaction()
+            .check(self.path.as_str(), Some(barrier.version))
+            .delete(self.ready());
         match delete.commit().await {
-            // A member that needs it gone looks again.
+            // A member that waits for its end reads again.
             Err(error)
                 if error.may_have_applied()
                     || matches!(error.code(), Some(ErrorCode::NoNode | ErrorCode::BadVersion)) =>

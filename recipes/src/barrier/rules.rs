@@ -6,10 +6,10 @@ use zk_curator::path::SequenceSuffix;
 use crate::order;
 
 /// `DistributedDoubleBarrier.READY_NODE`.
-pub(super) const READY: &str = "ready";
+pub(crate) const READY: &str = "ready";
 /// The part of our names before the sequence number.
-pub(super) const MEMBER: &str = "member-";
-/// The start of the data of a node `ready` of ours.
+pub(crate) const MEMBER: &str = "member-";
+/// The prefix of the data of our `ready` nodes.
 const HEADING: &str = "members of the round:";
 
 /// The step of a newcomer that finds no round begun.
@@ -19,7 +19,7 @@ pub(super) enum Entry<'a> {
     Wait,
     /// Begin the round, with these members.
     Begin(Vec<&'a str>),
-    /// Go: as many as there can be were here before.
+    /// Go: the barrier was full before.
     Refused,
     /// Its own node is not there.
     Vanished,
@@ -27,9 +27,9 @@ pub(super) enum Entry<'a> {
 
 /// Judges `me` among the children of the barrier, of which a round takes the first `size`.
 ///
-/// Numbers grow, so nobody who is among them is ever pushed out again. It is on the last of them to begin the round:
-/// whoever makes the number full lists the others after its own create, and is the last. Java's members have no
-/// number, and are taken first; they begin rounds themselves.
+/// Numbers grow, so a member that is among them stays among them. The last of them begins the
+/// round: the member that completes the number lists the others after its own create, and is the
+/// last. Java's members have no number, and are taken first; they begin rounds themselves.
 pub(super) fn entry<'a>(children: &'a [String], me: &str, size: usize) -> Entry<'a> {
     let numbered = |name: &'a String| {
         let number = SequenceSuffix::after(name, MEMBER).map(|number| i64::from(number.get()));
@@ -43,7 +43,8 @@ pub(super) fn entry<'a>(children: &'a [String], me: &str, size: usize) -> Entry<
     if place >= size {
         return Entry::Refused;
     }
-    // Where numbers repeat or turn negative the last one may not know that it is: then it is on everybody.
+    // If numbers repeat or turn negative, the last one may not know that it is the last: then every
+    // member may begin the round.
     let numbers_tell = members.iter().all(|(number, _)| number.is_none_or(order::is_in_order));
     if members.len() < size || (numbers_tell && place + 1 < size) {
         return Entry::Wait;
@@ -58,50 +59,51 @@ pub(super) fn encode(members: &[&str]) -> Bytes {
 }
 
 /// The members of the round, sorted by name; nothing if the node `ready` is Curator's.
-pub(super) fn decode(data: &[u8]) -> Option<Vec<String>> {
+pub(crate) fn decode(data: &[u8]) -> Option<Vec<String>> {
     let names = std::str::from_utf8(data).ok()?.strip_prefix(HEADING)?.strip_prefix('\n')?;
     let mut members: Vec<_> = names.split('\n').map(str::to_owned).collect();
     members.sort_unstable();
     Some(members)
 }
 
-/// The meaning of a node `ready` for a member whose node is there.
+/// The meaning of a node `ready` for a member whose node exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(crate) enum Standing {
     /// It belongs to the round.
     Member,
     /// The round has begun without it, and is not over.
     Underway,
     /// The round is over: its last member has died before it could say so.
     Over,
-    /// It does not say: the round has begun before, and is not over if a member is there that is older than it.
+    /// It does not list members: the round has begun before, and is not over if a member exists
+    /// that is older than it.
     Unsaid,
 }
 
 /// A node `ready`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Began {
+pub(crate) struct Began {
     /// The transaction that created it.
-    pub(super) czxid: i64,
-    /// Returns the members of the round, sorted by name, if it lists them.
-    pub(super) members: Option<Vec<String>>,
+    pub(crate) czxid: i64,
+    /// The members of the round, sorted by name, if it lists them.
+    pub(crate) members: Option<Vec<String>>,
 }
 
 impl Began {
     /// Returns its meaning for the node `me`, which `czxid` created, if these are the children now.
-    pub(super) fn standing(&self, me: &str, czxid: i64, children: &[String]) -> Standing {
+    pub(crate) fn standing(&self, me: &str, czxid: i64, children: &[String]) -> Standing {
         match &self.members {
             Some(members) if has(members, me) => Standing::Member,
             Some(members) if children.iter().any(|name| has(members, name)) => Standing::Underway,
             Some(_) => Standing::Over,
-            // Curator counts everybody who is there.
+            // Curator counts every member that is present.
             None if czxid < self.czxid => Standing::Member,
             None => Standing::Unsaid,
         }
     }
 }
 
-/// Whether a sorted list has this name.
+/// Returns `true` if a sorted list has this name.
 fn has(members: &[String], name: &str) -> bool {
     members.binary_search_by(|member| member.as_str().cmp(name)).is_ok()
 }
@@ -111,7 +113,7 @@ fn has(members: &[String], name: &str) -> bool {
 pub(super) enum Leaving<'a> {
     /// No member is left: go.
     Over,
-    /// It is the only one that is there: end the round, and go.
+    /// It is the only member left: end the round, and go.
     Last,
     /// It is the lowest: stay, until the highest has gone.
     Stay {
@@ -132,8 +134,9 @@ pub(super) enum Leaving<'a> {
     Lost,
 }
 
-/// Judges a member that leaves: `left` are those that are there, sorted by name, and `me` is its node unless it has
-/// deleted it. The names are compared as Curator does, for lowest and highest are to be the same to everybody.
+/// Judges a member that leaves: `left` are the present members, sorted by name, and `me` is its
+/// node unless it has deleted it. The names are compared as Curator does, for lowest and highest
+/// must be the same for all members.
 pub(super) fn leaving<'a>(left: &'a [String], me: Option<&str>) -> Leaving<'a> {
     match (left, me) {
         ([], None) => Leaving::Over,
@@ -146,7 +149,7 @@ pub(super) fn leaving<'a>(left: &'a [String], me: Option<&str>) -> Leaving<'a> {
     }
 }
 
-/// Whether all of these are ours: no Java is in this round.
+/// Returns `true` if all of these are ours: no Java is in this round.
 pub(super) fn all_ours(members: &[String]) -> bool {
     members.iter().all(|name| SequenceSuffix::after(name, MEMBER).is_some())
 }
@@ -227,8 +230,8 @@ mod tests {
         assert_eq!(leaving(&[], Some("a")), Leaving::Lost);
     }
 
-    /// A server that carries out one step of one member after the other, in any order: the rules alone, without what a
-    /// network does.
+    /// A server that performs the steps of the members one after another, in any order. It tests
+    /// only the rules, without a network.
     #[derive(Debug, Default)]
     struct Model {
         children: Vec<String>,
@@ -258,14 +261,14 @@ mod tests {
     }
 
     impl Member {
-        /// Whether it has a node of this round, and has not begun to leave.
+        /// Returns `true` if it has a node of this round, and has not begun to leave.
         fn is_in(&self, round: &[String]) -> bool {
             matches!(self, Self::Entering { me, .. } | Self::Inside { me } if here(round, me))
         }
     }
 
     impl Model {
-        /// One step of a member; what it has passed, if it has.
+        /// Performs one step of a member. Returns the phase that it has passed, if any.
         fn step(&mut self, member: &mut Member, size: usize) -> Option<Passed> {
             self.zxid += 1;
             let Self { children, ready, zxid, sequence } = self;
@@ -298,8 +301,13 @@ mod tests {
                     },
                     None => {
                         match entry(&listed, &me, size) {
-                            Entry::Begin(members) if members.iter().all(|name| here(children, name)) => {
-                                *ready = Some(Began { czxid: *zxid, members: decode(&encode(&members)) });
+                            Entry::Begin(members)
+                                if members.iter().all(|name| here(children, name)) =>
+                            {
+                                *ready = Some(Began {
+                                    czxid: *zxid,
+                                    members: decode(&encode(&members)),
+                                });
                             }
                             Entry::Begin(_) => {
                                 *member = Member::Entering { me, czxid, listed: children.clone() };
@@ -340,7 +348,7 @@ mod tests {
                         Leaving::Stay { .. } | Leaving::Wait { .. } => {}
                         Leaving::Lost => panic!("{me:?} is not among {left:?}"),
                     }
-                    // The members that have gone; those that came meanwhile do not matter.
+                    // The members that have gone; members that came in between do not matter.
                     let mut left = left;
                     left.retain(|name| here(children, name));
                     if left.is_empty() && ready.as_ref().is_some_and(|began| began.over(children)) {
@@ -371,8 +379,9 @@ mod tests {
     }
 
     proptest! {
-        /// Members step in any order, one of them may die at any point, and another one comes for it: nobody leaves
-        /// while a member of its round has not begun to, nobody is refused that should not be, and all get through.
+        /// Members step in any order, and one of them may die at any point and be replaced. No
+        /// member leaves before all members of its round have begun to leave, none is refused
+        /// wrongly, and all get through.
         #[test]
         fn any_order_of_steps_is_a_sequence_of_whole_rounds(
             size in 1_usize..6,
@@ -404,7 +413,7 @@ mod tests {
                         let inside = members.iter().find(|member| member.is_in(&round));
                         prop_assert!(inside.is_none(), "turn {}: {:?} is inside", turn, inside);
                     }
-                    // A member came in place of one that died during its round.
+                    // A member replaced another that died during its round.
                     Some(Passed::Refused) => prop_assert!(!deaths.is_empty(), "turn {}", turn),
                     None => {}
                 }

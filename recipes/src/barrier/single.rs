@@ -1,34 +1,38 @@
 use bytes::Bytes;
+use zk_curator::internal::{Seen, resolve};
 use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, ErrorKind, EventType};
 
 use super::Error;
 
-/// Holds everybody up who waits at it, until somebody removes it.
+/// Blocks all waiters until a client removes it.
 ///
 /// # Layout
 /// ```text
-/// /barriers/release                        persistent: the barrier is set; data: the label of who has set it
+/// /barriers/release                        persistent: the barrier is set; data: the label of the client that set it
 /// ```
-/// That of Apache Curator's `DistributedBarrier`: Java and Rust can use one barrier.
+/// The layout of Apache Curator's `DistributedBarrier`: Java and Rust can use one barrier.
 ///
 /// # Protocol
-/// The barrier of [ZooKeeper's recipes](https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_eventHandles):
-/// 1. Read the node, with a watch, after a `sync` in the same flight. If there is none, go on.
-/// 2. When the watch fires because the node was deleted, go on.
-/// 3. Otherwise go to 1; but go on when another node is there than before, for then it was deleted meanwhile.
+/// The barrier of
+/// [ZooKeeper's recipes](https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_eventHandles):
+/// 1. Read the node, with a watch, after a `sync` in the same round trip. If there is none,
+///    continue.
+/// 2. When the watch fires because the node was deleted, continue.
+/// 3. Otherwise go to 1. Continue if the node is not the same as before, because the barrier was
+///    removed in between.
 ///
 /// # Guarantees
-/// * Nobody goes on while the barrier is there, and was before it came; also when the server that it asks lags behind,
-///   which Curator's waiters believe.
-/// * Everybody goes on once it was removed, and be it set again at once: Curator's waiters look only at what is there when
-///   they look.
+/// * No waiter passes while the barrier exists, if it existed before the call. This holds even if
+///   the waiter's server lags; Curator's waiters then pass.
+/// * Every waiter passes once the barrier was removed, even if it is set again immediately.
+///   Curator's waiters see only the current state.
 ///
 /// # Assumptions
-/// It belongs to nobody: it stays when the process that has set it ends.
+/// It has no owner: it stays when the process that has set it ends.
 ///
 /// # Connection loss
-/// Waiters go on waiting, in the next session too, and learn what has happened meanwhile.
+/// Waiters keep waiting, also in the next session, and notice a removal in between.
 ///
 /// # Example
 /// ```
@@ -54,12 +58,13 @@ pub struct DistributedBarrier {
 }
 
 impl DistributedBarrier {
-    /// The barrier at a path. Nothing is sent; a path that is not valid is refused when the barrier is used.
+    /// The barrier at a path. Nothing is sent; a path that is not valid is refused when the barrier
+    /// is used.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
         Self { zk: zk.uncompressed(), path: path.into(), label: Bytes::new() }
     }
 
-    /// The data of the node, for people who look who has set the barrier. Default: none.
+    /// The data of the node, so that operators can see who set the barrier. Default: none.
     #[must_use]
     pub fn label(mut self, label: impl Into<Bytes>) -> Self {
         self.label = label.into();
@@ -88,8 +93,8 @@ impl DistributedBarrier {
         }
     }
 
-    /// Removes the barrier, if it is set: everybody who waits goes on. After a lost answer it is removed again if it is the
-    /// same as before, not if somebody has set it meanwhile.
+    /// Removes the barrier if it is set, so that all waiters pass. After a lost response it is
+    /// removed again if it is the same as before, not if it was set again in between.
     ///
     /// # Errors
     /// [`Error::Framework`] as of a delete and of a read.
@@ -99,25 +104,24 @@ impl DistributedBarrier {
     #[doc(alias = "removeBarrier")]
     pub async fn remove(&self) -> Result<(), Error> {
         let path = ZPath::for_operation("remove", self.path.as_str())?;
-        // Read before the delete is sent: of one flight with it, both answers may be lost, and the next one be read. And
-        // read what is newest: an older one, or none, would be taken for a sign that it was removed.
+        // Read before the delete is sent: of one round trip with it, both answers may be lost, and
+        // the next one be read. And read the newest state: an older barrier, or none, would be
+        // taken for its removal.
         let before = self.zk.exists(path.as_str()).linearizable().await?.map(|stat| stat.czxid);
-        loop {
-            let unknown = match self.zk.delete(path.as_str()).await {
-                Err(error) if error.kind() == ErrorKind::NoNode => return Ok(()),
-                Err(error) if error.may_have_applied() => error,
-                deleted => return Ok(deleted?),
-            };
-            // The delete may have been applied: another barrier than that before, or none, tells that it was. A read that fails
-            // tells nothing, and its own error would say that nothing was applied.
-            let now = self.zk.exists(path.as_str()).linearizable().await.map_err(|_| unknown)?;
-            if now.is_none_or(|stat| Some(stat.czxid) != before) {
-                return Ok(());
-            }
+        let look = async || {
+            Ok(match self.zk.exists(path.as_str()).linearizable().await? {
+                Some(stat) if Some(stat.czxid) == before => Seen::NotApplied,
+                // Another barrier than before, or none.
+                _ => Seen::Applied,
+            })
+        };
+        match resolve(|| self.zk.delete(path.as_str()), look).await {
+            Err(error) if error.kind() != ErrorKind::NoNode => Err(error.into()),
+            _ => Ok(()),
         }
     }
 
-    /// Whether the barrier is set, by what the server knows that is asked, which may lag.
+    /// Returns `true` if the barrier is set, according to the connected server, which may lag.
     ///
     /// # Errors
     /// [`Error::Framework`] as of every read.
@@ -140,7 +144,7 @@ impl DistributedBarrier {
         let path = ZPath::for_operation("wait", self.path.as_str())?;
         let mut found = None;
         loop {
-            // The server may lag behind whoever has set the barrier.
+            // The server may lag behind the client that set the barrier.
             let read = self.zk.get_data(path.as_str()).synced().watched().await;
             let barrier = match read {
                 Ok(barrier) => barrier, // 1
@@ -151,7 +155,7 @@ impl DistributedBarrier {
             if *found.get_or_insert(czxid) != czxid {
                 return Ok(()); // 3
             }
-            // The end of the session is no answer: look in the next one.
+            // The end of the session is no response: look in the next one.
             if barrier.watch.await.is_ok_and(|event| event.event_type == EventType::NodeDeleted) {
                 return Ok(()); // 2
             }

@@ -5,7 +5,7 @@ use zk_curator::value::Failure;
 #[non_exhaustive]
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// A value is not the one that an update was to replace. Nothing was changed.
+    /// A value is not the one that the update expected. Nothing was changed.
     #[error("{path} was to have {}, and has {}", revision(expected), revision(found))]
     Conflict {
         /// The path of the value.
@@ -47,13 +47,13 @@ pub enum Error {
         /// The key.
         key: String,
     },
-    /// Others have written faster, many times in a row. Nothing was changed.
+    /// Other clients were faster, many times in a row. Nothing was changed.
     #[error("{path} changes too fast")]
     Busy {
         /// The path of the store.
         path: String,
     },
-    /// A revision that is not in the history, or not any more.
+    /// The revision is not, or no longer, in the history.
     #[error("{path} keeps no revision {revision}")]
     NotKept {
         /// The path of the store.

@@ -62,14 +62,15 @@ impl ConfigStore {
         Ok(changes.collect())
     }
 
-    /// Makes all values what they were at an earlier revision, in an update of its own: the revision that it has made. If
-    /// they are so already, nothing is changed.
+    /// Restores all values of an earlier revision, in a new update. Returns the revision of this
+    /// update. If they are so already, nothing is changed.
     ///
-    /// That can be every revision in the [history](Self::history), and the one at which the store was made while all
-    /// updates since are kept.
+    /// That can be every revision in the [history](Self::history), and the one at which the store
+    /// was made while all updates since are kept.
     ///
     /// # Errors
-    /// * [`Error::NotKept`] when the revision is not known, or not any more, or the record of an update since is missing.
+    /// * [`Error::NotKept`] if the revision is unknown or no longer kept, or if the record of a
+    ///   later update is missing.
     /// * As [`Update::commit`](super::Update::commit).
     ///
     /// # Cancel safety
@@ -86,12 +87,13 @@ impl ConfigStore {
             if to == root.revision {
                 return Ok(to);
             }
-            // Those that have come since the root was read are none of ours.
+            // Revisions after the read of the root are ignored.
             records.retain(|czxid, _| *czxid <= root.revision.0);
             let mut later = records.split_off(&to.0);
             let made = later.remove(&to.0).map(|kept| kept.version);
             let made = made.or_else(|| (to.0 == root.czxid).then_some(0));
-            // All updates since are kept: somebody may have deleted some of their records.
+            // All later updates should be kept, but another client may have deleted some of their
+            // records.
             let since = made.map(|made| i64::from(root.version.wrapping_sub(made)));
             if since.is_none() || since != i64::try_from(later.len()).ok() {
                 return Err(self.not_kept(to));
@@ -125,8 +127,10 @@ impl ConfigStore {
             Err(error) => return Err(error.into()),
         };
         let versions: Vec<i32> = names.iter().filter_map(|name| name.parse().ok()).collect();
-        let reads: Vec<_> =
-            versions.iter().map(|&version| zk.get_data(self.record_path(version)).with_stat()).collect();
+        let reads: Vec<_> = versions
+            .iter()
+            .map(|&version| zk.get_data(self.record_path(version)).with_stat())
+            .collect();
         let mut records = BTreeMap::new();
         for (version, read) in versions.into_iter().zip(fan_out(READS_AT_ONCE, reads).await) {
             match read {

@@ -1,4 +1,4 @@
-//! Configuration: values that change together, and that everybody sees together.
+//! Configuration: values that change together, and that all clients see together.
 //!
 //! # Layout
 //! ```text
@@ -7,53 +7,59 @@
 //!   │    ├─ db.host                 persistent: the value of this key, as it is
 //!   │    └─ db.port
 //!   └─ history                      persistent
-//!        ├─ 0000000041              persistent: what the 41st update has changed: the data before and after
+//!        ├─ 0000000041              persistent: the changes of the 41st update: the data before and after
 //!        └─ 0000000042              no more than are kept: 10 by default
 //! ```
-//! Parents of the store are containers, made on first use. Keys are names with dots: `db.host` is below `db`. They are
-//! names of nodes, so they have no `/`; and no part of them is empty. A record of the history is text, see its fields in
-//! [`Change`].
+//! Parents of the store are containers, made on first use. Keys are names with dots: `db.host` is
+//! below `db`. They are names of nodes, so they have no `/`; and no part of them is empty. A record
+//! of the history is text, see its fields in [`Change`].
 //!
 //! # Protocol
-//! 1. An update reads the version of the store from the leader (a `sync` and a read in one flight), and then, in the same session,
-//!    the values that it is to replace and the list of records.
-//! 2. One transaction writes the store, if it still has that version; the values; a record with a unique id and the data
-//!    before and after; and deletes the records that are not kept any more. If it is refused, go to 1.
-//! 3. If its answer is lost, go to 1: if there is a record with its id it is done. The version makes it impossible that it is
-//!    done twice, or later.
-//! 4. A reader reads the store, then the list of keys, then all values. All nodes of a transaction carry the number of it
-//!    (the zxid); so if nothing is newer than the store, all of it was true at once. Otherwise it reads the store
-//!    again and the records of what has come in between, and does that again.
-//! 5. A follower leaves one watch, on the store. When it fires, it reads the store and the records since, and no value.
+//! 1. An update reads the version of the store from the leader (a `sync` and a read in one round
+//!    trip), and then, in the same session, the values that it is to replace and the list of
+//!    records.
+//! 2. One transaction writes the store, if it still has that version, the values, and a record with
+//!    a unique id and the data before and after. It also deletes the records that are no longer
+//!    kept. If it is refused, go to 1.
+//! 3. If its response is lost, go to 1: if there is a record with its id it is done. The version
+//!    makes it impossible that it is done twice, or later.
+//! 4. A reader reads the store, then the list of keys, then all values. All nodes of a transaction
+//!    have its number (the zxid). So if no value is newer than the store, all of them belong to one
+//!    revision. Otherwise it reads the store again and the records in between, and does that again.
+//! 5. A follower leaves one watch, on the store. When it fires, it reads the store and the records
+//!    since, and no value.
 //!
-//! Requests, counted at a server; n is the number of values, k that of keys in an update, u that of updates that a
-//! follower has missed:
+//! Requests, counted at a server. n is the number of values, k the number of keys in an update, u
+//! the number of updates that a follower has missed:
 //!
-//! | | requests | flights |
+//! | | requests | round trips |
 //! |---|---|---|
 //! | [`snapshot`](ConfigStore::snapshot) | n + 3 | 3 |
 //! | [`commit`](Update::commit) of k keys | k + 4 | 3 |
 //! | a follower that begins | n + 2 | 3 |
 //! | a follower, after updates | u + 1, and one notification | 2 |
 //!
-//! A follower of one key pays for the updates of others, too: what changes often and what is followed by many belongs into
-//! stores of their own. An update writes the data before and after beside the data themselves, and has to fit into one
-//! request, 1 MiB on servers that are not configured otherwise: larger ones are refused with `TooLarge`, unsent.
+//! A follower of one key also pays for updates of other keys. Keep values that change often, or
+//! that many clients follow, in stores of their own. An update writes the data before and after in
+//! addition to the data, and has to fit into one request, 1 MiB on servers that are not configured
+//! otherwise: larger ones are refused with `TooLarge`, unsent.
 //!
 //! # Guarantees
 //! * A [`Snapshot`] is what all values were at its [`Revision`]: no update is seen in part.
-//! * What [`snapshot`](ConfigStore::snapshot) returns is not older than any update that had been answered when it was
-//!   asked for.
-//! * Who [follows](ConfigStore::follow) sees snapshots in their order, never an earlier one again, and ends with the newest.
+//! * What [`snapshot`](ConfigStore::snapshot) returns is not older than any update that had been
+//!   answered when it was asked for.
+//! * A [follower](ConfigStore::follow) sees snapshots in their order, never an earlier one again,
+//!   and ends with the newest.
 //! * An update is made exactly once, or not at all, and only if its conditions hold at that moment.
 //!
 //! # Assumptions
-//! Nobody writes to the nodes but by the protocol. A value that is written by hand is not seen by those who follow until the
-//! next update; who reads it gets [`Error::Foreign`], until an update sets that value. A store is deleted only while nobody
-//! writes to it.
+//! Clients write to the nodes only by this protocol. A value that is written by hand is not seen by
+//! followers until the next update; a reader gets [`Error::Foreign`], until an update sets that
+//! value. A store is deleted only while no client writes to it.
 //!
 //! # Connection loss
-//! * SUSPENDED: those who follow know what they knew. Operations are repeated as the retry policy says.
+//! * SUSPENDED: followers keep their last snapshot. Operations are repeated as the retry policy
+//!   says.
 //! * LOST: the same. Nothing here belongs to a session.
 //!
 //! # Cancel safety
@@ -107,4 +113,5 @@ pub use receive::ConfigValue;
 pub use revision::Revision;
 pub use snapshot::{Entry, Snapshot};
 pub use store::ConfigStore;
+pub(crate) use store::MAGIC;
 pub use update::Update;

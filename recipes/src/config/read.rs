@@ -50,7 +50,8 @@ impl ConfigStore {
     ///
     /// # Errors
     /// * [`Error::NotAStore`], [`Error::Foreign`].
-    /// * [`Error::Busy`] when fifty times in a row more updates were made while it read than the history keeps.
+    /// * [`Error::Busy`] when fifty times in a row more updates were made while it read than the
+    ///   history keeps.
     /// * [`Error::Framework`] as a read.
     ///
     /// # Cancel safety
@@ -66,9 +67,12 @@ impl ConfigStore {
         Snapshot { path: self.values.clone(), revision, entries: view.entries }
     }
 
-    /// Runs reads in one session: there, one that is sent after the answer to another is answered from a state that is not
-    /// older.
-    pub(super) async fn in_one_session<T, F>(&self, body: impl Fn(CuratorFramework) -> F) -> Result<T, Error>
+    /// Runs reads in one session: there, one that is sent after the response to another is answered
+    /// from a state that is not older.
+    pub(super) async fn in_one_session<T, F>(
+        &self,
+        body: impl Fn(CuratorFramework) -> F,
+    ) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Error>>,
     {
@@ -90,15 +94,16 @@ impl ConfigStore {
         self.in_one_session(|zk| async move {
             let read = || async {
                 let read = zk.get_data(&*self.root).synced().with_stat().await;
-                Ok((self.root(read)?, ()))
+                Ok((self.root(read), ()))
             };
-            Ok(self.look(&zk, View::default(), read).await?.0)
+            self.look(&zk, View::default(), read).await?.0
         })
         .await
     }
 
-    /// The values that follow upon these, as far as the server knows, and a watch for when that is no longer true.
-    pub(super) async fn next(&self, last: &View) -> Result<(View, Watch), Error> {
+    /// The values that follow upon these, as far as the server knows, or why there are none; and a
+    /// watch for when that is no longer true.
+    pub(super) async fn next(&self, last: &View) -> Result<(Result<View, Error>, Watch), Error> {
         self.in_one_session(|zk| async move {
             let read = || async {
                 let path = &*self.root;
@@ -106,7 +111,7 @@ impl ConfigStore {
                     let (read, watch) = match zk.get_data(path).watched().await {
                         Ok(watched) => (Ok(watched.value), watched.watch),
                         Err(error) if error.kind() == ErrorKind::NoNode => {
-                            // Not only because the server of a new session lags.
+                            // This is not only because the server of a new session lags.
                             let watched = zk.exists(path).synced().watched().await?;
                             if watched.value.is_some() {
                                 continue;
@@ -115,7 +120,7 @@ impl ConfigStore {
                         }
                         Err(error) => return Err(error.into()),
                     };
-                    return Ok((self.root(read)?, watch));
+                    return Ok((self.root(read), watch));
                 }
             };
             self.look(&zk, last.clone(), read).await
@@ -123,39 +128,53 @@ impl ConfigStore {
         .await
     }
 
-    /// Reads the values by what is known already. `read_root` is asked whenever the store has to be looked at.
+    /// Reads the values, given the known ones. `read_root` is called whenever the store must be
+    /// read. A malformed store is returned with the side value of `read_root`.
     async fn look<W, F>(
         &self,
         zk: &CuratorFramework,
         last: View,
         read_root: impl Fn() -> F,
-    ) -> Result<(View, W), Error>
+    ) -> Result<(Result<View, Error>, W), Error>
     where
-        F: Future<Output = Result<(Option<Root>, W), Error>>,
+        F: Future<Output = Result<(Result<Option<Root>, Error>, W), Error>>,
     {
         let mut known = last;
         for _ in 0..ROUNDS {
             // 1. Which revision?
             let (root, watch) = read_root().await?;
-            let Some(root) = root else { return Ok((View::default(), watch)) };
+            let root = match root {
+                Ok(Some(root)) => root,
+                Ok(None) => return Ok((Ok(View::default()), watch)),
+                Err(Error::Framework(error)) => return Err(error.into()),
+                Err(error) => return Ok((Err(error), watch)),
+            };
             if known.root.is_some_and(|known| known.is_newer_than(&root)) {
-                // The server of a new session lags: what we know is the truth, and the watch fires when it has caught up.
-                return Ok((known, watch));
+                // The server of a new session lags. The known state is the newer one, and the watch
+                // fires when the server has caught up.
+                return Ok((Ok(known), watch));
             }
-            // 2. Do again what was done since.
-            if let Some(view) = self.replay(zk, &known, root).await? {
-                return Ok((view, watch));
+            // 2. Apply the later records.
+            match self.replay(zk, &known, root).await {
+                Ok(Some(view)) => return Ok((Ok(view), watch)),
+                Ok(None) => {}
+                Err(Error::Framework(error)) => return Err(error.into()),
+                Err(error) => return Ok((Err(error), watch)),
             }
-            // 3. Or read everything. What is newer than the root was written meanwhile: then begin anew with that.
+            // 3. Or read everything. If a value is newer than the root, begin
+            //    again with that.
             match self.load(zk, root).await? {
-                Loaded::At(view) => return Ok((view, watch)),
+                Loaded::At(view) => return Ok((Ok(view), watch)),
                 Loaded::Around(view) => known = view,
             }
         }
         Err(Error::Busy { path: self.path().to_owned() })
     }
 
-    pub(super) fn root(&self, read: zk_curator::Result<(Bytes, Stat)>) -> Result<Option<Root>, Error> {
+    pub(super) fn root(
+        &self,
+        read: zk_curator::Result<(Bytes, Stat)>,
+    ) -> Result<Option<Root>, Error> {
         match read {
             Ok((data, stat)) if data == MAGIC => {
                 let revision = Revision(stat.mzxid);
@@ -167,9 +186,15 @@ impl ConfigStore {
         }
     }
 
-    /// The values at `root`, from those that are known and the records of what has happened since; `None` when these are not
-    /// enough. The records say what the values were set to: whatever was read too early or too late is put right by them.
-    async fn replay(&self, zk: &CuratorFramework, known: &View, root: Root) -> Result<Option<View>, Error> {
+    /// The values at `root`, from the known values and the later records; `None` when these are not
+    /// enough. The records contain the written values, and correct every value that was read too
+    /// early or too late.
+    async fn replay(
+        &self,
+        zk: &CuratorFramework,
+        known: &View,
+        root: Root,
+    ) -> Result<Option<View>, Error> {
         let Some(from) = known.root.filter(|known| known.is_of_the_same_store(&root)) else {
             return Ok(None);
         };
@@ -184,20 +209,23 @@ impl ConfigStore {
         for read in fan_out(READS_AT_ONCE, reads).await {
             let (data, stat) = match read {
                 Ok(read) => read,
-                // It is not kept any more.
+                // It is no longer kept.
                 Err(error) if error.kind() == ErrorKind::NoNode => return Ok(None),
                 Err(error) => return Err(error.into()),
             };
             let record = self.record(&data)?;
             for (key, diff) in record.keys {
                 match diff.after {
-                    Some(data) => entries.insert(key, Entry { data, revision: Revision(stat.czxid) }),
+                    Some(data) => {
+                        entries.insert(key, Entry { data, revision: Revision(stat.czxid) })
+                    }
                     None => entries.remove(&key),
                 };
             }
         }
         if let Some((key, _)) = entries.iter().find(|(_, entry)| entry.revision > root.revision) {
-            // No update has written it, for there is none between the read of it and that of the root.
+            // No update has written it, because there was none between its read and the read of the
+            // root.
             return Err(Error::Foreign { path: self.value_path(key) });
         }
         Ok(Some(View { root: Some(root), entries }))
@@ -208,17 +236,19 @@ impl ConfigStore {
         let mut view = View { root: Some(root), entries: BTreeMap::new() };
         let (keys, stat) = match zk.children(self.values.as_str()).with_stat().await {
             Ok(listed) => listed,
-            // The store has been deleted meanwhile.
+            // The store has been deleted in between.
             Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Loaded::Around(view)),
             Err(error) => return Err(error.into()),
         };
         let mut is_of_root = stat.pzxid <= root.revision.0;
-        let reads: Vec<_> = keys.iter().map(|key| zk.get_data(self.value_path(key)).with_stat()).collect();
+        let reads: Vec<_> =
+            keys.iter().map(|key| zk.get_data(self.value_path(key)).with_stat()).collect();
         for (key, read) in keys.iter().zip(fan_out(READS_AT_ONCE, reads).await) {
             match read {
                 Ok((data, stat)) => {
                     is_of_root &= stat.mzxid <= root.revision.0;
-                    view.entries.insert(key.clone(), Entry { data, revision: Revision(stat.mzxid) });
+                    view.entries
+                        .insert(key.clone(), Entry { data, revision: Revision(stat.mzxid) });
                 }
                 Err(error) if error.kind() == ErrorKind::NoNode => is_of_root = false,
                 Err(error) => return Err(error.into()),

@@ -9,21 +9,22 @@ use futures_util::stream::{Stream, unfold};
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::warn;
+use zk_curator::internal::Signal;
 use zk_curator::value::Failure;
-use zk_curator::{CuratorFramework, ErrorKind, Signal};
+use zk_curator::{CuratorFramework, ErrorKind};
 
 use super::{ConfigStore, ConfigWatch, Error, Snapshot};
 
 const OP: &str = "follow_as";
-/// The pause after what did not pass by itself, such as `NoAuth`.
+/// The pause after a permanent error, such as `NoAuth`.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The present configuration as a value of the service: see [`ConfigStore::follow_as`]. Cheap to clone; every clone is told of
-/// changes for itself.
+/// The present configuration as a value of the service: see [`ConfigStore::follow_as`]. Cheap to
+/// clone; every clone sees all changes.
 #[must_use = "nobody reads the configuration"]
 pub struct ConfigValue<T> {
     shared: Arc<Signal<Present<T>>>,
-    /// The change that was told last, by its number.
+    /// The number of the last returned change.
     told: u64,
     _stop: Arc<DropGuard>,
 }
@@ -35,8 +36,9 @@ struct Present<T> {
 }
 
 impl ConfigStore {
-    /// Follows all values as one value of the service: `T` says in its `TryFrom<Snapshot>` how it is read from a snapshot, and what it
-    /// does without a value. For many readers, each of which wants the present value at once.
+    /// Follows all values as one value of the service: `T` defines in its `TryFrom<Snapshot>` how
+    /// it is read from a snapshot, and what happens if a value is missing. Use it for many readers
+    /// that need the current value immediately.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -68,12 +70,15 @@ impl ConfigStore {
     /// # Ok(()) }
     /// ```
     ///
-    /// A background task reads what [`follow`](Self::follow) does, and ends with the last clone of the value, or when the framework is
-    /// closed. It keeps the framework open meanwhile. A snapshot that is no `T` changes nothing: the last good value stays, and
-    /// [`background_errors`](CuratorFramework::background_errors) tells of `Undecodable`, as of every other failure.
+    /// A background task reads what [`follow`](Self::follow) does, and ends with the last clone of
+    /// the value, or when the framework is closed. It keeps the framework open until then. A
+    /// snapshot that cannot be converted to `T` changes nothing: the last good value stays, and
+    /// [`background_errors`](CuratorFramework::background_errors) reports `Undecodable`, like every
+    /// other failure.
     ///
     /// # Errors
-    /// Of the first snapshot: those of [`ConfigWatch::next`], and [`Error::Undecodable`] if it is no `T`.
+    /// For the first snapshot: those of [`ConfigWatch::next`], and [`Error::Undecodable`] if it
+    /// cannot be converted to `T`.
     ///
     /// # Panics
     /// Outside a tokio runtime, if the framework has no spawner.
@@ -123,9 +128,11 @@ impl<T> ConfigValue<T> {
         self.shared.look(|present| Arc::clone(&present.value))
     }
 
-    /// Waits until the value is another one than this clone was told of last, or had when it was made; `None` when the framework is
-    /// closed, or the task has ended because `T`'s `TryFrom` has panicked or its runtime has ended, of which
-    /// [`background_errors`](CuratorFramework::background_errors) tells. Values that were replaced before anybody looked are left out, the newest never is.
+    /// Waits until the value differs from the last one that this clone has returned, or had when it
+    /// was created. `None` when the framework is closed, or when the task has ended because `T`'s
+    /// `TryFrom` has panicked or its runtime has ended, which
+    /// [`background_errors`](CuratorFramework::background_errors) reports. Values that were
+    /// replaced between two calls are skipped; the latest never is.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -163,7 +170,7 @@ impl<T: fmt::Debug> fmt::Debug for ConfigValue<T> {
     }
 }
 
-/// Where the task tells of values; dropped with it.
+/// The sender of values, which is dropped with the task.
 struct Told<T>(Arc<Signal<Present<T>>>);
 
 impl<T> Drop for Told<T> {
@@ -172,9 +179,14 @@ impl<T> Drop for Told<T> {
     }
 }
 
-/// Tells every snapshot, until the framework is closed. A failure is told when it differs from the last one.
-async fn keep_up<T>(zk: CuratorFramework, mut watch: ConfigWatch, to: Told<T>, stop: CancellationToken)
-where
+/// Publishes every snapshot, until the framework is closed. A failure is reported if it differs
+/// from the last one.
+async fn keep_up<T>(
+    zk: CuratorFramework,
+    mut watch: ConfigWatch,
+    to: Told<T>,
+    stop: CancellationToken,
+) where
     T: TryFrom<Snapshot>,
     T::Error: Into<Box<dyn StdError + Send + Sync>>,
 {
@@ -207,7 +219,9 @@ where
             told = text;
             zk.report_background_error(match error {
                 Error::Framework(error) => error,
-                Error::Undecodable { path, source } => zk_curator::Error::undecodable(OP, path, source),
+                Error::Undecodable { path, source } => {
+                    zk_curator::Error::undecodable(OP, path, source)
+                }
                 error => zk_curator::Error::undecodable(OP, watch.path(), Arc::new(error)),
             });
         }
@@ -227,7 +241,9 @@ where
     T::try_from(now).map_err(|why| match why.into().downcast::<Error>() {
         // It names the key.
         Ok(error) if matches!(*error, Error::Undecodable { .. }) => *error,
-        Ok(error) => Error::Undecodable { path, source: Arc::from(error as Box<dyn StdError + Send + Sync>) },
+        Ok(error) => {
+            Error::Undecodable { path, source: Arc::from(error as Box<dyn StdError + Send + Sync>) }
+        }
         Err(other) => Error::Undecodable { path, source: Failure::from(other) },
     })
 }

@@ -13,7 +13,7 @@ pub(super) struct Diff {
     pub(super) after: Option<Bytes>,
 }
 
-/// One update, as it was made.
+/// One applied update.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Record {
     /// The id of the update: unique.
@@ -36,7 +36,9 @@ impl Record {
             value.as_ref().map_or_else(|| "-".to_owned(), |data| data.len().to_string())
         };
         for (key, diff) in &self.keys {
-            data.put(format!("{} {} {key}\n", length(&diff.before), length(&diff.after)).as_bytes());
+            data.put(
+                format!("{} {} {key}\n", length(&diff.before), length(&diff.after)).as_bytes(),
+            );
             for value in [&diff.before, &diff.after].into_iter().flatten() {
                 data.put(&value[..]);
             }

@@ -1,13 +1,15 @@
 use std::fmt;
 
-/// A state of a store, or of a value: the transaction of ZooKeeper (zxid) that has made it. Later ones are larger.
+/// A state of a store, or of a value: the transaction of ZooKeeper (zxid) that has made it. Later
+/// ones are larger.
 ///
-/// The number is unique in the ensemble, and that of a value is the revision of the store at which it was set.
+/// The number is unique in the ensemble. The number of a value is the revision of the store at
+/// which it was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub(super) i64);
 
 impl Revision {
-    /// That of a store which does not exist.
+    /// The revision of a store that does not exist.
     pub const NONE: Self = Self(0);
 
     /// The revision with this number.

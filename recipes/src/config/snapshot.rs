@@ -9,7 +9,7 @@ use zk_curator::value::FromData;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entry {
-    /// As it is stored.
+    /// The stored bytes.
     pub data: Bytes,
     /// When it was set: for [`Update::if_revision`](super::Update::if_revision).
     pub revision: Revision,
@@ -43,7 +43,7 @@ impl Snapshot {
         }
     }
 
-    /// The value of a key as it is stored, and its revision.
+    /// The stored value of a key, and its revision.
     #[must_use]
     pub fn entry(&self, key: &str) -> Option<&Entry> {
         self.entries.get(key)
@@ -55,7 +55,8 @@ impl Snapshot {
         &self.entries
     }
 
-    /// Only this key, and those below it: for `db`, also `db.host` and `db.host.name`, but not `dbs`.
+    /// Only this key, and those below it: for `db`, also `db.host` and `db.host.name`, but not
+    /// `dbs`.
     #[must_use]
     pub fn below(&self, key: &str) -> Self {
         let entries = self.entries.iter().filter(|(other, _)| is_below(other, key));

@@ -5,8 +5,8 @@ use super::Error;
 use crate::path::child;
 
 /// The data of the node of a store.
-pub(super) const MAGIC: &str = "config 1";
-/// The number of attempts while others are faster.
+pub(crate) const MAGIC: &str = "config 1";
+/// The maximum number of attempts while other clients are faster.
 pub(super) const ROUNDS: usize = 50;
 /// The default number of records that are kept.
 const KEPT: u32 = 10;
@@ -22,16 +22,17 @@ pub struct ConfigStore {
 }
 
 impl ConfigStore {
-    /// The store at a path. Nothing is sent: the first update creates it. An invalid path is refused by the first
-    /// operation.
+    /// The store at a path. Nothing is sent: the first update creates it. An invalid path is
+    /// refused by the first operation.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
         let root = path.into();
         let (values, history) = (child(&root, "values"), child(&root, "history"));
         Self { zk: zk.uncompressed(), root, values, history, kept: KEPT }
     }
 
-    /// The number of updates that the history keeps, from 1. Default: 10. Every update removes what is too old by the setting of the
-    /// process that makes it, up to 100 records at a time; so all who write should agree. Zero is refused by the [commit](super::Update::commit).
+    /// The number of updates that the history keeps, from 1. Default: 10. Every update removes up
+    /// to 100 records that are too old by the setting of its own process, so all writers should
+    /// have the same setting. Zero is refused by the [commit](super::Update::commit).
     #[must_use]
     pub fn kept(mut self, updates: u32) -> Self {
         self.kept = updates;
@@ -59,7 +60,8 @@ impl ConfigStore {
     }
 
     pub(super) fn check_key(&self, key: &str) -> Result<(), Error> {
-        let is_name = !key.contains('/') && ZPath::for_operation("update", self.value_path(key)).is_ok();
+        let is_name =
+            !key.contains('/') && ZPath::for_operation("update", self.value_path(key)).is_ok();
         if is_name && key.split('.').all(|part| !part.is_empty()) {
             Ok(())
         } else {

@@ -34,7 +34,13 @@ impl ConfigStore {
     /// Changes that are made together: nothing is sent until they are [committed](Update::commit).
     pub fn update(&self) -> Update {
         let store = self.clone();
-        Update { store, changes: BTreeMap::new(), conditions: BTreeMap::new(), whole: None, failure: None }
+        Update {
+            store,
+            changes: BTreeMap::new(),
+            conditions: BTreeMap::new(),
+            whole: None,
+            failure: None,
+        }
     }
 }
 
@@ -49,14 +55,14 @@ impl Update {
         self
     }
 
-    /// Removes the value of a key. A key without a value is left as it is.
+    /// Removes the value of a key. A key without a value is left unchanged.
     pub fn remove(mut self, key: impl Into<String>) -> Self {
         self.changes.insert(key.into(), None);
         self
     }
 
-    /// Only if the value of a key has this revision; if it has no value, where that is `None`. The key need not be one
-    /// that is changed.
+    /// Only if the value of a key has this revision; if it has no value, where that is `None`. The
+    /// key need not be one that is changed.
     pub fn if_revision(mut self, key: impl Into<String>, revision: Option<Revision>) -> Self {
         self.conditions.insert(key.into(), revision);
         self
@@ -68,17 +74,22 @@ impl Update {
         self
     }
 
-    /// Makes the changes, exactly once in spite of lost answers. **Awaiting returns** the revision that it has made.
+    /// Makes the changes, exactly once in spite of lost responses. **Awaiting returns** the
+    /// revision that it has made.
     ///
-    /// A store that does not exist is made, and missing parents of it as containers. It takes two reads for the store,
-    /// one for each key, and one write, if nobody else writes at the same time: three flights.
+    /// A store that does not exist is made, and missing parents of it as containers. Takes two
+    /// reads for the store, one read for each key, and one write, in three round trips, if no other
+    /// client writes at the same time.
     ///
     /// # Errors
-    /// * [`Error::Conflict`] or [`Error::Changed`] when a condition does not hold; nothing was changed.
-    /// * [`Error::NoChanges`], [`Error::InvalidKey`], [`Error::Unencodable`], [`Error::Zero`]: nothing was sent.
-    /// * [`Error::NotAStore`]; [`Error::Busy`] when others were faster fifty times in a row.
-    /// * [`Error::Framework`] as a transaction: `TooLarge` when the changes, with what they replace, do not fit into one
-    ///   request. If it [may have applied](Error::may_have_applied), so may the update.
+    /// * [`Error::Conflict`] or [`Error::Changed`] when a condition does not hold; nothing was
+    ///   changed.
+    /// * [`Error::NoChanges`], [`Error::InvalidKey`], [`Error::Unencodable`], [`Error::Zero`]:
+    ///   nothing was sent.
+    /// * [`Error::NotAStore`]; [`Error::Busy`] if other clients were faster fifty times in a row.
+    /// * [`Error::Framework`] as a transaction: `TooLarge` if the changes and the replaced values
+    ///   do not fit into one request. If it [may have applied](Error::may_have_applied), so may the
+    ///   update.
     ///
     /// # Cancel safety
     /// Once polled, all changes may be made, or none is.
@@ -97,12 +108,15 @@ impl Update {
         if changes.is_empty() {
             return Err(Error::NoChanges { path: store.path().to_owned() });
         }
-        let attempt = Attempt { store: &store, id: store.zk.new_guid(), changes, conditions, whole };
+        let attempt =
+            Attempt { store: &store, id: store.zk.new_guid(), changes, conditions, whole };
         let mut unknown = None;
         let result = attempt.run(&mut unknown).await;
         match (result, unknown) {
-            // The last word on what was sent, rather than on why nothing is known of it.
-            (Err(Error::Framework(_) | Error::Busy { .. }), Some(Unknown { error, .. })) => Err(error.into()),
+            // Returns the error of the request, not the error of the search for its outcome.
+            (Err(Error::Framework(_) | Error::Busy { .. }), Some(Unknown { error, .. })) => {
+                Err(error.into())
+            }
             (result, _) => result,
         }
     }
@@ -111,14 +125,15 @@ impl Update {
 /// An update on its way.
 struct Attempt<'a> {
     store: &'a ConfigStore,
-    /// In the record that is written along with the changes: whoever finds it there knows that they were made.
+    /// In the record that is written along with the changes: a reader that finds it there knows
+    /// that they were made.
     id: String,
     changes: BTreeMap<String, Option<Bytes>>,
     conditions: BTreeMap<String, Option<Revision>>,
     whole: Option<Revision>,
 }
 
-/// A transaction that was sent at this state of the store; nobody knows what came of it.
+/// A transaction that was sent at this state of the store, with an unknown outcome.
 struct Unknown {
     root: Root,
     error: zk_curator::Error,
@@ -129,13 +144,13 @@ enum Found {
     Nothing,
     /// It was made already.
     Made(Revision),
-    /// It may have been made, and cannot be known any more.
+    /// It may have been applied, and its outcome can no longer be determined.
     Forgotten,
-    Store(Basis),
+    Store(BaseVersions),
 }
 
 /// The state that an update builds upon.
-struct Basis {
+struct BaseVersions {
     root: Root,
     /// Of the keys that matter.
     present: BTreeMap<String, Option<(Bytes, Stat)>>,
@@ -148,8 +163,9 @@ impl Attempt<'_> {
         let store = self.store;
         for _ in 0..ROUNDS {
             let sent = unknown.as_ref().map(|unknown| unknown.root);
-            // 1. Read what it builds upon; after a lost answer, whether it is done.
-            let found = store.in_one_session(|zk| async move { self.find(&zk, sent).await }).await?;
+            // 1. Read the base of the update, and after a lost response whether it was applied.
+            let found =
+                store.in_one_session(|zk| async move { self.find(&zk, sent).await }).await?;
             let basis = match found {
                 Found::Made(revision) => return Ok(revision),
                 Found::Forgotten => break,
@@ -161,10 +177,11 @@ impl Attempt<'_> {
                 }
                 Found::Store(basis) => basis,
             };
-            // What was sent at an earlier state is refused for ever. At the same one, it may still be on its way.
+            // A write based on an earlier state is refused forever. At the same one, it may still
+            // be on its way.
             unknown.take_if(|unknown| unknown.root != basis.root);
             self.check_conditions(Some(&basis.root), &basis.present)?;
-            // 2. Write everything, if nobody else has written in between.
+            // 2. Write everything, unless another client has written in between.
             let error = match self.transaction(&basis).commit().await {
                 Ok(results) => match results.first().and_then(|result| result.stat()) {
                     Some(stat) => return Ok(Revision(stat.mzxid)),
@@ -203,7 +220,8 @@ impl Attempt<'_> {
         let mut keys: Vec<_> = self.changes.keys().chain(self.conditions.keys()).cloned().collect();
         keys.sort_unstable();
         keys.dedup();
-        let reads = keys.iter().map(|key| async { zk.get_data(store.value_path(key)).with_stat().await });
+        let reads =
+            keys.iter().map(|key| async { zk.get_data(store.value_path(key)).with_stat().await });
         let (records, values) =
             join(async { zk.children(store.history.as_str()).await }, join_all(reads)).await;
         let records = match records {
@@ -220,7 +238,7 @@ impl Attempt<'_> {
             };
             present.insert(key, value);
         }
-        Ok(Found::Store(Basis { root, present, records }))
+        Ok(Found::Store(BaseVersions { root, present, records }))
     }
 
     fn check_conditions(
@@ -229,14 +247,15 @@ impl Attempt<'_> {
         present: &BTreeMap<String, Option<(Bytes, Stat)>>,
     ) -> Result<(), Error> {
         let found = root.map_or(Revision::NONE, |root| root.revision);
-        // One that has just been made, without an update yet, is as good as none.
+        // A new store without an update counts as none.
         let is_new = root.is_none_or(|root| root.version == 0);
         let holds = |expected| expected == found || (expected == Revision::NONE && is_new);
         if let Some(expected) = self.whole.filter(|expected| !holds(*expected)) {
             return Err(Error::Changed { path: self.store.path().to_owned(), expected, found });
         }
         for (key, &expected) in &self.conditions {
-            let found = present.get(key).and_then(Option::as_ref).map(|(_, stat)| Revision(stat.mzxid));
+            let found =
+                present.get(key).and_then(Option::as_ref).map(|(_, stat)| Revision(stat.mzxid));
             if found != expected {
                 return Err(Error::Conflict { path: self.store.value_path(key), expected, found });
             }
@@ -244,8 +263,9 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// Everything at once: the new revision, the values, the record of what they were, and no more records than are kept.
-    fn transaction(&self, basis: &Basis) -> Transaction {
+    /// Writes everything in one transaction: the new revision, the values, and the record of the
+    /// old ones. Deletes the records that are no longer kept.
+    fn transaction(&self, basis: &BaseVersions) -> Transaction {
         let store = self.store;
         let version = basis.root.version;
         let root = SetDataOp::new(&*store.root, MAGIC).version(version);
@@ -259,7 +279,9 @@ impl Attempt<'_> {
                     transaction.with(SetDataOp::new(path, data.clone()).version(stat.version))
                 }
                 (None, Some(data)) => transaction.with(CreateOp::new(path).data(data.clone())),
-                (Some((_, stat)), None) => transaction.with(DeleteOp::new(path).version(stat.version)),
+                (Some((_, stat)), None) => {
+                    transaction.with(DeleteOp::new(path).version(stat.version))
+                }
                 (None, None) => continue,
             };
             let before = before.map(|(data, _)| data.clone());
@@ -267,8 +289,10 @@ impl Attempt<'_> {
         }
         let record = Record { id: self.id.clone(), keys };
         let next = version.wrapping_add(1);
-        transaction = transaction.with(CreateOp::new(store.record_path(next)).data(record.encode()));
-        let is_old = |record: &&i32| i64::from(next.wrapping_sub(**record)) >= i64::from(store.kept);
+        transaction =
+            transaction.with(CreateOp::new(store.record_path(next)).data(record.encode()));
+        let is_old =
+            |record: &&i32| i64::from(next.wrapping_sub(**record)) >= i64::from(store.kept);
         for old in basis.records.iter().filter(is_old).take(MOST_REMOVED) {
             transaction = transaction.with(DeleteOp::new(store.record_path(*old)));
         }
@@ -294,8 +318,11 @@ impl ConfigStore {
     }
 }
 
-/// Whether somebody else was faster.
+/// Returns `true` if another client was faster.
 fn is_raced(error: &zk_curator::Error) -> bool {
     use ErrorCode::{BadVersion, NoNode, NodeExists};
-    matches!(error.kind(), ErrorKind::TransactionFailed { code: BadVersion | NoNode | NodeExists, .. })
+    matches!(
+        error.kind(),
+        ErrorKind::TransactionFailed { code: BadVersion | NoNode | NodeExists, .. }
+    )
 }

@@ -1,5 +1,7 @@
 //! Operations that take effect in one write: pure.
 
+use bytes::Bytes;
+
 use super::encoding::Encoding;
 
 /// An operation of one caller.
@@ -24,18 +26,49 @@ pub(super) struct Change {
     pub(super) post: i64,
 }
 
+impl Change {
+    /// Returns `true` if both values are numbers of a counter with these rules.
+    pub(super) fn is_within(self, rules: Rules) -> bool {
+        rules.contain(self.pre) && rules.contain(self.post)
+    }
+}
+
+/// The state of the node of a counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Present {
+    Absent,
+    /// No data.
+    Empty,
+    Number(i64),
+    /// Data that are not a number of this counter.
+    Foreign,
+}
+
 /// The outcome of one operation, if the batch is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     Done(Change),
-    /// Not as expected: the value.
+    /// Set, whatever there was: the number before, if it was one.
+    Set(Option<i64>),
+    /// The value, which is not the expected one.
     Differs(i64),
     /// There is a node.
     Exists,
+    /// There is no node, and the operation must not create it.
+    Missing,
+    /// The data are not a number.
+    Foreign,
     Overflow {
         value: i64,
         delta: i64,
     },
+}
+
+impl Outcome {
+    /// Returns `true` if the operation contributes to the write of the batch.
+    pub(super) const fn is_written(&self) -> bool {
+        matches!(self, Self::Done(_) | Self::Set(_))
+    }
 }
 
 /// The result of a batch.
@@ -47,58 +80,105 @@ pub(super) struct Folded {
     pub(super) outcomes: Vec<Outcome>,
 }
 
+/// The meaning of a counter without a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Missing {
+    /// It has its initial value, and the first write creates the node.
+    #[default]
+    Initial,
+    /// Reads and writes fail with [`Error::Missing`](super::Error::Missing), except
+    /// [`initialize`](super::Counter::initialize): for counters that must not begin again if
+    /// another client deletes the node.
+    Fail,
+}
+
 /// The rules of a counter.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules {
     pub(super) encoding: Encoding,
+    /// The least and the greatest number: of the encoding and of the type, whichever is narrower.
+    pub(super) range: (i64, i64),
     pub(super) initial: i64,
-    /// Whether an overflow wraps around.
+    /// `true` if an overflow wraps around.
     pub(super) wraps: bool,
+    pub(super) missing: Missing,
 }
 
 impl Rules {
-    /// Applies the operations one after the other. `present` is the value of the node: `None` if there is no node,
-    /// `Some(None)` if it has no data.
+    /// Returns `true` if it is a number of this counter.
+    pub(super) fn contain(self, value: i64) -> bool {
+        (self.range.0..=self.range.1).contains(&value)
+    }
+
+    /// Decodes the value that a read returns, and the value that a write may use. With Curator's
+    /// encoding other bytes may follow the number, which a write would cut off.
+    pub(super) fn present(self, data: Option<&Bytes>) -> Present {
+        match data {
+            None => Present::Absent,
+            Some(data) if data.is_empty() => Present::Empty,
+            Some(data) if self.encoding.is_longer(data) => Present::Foreign,
+            Some(data) => match self.encoding.decode(data).filter(|value| self.contain(*value)) {
+                Some(value) => Present::Number(value),
+                None => Present::Foreign,
+            },
+        }
+    }
+
+    /// Applies the operations one after the other.
     pub(super) fn fold(
         self,
-        present: Option<Option<i64>>,
+        present: Present,
         operations: impl IntoIterator<Item = Operation>,
     ) -> Folded {
-        let mut exists = present.is_some();
-        let mut value = present.flatten().unwrap_or(self.initial);
+        let mut exists = present != Present::Absent;
+        let mut value = match present {
+            Present::Absent | Present::Empty => Some(self.initial),
+            Present::Number(value) => Some(value),
+            Present::Foreign => None,
+        };
         let mut writes = false;
         let outcomes = operations.into_iter().map(|operation| {
-            let pre = value;
-            let post = match operation {
-                Operation::Add(delta) => match self.sum(pre, delta) {
-                    Some(post) => post,
+            let (pre, post) = match (operation, value) {
+                (Operation::Initialize(_), _) if exists => return Outcome::Exists,
+                (Operation::Initialize(new), _) => (value.unwrap_or(self.initial), new),
+                _ if !exists && self.missing == Missing::Fail => return Outcome::Missing,
+                (Operation::Set(new), pre) => {
+                    (value, writes, exists) = (Some(new), true, true);
+                    return Outcome::Set(pre);
+                }
+                (_, None) => return Outcome::Foreign,
+                (Operation::Add(delta), Some(pre)) => match self.sum(pre, delta) {
+                    Some(post) => (pre, post),
                     None => return Outcome::Overflow { value: pre, delta },
                 },
-                Operation::Set(new) => new,
-                Operation::CompareAndSet { expected, new } if expected == pre => new,
-                Operation::CompareAndSet { .. } => return Outcome::Differs(pre),
-                Operation::Initialize(_) if exists => return Outcome::Exists,
-                Operation::Initialize(new) => new,
-                Operation::CountDown if pre <= 0 => return Outcome::Done(Change { pre, post: pre }),
-                Operation::CountDown => pre - 1,
+                (Operation::CompareAndSet { expected, new }, Some(pre)) if expected == pre => {
+                    (pre, new)
+                }
+                (Operation::CompareAndSet { .. }, Some(pre)) => return Outcome::Differs(pre),
+                (Operation::CountDown, Some(pre)) if pre <= 0 => {
+                    return Outcome::Done(Change { pre, post: pre });
+                }
+                (Operation::CountDown, Some(pre)) => (pre, pre - 1),
             };
-            (value, writes, exists) = (post, true, true);
+            (value, writes, exists) = (Some(post), true, true);
             Outcome::Done(Change { pre, post })
         });
         let outcomes = outcomes.collect();
-        Folded { write: writes.then_some(value), outcomes }
+        Folded { write: value.filter(|_| writes), outcomes }
     }
 
     fn sum(self, value: i64, delta: i64) -> Option<i64> {
-        let (least, greatest) = self.encoding.range();
-        match value.checked_add(delta).filter(|sum| (least..=greatest).contains(sum)) {
-            None if self.wraps && self.encoding == Encoding::I32Be => {
-                // In the width of the encoding.
+        const SMALL: (i64, i64) = (i32::MIN as i64, i32::MAX as i64);
+        match value.checked_add(delta).filter(|sum| self.contain(*sum)) {
+            None if self.wraps && self.range == SMALL => {
                 #[expect(clippy::cast_possible_truncation, reason = "that is what wraps around")]
                 let sum = i64::from((value as i32).wrapping_add(delta as i32));
                 Some(sum)
             }
-            None if self.wraps && self.encoding != Encoding::TextFloat => Some(value.wrapping_add(delta)),
+            None if self.wraps && self.range == (i64::MIN, i64::MAX) => {
+                Some(value.wrapping_add(delta))
+            }
             sum => sum,
         }
     }
@@ -110,7 +190,13 @@ mod tests {
 
     use super::*;
 
-    const RULES: Rules = Rules { encoding: Encoding::I64Be, initial: 0, wraps: false };
+    const RULES: Rules = Rules {
+        encoding: Encoding::I64Be,
+        range: (i64::MIN, i64::MAX),
+        initial: 0,
+        wraps: false,
+        missing: Missing::Initial,
+    };
 
     fn done(pre: i64, post: i64) -> Outcome {
         Outcome::Done(Change { pre, post })
@@ -119,54 +205,125 @@ mod tests {
     #[test]
     fn each_operation_sees_the_one_before() {
         use Operation::{Add, CompareAndSet, Initialize, Set};
-        let operations =
-            [Initialize(5), Initialize(6), Add(2), CompareAndSet { expected: 7, new: 1 }, Set(9), Add(-9)];
-        let folded = RULES.fold(None, operations);
+        let operations = [
+            Initialize(5),
+            Initialize(6),
+            Add(2),
+            CompareAndSet { expected: 7, new: 1 },
+            Set(9),
+            Add(-9),
+        ];
+        let folded = RULES.fold(Present::Absent, operations);
         assert_eq!(folded.write, Some(0));
-        let outcomes = [done(0, 5), Outcome::Exists, done(5, 7), done(7, 1), done(1, 9), done(9, 0)];
+        let outcomes = [
+            done(0, 5),
+            Outcome::Exists,
+            done(5, 7),
+            done(7, 1),
+            Outcome::Set(Some(1)),
+            done(9, 0),
+        ];
         assert_eq!(folded.outcomes, outcomes);
     }
 
     #[test]
     fn a_count_ends_at_zero_and_writes_nothing_then() {
         let rules = Rules { initial: 2, ..RULES };
-        let folded = rules.fold(None, [Operation::CountDown; 3]);
-        assert_eq!(folded, Folded { write: Some(0), outcomes: vec![done(2, 1), done(1, 0), done(0, 0)] });
-        assert_eq!(rules.fold(Some(Some(0)), [Operation::CountDown]).write, None);
+        let folded = rules.fold(Present::Absent, [Operation::CountDown; 3]);
+        assert_eq!(
+            folded,
+            Folded { write: Some(0), outcomes: vec![done(2, 1), done(1, 0), done(0, 0)] }
+        );
+        assert_eq!(rules.fold(Present::Number(0), [Operation::CountDown]).write, None);
     }
 
     #[test]
     fn a_node_without_data_has_the_initial_value() {
         let rules = Rules { initial: 100, ..RULES };
         let compare = Operation::CompareAndSet { expected: 100, new: 1 };
-        for present in [None, Some(None), Some(Some(100))] {
+        for present in [Present::Absent, Present::Empty, Present::Number(100)] {
             assert_eq!(rules.fold(present, [compare]).outcomes, [done(100, 1)], "{present:?}");
         }
-        let refused = rules.fold(Some(Some(0)), [compare]);
+        let refused = rules.fold(Present::Number(0), [compare]);
         assert_eq!(refused, Folded { write: None, outcomes: vec![Outcome::Differs(0)] });
-        assert_eq!(rules.fold(Some(None), [Operation::Initialize(3)]).outcomes, [Outcome::Exists]);
+        assert_eq!(
+            rules.fold(Present::Empty, [Operation::Initialize(3)]).outcomes,
+            [Outcome::Exists]
+        );
     }
 
     #[test]
     fn an_overflow_writes_nothing_and_does_not_stop_the_others() {
-        let folded = RULES.fold(Some(Some(i64::MAX - 1)), [2, 1].map(Operation::Add));
+        let folded = RULES.fold(Present::Number(i64::MAX - 1), [2, 1].map(Operation::Add));
         let overflow = Outcome::Overflow { value: i64::MAX - 1, delta: 2 };
         assert_eq!(folded.outcomes, [overflow, done(i64::MAX - 1, i64::MAX)]);
-        let alone = RULES.fold(Some(Some(i64::MIN)), [Operation::Add(-1)]);
+        let alone = RULES.fold(Present::Number(i64::MIN), [Operation::Add(-1)]);
         assert_eq!(alone.write, None);
-        let small = Rules { encoding: Encoding::I32Be, ..RULES };
+        let small = Rules { range: (i32::MIN.into(), i32::MAX.into()), ..RULES };
         let greatest = i64::from(i32::MAX);
-        assert_eq!(small.fold(Some(Some(greatest)), [Operation::Add(1)]).write, None);
+        assert_eq!(small.fold(Present::Number(greatest), [Operation::Add(1)]).write, None);
         let wraps = Rules { wraps: true, ..small };
-        assert_eq!(wraps.fold(Some(Some(greatest)), [Operation::Add(1)]).write, Some(i64::from(i32::MIN)));
+        assert_eq!(
+            wraps.fold(Present::Number(greatest), [Operation::Add(1)]).write,
+            Some(i64::from(i32::MIN))
+        );
         let wraps = Rules { wraps: true, ..RULES };
-        assert_eq!(wraps.fold(Some(Some(i64::MAX)), [Operation::Add(1)]).write, Some(i64::MIN));
+        assert_eq!(
+            wraps.fold(Present::Number(i64::MAX), [Operation::Add(1)]).write,
+            Some(i64::MIN)
+        );
+    }
+
+    #[test]
+    fn foreign_data_are_replaced_by_a_set_alone() {
+        use Operation::{Add, CompareAndSet, CountDown, Initialize, Set};
+        let compare = CompareAndSet { expected: 0, new: 1 };
+        let folded = RULES.fold(Present::Foreign, [Add(1), compare, CountDown, Initialize(2)]);
+        let foreign = Outcome::Foreign;
+        assert_eq!(
+            folded,
+            Folded { write: None, outcomes: vec![foreign, foreign, foreign, Outcome::Exists] }
+        );
+        let folded = RULES.fold(Present::Foreign, [Add(1), Set(7), Add(1)]);
+        assert_eq!(
+            folded,
+            Folded { write: Some(8), outcomes: vec![foreign, Outcome::Set(None), done(7, 8)] }
+        );
+    }
+
+    #[test]
+    fn only_initialize_creates_a_counter_that_must_exist() {
+        use Operation::{Add, Initialize, Set};
+        let rules = Rules { missing: Missing::Fail, ..RULES };
+        let folded = rules.fold(Present::Absent, [Add(1), Set(3), Initialize(5), Add(1)]);
+        let missing = Outcome::Missing;
+        assert_eq!(folded.outcomes, [missing, missing, done(0, 5), done(5, 6)]);
+        assert_eq!(folded.write, Some(6));
+        assert_eq!(rules.fold(Present::Absent, [Add(1)]).write, None);
+        assert_eq!(rules.fold(Present::Empty, [Add(1)]).write, Some(1));
+    }
+
+    #[test]
+    fn numbers_of_other_counters_are_foreign() {
+        let present =
+            |rules: Rules, data: &[u8]| rules.present(Some(&Bytes::copy_from_slice(data)));
+        assert_eq!(RULES.present(None), Present::Absent);
+        assert_eq!(present(RULES, b""), Present::Empty);
+        assert_eq!(present(RULES, &[0, 0, 0, 0, 0, 0, 0, 7]), Present::Number(7));
+        for data in [&b"{\"ab\": 1}"[..], &[0, 0, 0, 0, 0, 0, 0, 7, 9], b"seven"] {
+            assert_eq!(present(RULES, data), Present::Foreign, "{data:?}");
+        }
+        let small = Rules { range: (i32::MIN.into(), i32::MAX.into()), ..RULES };
+        assert_eq!(present(small, &(1_i64 << 40).to_be_bytes()), Present::Foreign);
+        let text = Rules { encoding: Encoding::Text, ..small };
+        assert_eq!(present(text, b"2147483648"), Present::Foreign);
+        assert_eq!(present(text, b"2147483647\n"), Present::Number(2_147_483_647));
     }
 
     proptest! {
         #[test]
         fn a_batch_gives_disjoint_slices_in_call_order(first in -1000_i64..1000, deltas in prop::collection::vec(-50_i64..50, 1..20)) {
-            let folded = RULES.fold(Some(Some(first)), deltas.iter().copied().map(Operation::Add));
+            let folded = RULES.fold(Present::Number(first), deltas.iter().copied().map(Operation::Add));
             let mut value = first;
             for (outcome, delta) in folded.outcomes.iter().zip(&deltas) {
                 prop_assert_eq!(*outcome, done(value, value + delta));

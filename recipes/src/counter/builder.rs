@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use zk_curator::CuratorFramework;
 
-use super::batch::Rules;
+use super::batch::{Missing, Rules};
 use super::encoding::Encoding;
 use super::handle::{Counter, Number};
 use super::promoted::PromotedToLock;
-use super::settings::{Missing, Settings};
+use super::settings::Settings;
 use super::site::SiteOptions;
 
-/// How long records are kept.
+/// The time for which records are kept.
 const KEEP: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Builds a counter: [`DistributedAtomicLong`](super::DistributedAtomicLong) or
@@ -20,13 +20,13 @@ const KEEP: Duration = Duration::from_secs(24 * 60 * 60);
 pub struct AtomicBuilder<N> {
     site: SiteOptions,
     rules: Rules,
-    missing: Missing,
     keep: Duration,
     number: PhantomData<fn() -> N>,
 }
 
 impl<N: Number> Counter<N> {
-    /// A counter with Curator's defaults. Nothing is sent; a path that is not valid is refused by the first operation.
+    /// A counter with Curator's defaults. Nothing is sent; a path that is not valid is refused by
+    /// the first operation.
     #[must_use = "nothing is sent until it is used"]
     pub fn at(zk: &CuratorFramework, path: impl Into<String>) -> Self {
         Self::builder(zk, path).build()
@@ -42,14 +42,20 @@ impl<N: Number> AtomicBuilder<N> {
     pub(super) fn new(zk: &CuratorFramework, path: String) -> Self {
         Self {
             site: SiteOptions::new(zk, path),
-            rules: Rules { encoding: N::ENCODING, initial: 0, wraps: false },
-            missing: Missing::Initial,
+            rules: Rules {
+                encoding: N::ENCODING,
+                range: N::RANGE,
+                initial: 0,
+                wraps: false,
+                missing: Missing::Initial,
+            },
             keep: KEEP,
             number: PhantomData,
         }
     }
 
-    /// The format of the data. Numbers that do not fit are refused. Default: that of Curator for the type.
+    /// The format of the data. Numbers that do not fit are refused. Default: Curator's encoding of
+    /// the type.
     pub const fn encoding(mut self, encoding: Encoding) -> Self {
         self.rules.encoding = encoding;
         self
@@ -63,57 +69,72 @@ impl<N: Number> AtomicBuilder<N> {
 
     /// The meaning of a counter without a node. Default: [`Missing::Initial`].
     pub const fn on_missing(mut self, missing: Missing) -> Self {
-        self.missing = missing;
+        self.rules.missing = missing;
         self
     }
 
-    /// Sums that overflow wrap around, in the width of the encoding, as in Curator. Default: they fail with
-    /// [`Error::Overflow`](super::Error::Overflow).
+    /// Sums that overflow wrap around, as in Curator: in the width of the type or of the encoding,
+    /// whichever is narrower; [`TextFloat`](Encoding::TextFloat) never does. Default: they fail
+    /// with [`Error::Overflow`](super::Error::Overflow).
     pub const fn wrapping(mut self) -> Self {
         self.rules.wraps = true;
         self
     }
 
-    /// The number of writes in a row that may meet a newer value, from 1: zero counts as 1. After that the counter takes its
-    /// [lock](Self::promoted_to_lock), or fails with [`Error::Contended`](super::Error::Contended). Default: 30, which takes
-    /// some seconds: the pauses grow with the number of conflicts.
+    /// The number of writes in a row that may meet a newer value, from 1: zero counts as 1. After
+    /// that the counter takes its [lock](Self::promoted_to_lock), or fails with
+    /// [`Error::Contended`](super::Error::Contended). Default: 30 with a lock, which takes about a
+    /// second or two, and 100 without one, which takes about ten seconds.
     pub fn optimistic_tries(mut self, tries: u32) -> Self {
         self.site.optimistic_tries(tries);
         self
     }
 
-    /// Takes a lock when the [tries](Self::optimistic_tries) are used up. Writes under the lock are fenced by it. The lock is for
-    /// progress: writes of others who do not take it are still found by their versions. Default: none.
+    /// Numbers up to this one only.
+    pub(super) fn at_most(mut self, greatest: i64) -> Self {
+        self.rules.range.1 = self.rules.range.1.min(greatest);
+        self
+    }
+
+    /// Takes a lock when the [tries](Self::optimistic_tries) are used up. Writes under the lock are
+    /// fenced by it. The lock only ensures progress: versions still detect writes by clients that
+    /// do not take it. Default: none.
     pub fn promoted_to_lock(mut self, lock: PromotedToLock) -> Self {
         self.site.lock = Some(lock);
         self
     }
 
-    /// The parent of the [receipt](zk_curator::certain), which must exist. Default: the node of the counter, which then can only
-    /// be deleted together with its children while a process writes it.
+    /// The parent of the [receipt](zk_curator::certain), which must exist. Default: the node of the
+    /// counter, which then can only be deleted together with its children while a process writes
+    /// it.
     pub fn receipts_at(mut self, parent: impl Into<String>) -> Self {
         self.site.receipts = Some(parent.into());
         self
     }
 
-    /// Writes no receipts, for nodes that must have no children. After a lost reply the version of the node tells whether the
-    /// write was not applied; if it was changed, the outcome is [unknown](super::Error::Unknown). Default: with receipts.
+    /// Writes no receipts, for nodes that must have no children. After a lost response, an
+    /// unchanged version of the node shows that the write was not applied. If the version has
+    /// changed, the outcome is [unknown](super::Error::Unknown). Default: with receipts.
     pub fn without_receipts(mut self) -> Self {
         self.site.receipts = None;
         self
     }
 
-    /// How long the record of an operation is kept that is [done once](Counter::add_once), by the clock of the servers: for so long
-    /// a call with the same id changes nothing. In the long run at most a quarter of the records are older. Default: 24 hours.
+    /// Sets the time for which the record of an operation that is [done once](Counter::add_once) is
+    /// kept, by the clock of the servers. During this time a call with the same id changes nothing.
+    /// In the long run at most a quarter of the records are older. Default: 24 hours.
     pub const fn keep_records(mut self, keep: Duration) -> Self {
         self.keep = keep;
         self
     }
 
-    /// Builds the counter. Nothing is sent; a path that is not valid is refused by the first operation.
+    /// Builds the counter. Nothing is sent; a path that is not valid is refused by the first
+    /// operation.
     pub fn build(self) -> Counter<N> {
-        let Self { site, rules, missing, keep, number: _ } = self;
-        Counter::new(Settings { site: site.build(), rules, missing, keep })
+        let Self { site, mut rules, keep, number: _ } = self;
+        let (least, greatest) = rules.encoding.range();
+        rules.range = (rules.range.0.max(least), rules.range.1.min(greatest));
+        Counter::new(Settings { site: site.build(), rules, keep })
     }
 }
 

@@ -1,101 +1,72 @@
 //! The task of a counter: brings the operations of this process into as few writes as possible.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 use zk_curator::op::CreateOp;
 use zk_curator::{Error as ZkError, ErrorCode, ErrorKind};
 
-use super::batch::{Change, Operation, Outcome};
+use super::batch::Outcome;
 use super::error::Error;
 use super::once::{self, RECORDS_PER_SWEEP, Record};
-use super::settings::{Missing, Settings};
+use super::queue::{Answer, Queue, Request};
+use super::settings::Settings;
 use super::site::{Conflicts, Failure, Node};
 use crate::measure;
-use crate::random::fraction;
 
-/// For how long another process that was faster is taken for one that still writes.
+/// The time for which a faster process is assumed to be still writing.
 const RIVALRY: Duration = Duration::from_secs(1);
-/// Shorter flights differ enough by themselves.
+/// Shorter round trips differ enough by themselves.
 const LONG_FLIGHT: Duration = Duration::from_millis(1);
+/// The bounds of the number of consecutive writes before a pause for other processes.
+const SHORTEST_ROW: u32 = 4;
+const LONGEST_ROW: u32 = 16;
 /// The most operations in one write.
 const MOST: usize = 10_000;
 /// The most records in one write.
 const MOST_RECORDS: usize = 100;
 
-/// The answer to an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answer {
-    Done(Change),
-    /// It was done before.
-    Before(Change),
-    Differs(i64),
-    Exists,
-}
-
-/// An operation of a caller who waits.
-#[derive(Debug)]
-pub(super) struct Request {
-    pub(super) operation: Operation,
-    /// Of an operation that is done once.
-    pub(super) record: Option<Record>,
-    /// Why it may have been applied by a write of an earlier session.
-    lost: Option<ZkError>,
-    reply: oneshot::Sender<Result<Answer, Error>>,
-}
-
-impl Request {
-    pub(super) fn new(
-        operation: Operation,
-        record: Option<Record>,
-    ) -> (Self, oneshot::Receiver<Result<Answer, Error>>) {
-        let (reply, answer) = oneshot::channel();
-        (Self { operation, record, lost: None, reply }, answer)
-    }
-
-    /// Answers with an error; nothing was written since the last time that it may have been applied.
-    fn fail(self, path: &str, error: &Error) {
-        let error = match self.lost {
-            Some(why) => Error::Unknown { path: path.to_owned(), why },
-            None => error.clone(),
-        };
-        // A failure means that nobody waits any more.
-        drop(self.reply.send(Err(error)));
-    }
-}
-
 /// Operations that wait for one write.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Batch {
+    settings: Arc<Settings>,
     requests: Vec<Request>,
     /// The paths of their records.
     records: BTreeSet<String>,
+    /// `true` if the parents of records were created for it.
+    has_parents: bool,
+    /// `true` if a write of them is under way.
+    is_written: bool,
 }
 
 impl Batch {
-    const fn has_room(&self) -> bool {
-        self.requests.len() < MOST
-    }
-
-    /// Adds an operation; it is returned if it has to wait for the next write.
-    fn add(&mut self, request: Request) -> Option<Request> {
-        if let Some(record) = &request.record
-            && (self.records.len() >= MOST_RECORDS || !self.records.insert(record.path.clone()))
-        {
-            return Some(request);
+    const fn of(settings: Arc<Settings>) -> Self {
+        Self {
+            settings,
+            requests: Vec::new(),
+            records: BTreeSet::new(),
+            has_parents: false,
+            is_written: false,
         }
-        self.requests.push(request);
-        None
     }
 
-    /// Removes those whose callers do not wait any more; they were not sent.
+    /// Adds the operations that can share its write. Operations with one id cannot, nor very many
+    /// with ids.
+    fn fill(&mut self, queue: &Queue) {
+        let (room, records) = (MOST - self.requests.len(), &mut self.records);
+        self.requests.extend(queue.take(room, |request| match &request.record {
+            None => true,
+            Some(record) => records.len() < MOST_RECORDS && records.insert(record.path.clone()),
+        }));
+    }
+
+    /// Removes those whose callers have given up.
     fn retain_waiting(&mut self) {
         let records = &mut self.records;
         self.requests.retain(|request| {
-            let waits = !request.reply.is_closed();
+            let waits = !request.is_abandoned();
             if let (false, Some(record)) = (waits, &request.record) {
                 records.remove(&record.path);
             }
@@ -111,18 +82,39 @@ impl Batch {
         request
     }
 
-    /// Removes those that have a record.
-    fn take_recorded(&mut self) -> Vec<Request> {
-        self.records.clear();
-        let (recorded, rest) =
-            std::mem::take(&mut self.requests).into_iter().partition(|request| request.record.is_some());
-        self.requests = rest;
-        recorded
+    fn put(&mut self, at: usize, request: Request) {
+        if let Some(record) = &request.record {
+            self.records.insert(record.path.clone());
+        }
+        self.requests.insert(at, request);
     }
 
-    /// The nodes that a write creates for its records, and the positions of the requests that they are of.
+    /// Removes all of them, to be answered.
+    fn take(&mut self) -> Vec<Request> {
+        self.is_written = false;
+        self.records.clear();
+        std::mem::take(&mut self.requests)
+    }
+
+    /// Fails the operations that have a record.
+    fn fail_recorded(&mut self, error: &Error) {
+        self.records.clear();
+        let (recorded, rest): (Vec<_>, _) = std::mem::take(&mut self.requests)
+            .into_iter()
+            .partition(|request| request.record.is_some());
+        self.requests = rest;
+        for request in recorded {
+            request.fail(&self.settings.site.path, error.clone());
+        }
+    }
+
+    /// The nodes that a write creates for its records, and the positions of the requests that they
+    /// are of.
     fn recorded(&self, outcomes: &[Outcome]) -> (Vec<CreateOp>, Vec<usize>) {
-        let of = |(at, (request, outcome)): (usize, (&Request, &Outcome))| match (&request.record, outcome) {
+        let of = |(at, (request, outcome)): (usize, (&Request, &Outcome))| match (
+            &request.record,
+            outcome,
+        ) {
             (Some(record), Outcome::Done(change)) => Some((record.create(*change), at)),
             _ => None,
         };
@@ -137,187 +129,258 @@ impl Batch {
     }
 }
 
+impl Drop for Batch {
+    /// The task has ended in the middle of a write, with its runtime or by a panic.
+    fn drop(&mut self) {
+        if !self.is_written {
+            return;
+        }
+        let path = self.settings.site.path.clone();
+        for request in self.take() {
+            let why = ZkError::closed("counter", path.as_str());
+            request.answer(Err(Error::Unknown { path: path.clone(), why }));
+        }
+    }
+}
+
 pub(super) struct Driver {
-    settings: Settings,
-    requests: mpsc::UnboundedReceiver<Request>,
-    /// Those that have to wait for a later write.
-    later: VecDeque<Request>,
-    /// The node after our last write. Somebody else may have written it since.
+    settings: Arc<Settings>,
+    queue: Arc<Queue>,
+    /// The node after our last write. Another client may have written it since.
     known: Option<Node>,
     /// The records that were written since a bucket was cleaned.
     unswept: u32,
     /// When another process was faster last.
     rivals: Option<Instant>,
+    /// The number of consecutive writes, and the number after which this process pauses.
+    row: u32,
+    longest_row: u32,
+    /// When the last write was answered.
+    wrote: Option<Instant>,
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.queue.unserved();
+    }
+}
+
+/// The end of an attempt at a write.
+enum Next {
+    /// All are answered.
+    Done,
+    /// Again: there is something new.
+    Again,
+    /// Again, after a pause.
+    Conflict { is_lock_lost: bool },
 }
 
 impl Driver {
-    pub(super) const fn new(settings: Settings, requests: mpsc::UnboundedReceiver<Request>) -> Self {
-        Self { settings, requests, later: VecDeque::new(), known: None, unswept: 0, rivals: None }
+    pub(super) const fn new(settings: Arc<Settings>, queue: Arc<Queue>) -> Self {
+        Self {
+            settings,
+            queue,
+            known: None,
+            unswept: 0,
+            rivals: None,
+            row: 0,
+            longest_row: SHORTEST_ROW,
+            wrote: None,
+        }
     }
 
     /// Runs until the last handle is gone and everything is answered.
     pub(super) async fn run(mut self) {
-        loop {
-            let first = match self.later.pop_front() {
-                Some(first) => first,
-                None => match self.requests.recv().await {
-                    Some(first) => first,
-                    None => return,
-                },
-            };
-            let mut batch = Batch::default();
-            self.later.extend(batch.add(first));
+        while self.queue.ready().await {
+            let mut batch = Batch::of(Arc::clone(&self.settings));
+            batch.fill(&self.queue);
             if let Err(error) = self.perform(&mut batch).await {
-                self.fail(batch.requests, &error);
+                for request in batch.take() {
+                    request.fail(&self.settings.site.path, error.clone());
+                }
             }
         }
     }
 
-    /// Performs operations, and those that come before they are sent. On an error nothing was written for those that are left.
+    /// Performs operations, and later ones that arrive before they are sent. On an error nothing
+    /// was written for the remaining ones.
     async fn perform(&mut self, batch: &mut Batch) -> Result<(), Error> {
         let mut conflicts = Conflicts::new();
         self.give_way().await;
         loop {
-            while let Some(more) = batch.has_room().then(|| self.requests.try_recv().ok()).flatten() {
-                self.later.extend(batch.add(more));
-            }
-            batch.retain_waiting();
-            if batch.requests.is_empty() {
-                return Ok(());
-            }
-            let node = match self.known.take() {
+            // Without a connection, a read waits for it as the retry policy allows: callers who
+            // give up do not begin that again, as they do with a write, which they withdraw.
+            let is_connected = self.settings.site.zk.state().is_connected();
+            let node = match self.known.take().filter(|_| is_connected) {
                 Some(node) => node,
                 None => self.settings.site.read(false).await?,
             };
-            let is_missing = node == Node::Absent && self.settings.missing == Missing::Fail;
-            let decoded = self.decode(&node);
-            if is_missing || decoded.is_err() {
-                // An older state than the present one is no reason to fail.
-                let now = self.settings.site.read(true).await?;
-                if !node.is_still(&now) {
-                    self.known = Some(now);
-                    continue;
+            match self.attempt(batch, node, &conflicts).await? {
+                Next::Done => return Ok(()),
+                Next::Again => {}
+                Next::Conflict { is_lock_lost } => {
+                    self.rivals = Some(Instant::now());
+                    (self.row, self.longest_row) = (0, SHORTEST_ROW);
+                    conflicts.met(&self.settings.site, is_lock_lost).await?;
                 }
             }
-            if is_missing {
-                self.fail_but_initialize(batch);
-                if batch.requests.is_empty() {
-                    return Ok(());
-                }
+        }
+    }
+
+    /// Applies the operations to the known node, and writes the result. Nothing is awaited between
+    /// the check for waiting callers and the write. Until the write is sent, a caller that gives up
+    /// withdraws it.
+    async fn attempt(
+        &mut self,
+        batch: &mut Batch,
+        node: Node,
+        conflicts: &Conflicts,
+    ) -> Result<Next, Error> {
+        let withdrawal = self.queue.withdrawal();
+        batch.fill(&self.queue);
+        batch.retain_waiting();
+        if batch.requests.is_empty() {
+            self.known = Some(node);
+            return Ok(Next::Done);
+        }
+        let Settings { site, rules, .. } = &*self.settings;
+        let folded = rules.fold(
+            rules.present(node.data()),
+            batch.requests.iter().map(|request| request.operation),
+        );
+        let Some(value) = folded.write else {
+            // Nothing proves the value but a read.
+            let now = site.read(true).await?;
+            let is_confirmed = node.is_still(&now);
+            self.known = Some(now);
+            if !is_confirmed {
+                return Ok(Next::Again);
             }
-            let rules = self.settings.rules;
-            let present = decoded?;
-            let folded = rules.fold(present, batch.requests.iter().map(|request| request.operation));
-            let Some(data) = folded.write.map(|value| self.encode(value)).transpose()? else {
-                // Nothing proves the value but a read.
-                let now = self.settings.site.read(true).await?;
-                let is_confirmed = node.is_still(&now);
-                self.known = Some(now);
-                if is_confirmed {
-                    self.answer(std::mem::take(batch), folded.outcomes);
-                    return Ok(());
-                }
-                continue;
-            };
-            let (records, recorded) = batch.recorded(&folded.outcomes);
-            let parents = if node == Node::Absent { batch.parents() } else { Vec::new() };
-            let first_record = parents.len();
-            let companions = parents.into_iter().map(CreateOp::new).chain(records).collect();
-            let is_lock_lost =
-                match self.settings.site.write(node.clone(), data, companions, conflicts.guard()).await {
-                    Ok(node) => {
-                        self.known = node;
-                        self.sweep(batch, &recorded);
-                        self.answer(std::mem::take(batch), folded.outcomes);
-                        return Ok(());
+            self.answer(batch, &node, folded.outcomes);
+            return Ok(Next::Done);
+        };
+        let data = rules.encoding.encode(value).ok_or_else(|| {
+            let why = "the number does not fit the encoding of the counter";
+            ZkError::invalid_argument("counter", site.path.as_str(), why)
+        })?;
+        let (records, recorded) = batch.recorded(&folded.outcomes);
+        let parents = if node == Node::Absent { batch.parents() } else { Vec::new() };
+        let first_record = parents.len();
+        let companions = parents.into_iter().map(CreateOp::new).chain(records).collect();
+        batch.is_written = true;
+        let written =
+            site.write(node.clone(), data, companions, conflicts.guard(), withdrawal).await;
+        batch.is_written = false;
+        match written {
+            Ok(written) => {
+                self.known = written;
+                self.wrote = Some(Instant::now());
+                self.sweep(batch, &recorded);
+                self.answer(batch, &node, folded.outcomes);
+                Ok(Next::Done)
+            }
+            Err(Failure::Unknown(why)) => {
+                self.unknown(batch, folded.outcomes, &why);
+                Ok(Next::Done)
+            }
+            Err(Failure::Withdrawn) => {
+                self.known = Some(node);
+                Ok(Next::Again)
+            }
+            Err(Failure::Companion(index, code, error)) => {
+                let record = index.checked_sub(first_record).and_then(|index| recorded.get(index));
+                let is_new = match record {
+                    Some(at) => {
+                        self.known = Some(node);
+                        self.refused(batch, *at, code, error).await
                     }
-                    Err(Failure::Unknown(why)) => {
-                        self.unknown(std::mem::take(batch), folded.outcomes, &why);
-                        return Ok(());
+                    // A parent of records, which are created together with the node.
+                    None => {
+                        batch.fail_recorded(&error.of_operation("add_once").into());
+                        true
                     }
-                    Err(Failure::Companion(index, code, error)) => {
-                        if let Some(at) =
-                            index.checked_sub(first_record).and_then(|index| recorded.get(index))
-                        {
-                            self.known = Some(node);
-                            self.refused(batch, *at, code, error).await;
-                        }
-                        continue;
-                    }
-                    Err(Failure::Other(error)) => return Err(error),
-                    Err(Failure::LockLost) => true,
-                    Err(Failure::Conflict) => false,
                 };
-            self.rivals = Some(Instant::now());
-            conflicts.met(&self.settings.site, is_lock_lost).await?;
+                Ok(if is_new { Next::Again } else { Next::Conflict { is_lock_lost: false } })
+            }
+            Err(Failure::Other(error)) => Err(error),
+            Err(Failure::LockLost) => Ok(Next::Conflict { is_lock_lost: true }),
+            Err(Failure::Conflict) => Ok(Next::Conflict { is_lock_lost: false }),
         }
     }
 
-    /// Who has written last knows the value, and writes again in one flight. Others read first: between their read and their write
-    /// there is always one of ours, unless we give way.
-    async fn give_way(&self) {
-        let has_rivals = self.rivals.is_some_and(|met| met.elapsed() < RIVALRY);
+    /// Pauses after some writes, so that other processes can write. The process that has written
+    /// last knows the value, and writes again in one round trip. The other processes must read it
+    /// first, and are always too late. So one process would write again and again, while the others
+    /// wait. A pause of two round trips lets one of them read and write.
+    async fn give_way(&mut self) {
         let site = &self.settings.site;
-        if has_rivals && self.known.is_some() && site.flight() >= LONG_FLIGHT {
-            sleep(site.flight().mul_f64(fraction(&site.zk))).await;
+        let pause = site.flight() * 2;
+        let is_in_a_row = self.wrote.is_some_and(|wrote| wrote.elapsed() < pause);
+        if self.known.is_none() || !is_in_a_row || site.flight() < LONG_FLIGHT {
+            self.row = 0;
+            return;
+        }
+        let has_rivals =
+            self.rivals.is_some_and(|met| met.elapsed() < RIVALRY) || site.has_others();
+        self.row += 1;
+        if has_rivals && self.row >= self.longest_row {
+            self.row = 0;
+            self.longest_row = (self.longest_row * 2).min(LONGEST_ROW);
+            sleep(pause).await;
         }
     }
 
-    fn decode(&self, node: &Node) -> Result<Option<Option<i64>>, Error> {
-        let decode = |data: &Bytes| self.settings.rules.encoding.decode(&self.settings.site.path, data);
-        node.data().map(decode).transpose()
-    }
-
-    fn encode(&self, value: i64) -> Result<Bytes, Error> {
-        let why = "the number does not fit the encoding of the counter";
-        let refused = || ZkError::invalid_argument("write", self.settings.site.path.as_str(), why).into();
-        self.settings.rules.encoding.encode(value).ok_or_else(refused)
-    }
-
-    /// There is no node, and only some operations may create it.
-    fn fail_but_initialize(&self, batch: &mut Batch) {
-        let is_made = |request: &Request| matches!(request.operation, Operation::Initialize(_));
-        let (first, rest) = std::mem::take(batch).requests.into_iter().partition(is_made);
-        batch.requests = first;
-        self.fail(rest, &Error::Missing { path: self.settings.site.path.clone() });
-    }
-
-    /// The record of an operation could not be created: it is there, or its parent is not. Others do not suffer from it.
-    async fn refused(&self, batch: &mut Batch, at: usize, code: ErrorCode, error: ZkError) {
-        let zk = &self.settings.site.zk;
+    /// The record of an operation could not be created: it exists already, or its parent does not
+    /// exist. The failure does not affect the other operations. Returns whether the next attempt is
+    /// another one.
+    async fn refused(&self, batch: &mut Batch, at: usize, code: ErrorCode, error: ZkError) -> bool {
+        let Settings { site, rules, .. } = &*self.settings;
         if code == ErrorCode::NoNode {
+            let mut is_new = false;
             for path in batch.parents() {
-                match zk.create(path).idempotent().await {
+                match site.zk.create(path).idempotent().await {
+                    Ok(_) => is_new = true,
+                    Err(error) if error.kind() == ErrorKind::NodeExists => {}
                     // The counter is gone, which the next write says.
-                    Err(error) if error.kind() == ErrorKind::NoNode => return,
-                    Err(error) if error.kind() != ErrorKind::NodeExists => {
-                        return self.fail(batch.take_recorded(), &error.into());
+                    Err(error) if error.kind() == ErrorKind::NoNode => return false,
+                    Err(error) => {
+                        batch.fail_recorded(&error.into());
+                        return true;
                     }
-                    _ => {}
                 }
             }
-            return;
+            // Another client may delete them repeatedly.
+            return is_new && !std::mem::replace(&mut batch.has_parents, true);
         }
-        if code != ErrorCode::NodeExists {
-            return self.fail(vec![batch.remove(at)], &error.into());
-        }
-        let Some(path) = batch.requests[at].record.as_ref().map(|record| record.path.clone()) else {
-            return;
+        let request = batch.remove(at);
+        let Some(record) = request.record.as_ref().filter(|_| code == ErrorCode::NodeExists) else {
+            request.fail(&site.path, error.of_operation("add_once").into());
+            return true;
         };
-        let answer = match zk.get_data(path.as_str()).synced().await {
-            Ok(data) => {
-                once::decode(&data).map(Answer::Before).ok_or_else(|| Error::undecodable(&path, &data))
-            }
+        let path = record.path.as_str();
+        match site.zk.get_data(path).synced().await {
+            Ok(data) => match once::decode(&data).filter(|change| change.is_within(*rules)) {
+                Some(change) => request.answer(Ok(Answer::Before(change))),
+                None => {
+                    let error = Error::undecodable(path, &data);
+                    request.fail(&site.path, error);
+                }
+            },
             // It has just been cleaned.
-            Err(error) if error.kind() == ErrorKind::NoNode => return,
-            Err(error) => return self.fail(vec![batch.remove(at)], &error.into()),
-        };
-        drop(batch.remove(at).reply.send(answer));
+            Err(error) if error.kind() == ErrorKind::NoNode => {
+                batch.put(at, request);
+                return false;
+            }
+            // By the record, it was applied before.
+            Err(why) => request.answer(Err(Error::Unknown { path: site.path.clone(), why })),
+        }
+        true
     }
 
     /// Cleans a bucket from time to time.
     fn sweep(&mut self, batch: &Batch, recorded: &[usize]) {
-        self.unswept = self.unswept.saturating_add(u32::try_from(recorded.len()).unwrap_or(u32::MAX));
+        self.unswept =
+            self.unswept.saturating_add(u32::try_from(recorded.len()).unwrap_or(u32::MAX));
         let last = recorded.last().and_then(|at| batch.requests.get(*at)?.record.clone());
         if let (RECORDS_PER_SWEEP.., Some(record)) = (self.unswept, last) {
             self.unswept = 0;
@@ -326,44 +389,49 @@ impl Driver {
         }
     }
 
-    /// The outcome of a write is unknown. Operations with a record are retried, since they cannot be applied twice; others that
-    /// have changed the value are told so.
-    fn unknown(&mut self, batch: Batch, outcomes: Vec<Outcome>, why: &ZkError) {
+    /// The outcome of a write is unknown. Operations with a record are retried, because they cannot
+    /// be applied twice. So are operations that did not contribute to the write. The other
+    /// operations fail with `Unknown`.
+    fn unknown(&self, batch: &mut Batch, outcomes: Vec<Outcome>, why: &ZkError) {
         let path = self.settings.site.path.as_str();
-        for (mut request, outcome) in batch.requests.into_iter().zip(outcomes) {
-            match (outcome, &request.record) {
-                (Outcome::Done(_), Some(_)) => {
-                    request.lost = Some(why.clone());
-                    self.later.push_back(request);
+        for (mut request, outcome) in batch.take().into_iter().zip(outcomes) {
+            match (outcome.is_written(), &request.record) {
+                (true, None) => {
+                    measure::counter_unknown(&self.settings.site.zk);
+                    request.answer(Err(Error::Unknown { path: path.to_owned(), why: why.clone() }));
                 }
-                (Outcome::Done(_), None) => {
-                    measure::counter_unknown();
-                    request.fail(path, &Error::Unknown { path: path.to_owned(), why: why.clone() });
+                (is_written, _) => {
+                    if is_written {
+                        request.lost = Some(why.clone());
+                    }
+                    self.queue.put_back(request);
                 }
-                _ => request.fail(path, &Error::Framework(why.clone())),
             }
         }
     }
 
-    fn answer(&self, batch: Batch, outcomes: Vec<Outcome>) {
-        measure::counter_merged(outcomes.len().saturating_sub(1));
-        for (request, outcome) in batch.requests.into_iter().zip(outcomes) {
+    /// Completes all operations; `node` is the node that their outcomes refer to.
+    fn answer(&self, batch: &mut Batch, node: &Node, outcomes: Vec<Outcome>) {
+        measure::counter_merged(&self.settings.site.zk, outcomes.len().saturating_sub(1));
+        let path = || self.settings.site.path.clone();
+        for (request, outcome) in batch.take().into_iter().zip(outcomes) {
             let answer = match outcome {
                 Outcome::Done(change) => Ok(Answer::Done(change)),
+                Outcome::Set(pre) => Ok(Answer::Set(pre)),
                 Outcome::Differs(value) => Ok(Answer::Differs(value)),
                 Outcome::Exists => Ok(Answer::Exists),
                 Outcome::Overflow { value, delta } => {
-                    Err(Error::Overflow { path: self.settings.site.path.clone(), value, delta })
+                    Err(Error::Overflow { path: path(), value, delta })
+                }
+                Outcome::Missing => Err(Error::Missing { path: path() }),
+                Outcome::Foreign => {
+                    Err(Error::undecodable(&path(), node.data().map_or(&[][..], |data| &data[..])))
                 }
             };
-            drop(request.reply.send(answer));
-        }
-    }
-
-    /// Answers all with an error.
-    fn fail(&self, requests: Vec<Request>, error: &Error) {
-        for request in requests {
-            request.fail(&self.settings.site.path, error);
+            match answer {
+                Ok(answer) => request.answer(Ok(answer)),
+                Err(error) => request.fail(&self.settings.site.path, error),
+            }
         }
     }
 }

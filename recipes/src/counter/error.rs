@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use zk_curator::value::Failure;
 
-/// Why an operation of a counter has failed.
+/// The reason why an operation of a counter has failed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -12,29 +12,33 @@ pub enum Error {
         path: String,
         /// The value.
         value: i64,
-        /// The number that was to be added.
+        /// The number to add.
         delta: i64,
     },
-    /// Other processes have written before us, time after time. Nothing was written.
+    /// Other processes have changed the counter before each attempt of this one. Nothing was
+    /// written.
     #[error("the counter {path} was written by others {tries} times in a row")]
     Contended {
         /// The path of the counter.
         path: String,
-        /// How often it was tried.
+        /// The number of attempts.
         tries: u32,
     },
-    /// The operation was sent, and its outcome could not be learned: the session ended first, or the receipt was deleted by
-    /// somebody else. It was applied once, or not at all.
-    #[error("it is not known whether the counter {path} was changed")]
+    /// The operation was sent, and its outcome cannot be determined: the session ended first, or
+    /// another client deleted the receipt. It was applied once, or not at all.
+    #[error("it is not known whether the counter {path} was changed: {why}")]
     Unknown {
         /// The path of the counter.
         path: String,
-        /// The error of the lost reply.
-        #[source]
+        /// The error of the request whose response was lost.
         why: zk_curator::Error,
     },
-    /// The data of the node are not a number in the encoding of the counter, or not a value of the type. Nothing was written.
-    #[error("the {length} bytes of {path} are not a number of this counter, or not a value of this type")]
+    /// The data of the node are not a number in the encoding of the counter, are outside the range
+    /// of its type, or are not a value of its type. Nothing was written.
+    /// [`set`](super::Counter::set) replaces them.
+    #[error(
+        "the {length} bytes of {path} are not a number of this counter, or not a value of this type"
+    )]
     Undecodable {
         /// The path of the counter.
         path: String,
@@ -43,49 +47,52 @@ pub enum Error {
         /// The first 16 bytes.
         first: Bytes,
     },
-    /// The value has no data. Nothing was written.
-    #[error("the value for {path} cannot be encoded")]
+    /// The value cannot be encoded. Nothing was written.
+    #[error("the value for {path} cannot be encoded: {why}")]
     Unencodable {
         /// The path of the node.
         path: String,
-        /// Why.
+        /// The reason.
         why: Failure,
     },
-    /// There is no node, and the counter is to [fail](super::Missing::Fail) then.
+    /// The node does not exist, and the counter is set to [fail](super::Missing::Fail) in this
+    /// case.
     #[error("there is no counter {path}")]
     Missing {
         /// The path of the counter.
         path: String,
     },
-    /// The lock of a [promoted](super::AtomicBuilder::promoted_to_lock) operation was not acquired in time. Nothing was written.
+    /// The lock of a [promoted](super::AtomicBuilder::promoted_to_lock) operation was not acquired
+    /// in time. Nothing was written.
     #[error("the lock of the counter {path} was not acquired in time")]
     LockTimeout {
         /// The path of the counter.
         path: String,
     },
-    /// The receipt cannot be created or written: see [`receipts_at`](super::AtomicBuilder::receipts_at) and
+    /// The receipt cannot be created or written: see
+    /// [`receipts_at`](super::AtomicBuilder::receipts_at) and
     /// [`without_receipts`](super::AtomicBuilder::without_receipts). Nothing was written.
-    #[error("no receipt can be written below {parent}")]
+    #[error("no receipt can be written below {parent}: {why}")]
     ReceiptDenied {
         /// The parent of the receipts.
         parent: String,
-        /// Why.
-        #[source]
+        /// The reason.
         why: zk_curator::Error,
     },
     /// An operation of the framework has failed. Nothing was written.
-    #[error("the counter could not be read or written")]
+    #[error(transparent)]
     Framework(#[from] zk_curator::Error),
 }
 
 impl Error {
-    /// Whether the operation may have been applied.
+    /// Returns `true` if the operation may have been applied.
     #[must_use]
     pub const fn may_have_applied(&self) -> bool {
         matches!(self, Self::Unknown { .. })
     }
 
-    /// Whether the same call may succeed later, and applies nothing twice: not after [`Unknown`](Self::Unknown).
+    /// Returns `true` if the same call may succeed later and applies nothing twice. `false` for
+    /// [`Unknown`](Self::Unknown).
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {

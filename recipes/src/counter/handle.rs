@@ -1,17 +1,17 @@
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures_util::stream::{Stream, unfold};
-use tokio::sync::mpsc;
 use zk_curator::watch::DataWatch;
 use zk_curator::{CuratorFramework, Error as ZkError, ErrorKind};
 
-use super::batch::{Change as RawChange, Operation, Rules};
-use super::driver::{Answer, Driver, Request};
+use super::batch::{Change as RawChange, Missing, Operation, Rules};
+use super::driver::Driver;
 use super::encoding::Encoding;
 use super::error::Error;
 use super::once::Record;
+use super::queue::{Answer, Queue};
 use super::settings::Settings;
 
 /// The types of numbers.
@@ -22,10 +22,30 @@ pub trait Number: Copy + Into<i64> + TryFrom<i64> + Send + Sync + 'static + seal
 
 mod sealed {
     #[expect(unnameable_types, reason = "nobody else is to implement numbers")]
-    pub trait Sealed {}
+    pub trait Sealed {
+        /// The least and the greatest number.
+        const RANGE: (i64, i64);
 
-    impl Sealed for i64 {}
-    impl Sealed for i32 {}
+        /// The number of the type that is nearest. It cannot fail: it is called when the number is
+        /// written.
+        fn nearest(value: i64) -> Self;
+    }
+
+    impl Sealed for i64 {
+        const RANGE: (Self, Self) = (Self::MIN, Self::MAX);
+
+        fn nearest(value: i64) -> Self {
+            value
+        }
+    }
+
+    impl Sealed for i32 {
+        const RANGE: (i64, i64) = (Self::MIN as i64, Self::MAX as i64);
+
+        fn nearest(value: i64) -> Self {
+            Self::try_from(value).unwrap_or(if value < 0 { Self::MIN } else { Self::MAX })
+        }
+    }
 }
 
 impl Number for i64 {
@@ -36,8 +56,8 @@ impl Number for i32 {
     const ENCODING: Encoding = Encoding::I32Be;
 }
 
-/// A number in a node that many processes change: see the [module](super). Cheap to clone; the operations of all clones share
-/// writes.
+/// A number in a node that many processes change: see the [module](super). Cheap to clone; the
+/// operations of all clones share writes.
 pub struct Counter<N> {
     shared: Arc<Shared>,
     number: PhantomData<fn() -> N>,
@@ -50,16 +70,15 @@ pub type DistributedAtomicLong = Counter<i64>;
 pub type DistributedAtomicInteger = Counter<i32>;
 
 struct Shared {
-    zk: CuratorFramework,
-    path: String,
-    rules: Rules,
-    task: Mutex<Task>,
+    settings: Arc<Settings>,
+    /// The task that answers begins with the first operation.
+    queue: Arc<Queue>,
 }
 
-/// The task begins with the first operation.
-enum Task {
-    Latent(Box<Settings>),
-    Running(mpsc::UnboundedSender<Request>),
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.queue.close();
+    }
 }
 
 /// The value before an operation, and after it.
@@ -93,31 +112,36 @@ impl<C> Once<C> {
 
 impl<N: Number> Counter<N> {
     pub(super) fn new(settings: Settings) -> Self {
-        let (zk, path, rules) = (settings.site.zk.clone(), settings.site.path.clone(), settings.rules);
-        let task = Mutex::new(Task::Latent(Box::new(settings)));
-        Self { shared: Arc::new(Shared { zk, path, rules, task }), number: PhantomData }
+        let shared = Shared { settings: Arc::new(settings), queue: Arc::default() };
+        Self { shared: Arc::new(shared), number: PhantomData }
     }
 
     /// The path of the node.
     #[must_use]
     pub fn path(&self) -> &str {
-        &self.shared.path
+        &self.shared.settings.site.path
     }
 
     pub(super) fn framework(&self) -> &CuratorFramework {
-        &self.shared.zk
+        &self.shared.settings.site.zk
     }
 
-    /// Returns the value: every operation that was answered before, to any client, is in it. It costs the ensemble as much as a
-    /// write: see [`linearizable`](zk_curator::op::GetDataBuilder::linearizable).
+    fn rules(&self) -> Rules {
+        self.shared.settings.rules
+    }
+
+    /// Returns the value: every operation that was answered before, to any client, is in it. It
+    /// costs the ensemble as much as a write: see
+    /// [`linearizable`](zk_curator::op::GetDataBuilder::linearizable).
     ///
     /// # Errors
-    /// [`Error::Undecodable`], [`Error::Framework`] as a read.
+    /// [`Error::Undecodable`]; [`Error::Missing`] where a counter without a node
+    /// [is to](Missing::Fail) fail; [`Error::Framework`] as a read.
     ///
     /// # Cancel safety
     /// Nothing is changed.
     pub async fn get(&self) -> Result<N, Error> {
-        self.decode(self.shared.zk.get_data(self.path()).linearizable().await)
+        self.decode(self.framework().get_data(self.path()).linearizable().await)
     }
 
     /// Returns the value as the connected server knows it, which may lag.
@@ -128,52 +152,77 @@ impl<N: Number> Counter<N> {
     /// # Cancel safety
     /// Nothing is changed.
     pub async fn get_relaxed(&self) -> Result<N, Error> {
-        self.decode(self.shared.zk.get_data(self.path()).await)
+        self.decode(self.framework().get_data(self.path()).await)
     }
 
     fn decode(&self, read: Result<bytes::Bytes, ZkError>) -> Result<N, Error> {
-        let value = match read {
-            Ok(data) => self.shared.rules.encoding.decode(self.path(), &data)?,
-            Err(error) if error.kind() == ErrorKind::NoNode => None,
-            Err(error) => return Err(error.into()),
-        };
-        self.narrow(value.unwrap_or(self.shared.rules.initial))
+        match read {
+            Ok(data) => self.value(Some(&data)),
+            Err(error) if error.kind() == ErrorKind::NoNode => self.value(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
-    /// Adds a number, which may be negative; returns the value before and after. It is added once, or not at all.
+    /// The value of a node with these data, or without a node.
+    fn value(&self, data: Option<&bytes::Bytes>) -> Result<N, Error> {
+        let rules = self.rules();
+        let value = match data {
+            None if rules.missing == Missing::Fail => {
+                return Err(Error::Missing { path: self.path().to_owned() });
+            }
+            None => Some(rules.initial),
+            Some(data) if data.is_empty() => Some(rules.initial),
+            Some(data) => rules.encoding.decode(data).filter(|value| rules.contain(*value)),
+        };
+        let undecodable =
+            || Error::undecodable(self.path(), data.map_or(&[][..], |data| &data[..]));
+        value.map(N::nearest).ok_or_else(undecodable)
+    }
+
+    /// Adds a number, which may be negative; returns the value before and after. It is added once,
+    /// or not at all.
     ///
     /// Operations that are called while a write is under way share the next one.
     ///
     /// # Errors
-    /// * [`Error::Overflow`]; the others of the batch are applied.
-    /// * [`Error::Unknown`] only if the session ended before the outcome could be learned, or somebody has deleted the receipt.
-    /// * [`Error::Contended`], [`Error::LockTimeout`], [`Error::Undecodable`], [`Error::Missing`], [`Error::ReceiptDenied`].
+    /// * [`Error::Overflow`]; the other operations of the batch are applied.
+    /// * [`Error::Unknown`] only if the session ended before the outcome could be determined, or
+    ///   another client has deleted the receipt.
+    /// * [`Error::Contended`], [`Error::LockTimeout`], [`Error::Undecodable`], [`Error::Missing`],
+    ///   [`Error::ReceiptDenied`].
     /// * [`Error::Framework`]: not applied.
     ///
     /// # Cancel safety
-    /// An operation that was not sent is not applied. One that was sent may be.
+    /// An operation that was not sent is not applied. A sent operation may be.
     pub async fn add(&self, delta: N) -> Result<Change<N>, Error> {
-        self.change(self.applied(Operation::Add(delta.into())).await?)
+        self.applied(Operation::Add(delta.into())).await.map(change)
     }
 
-    /// Adds a number, once for an id: a call with an id that was used before changes nothing, in whatever process or session it
-    /// is. For callers who repeat a call without knowing how the first one has ended.
+    /// Adds a number, once for an id: a call with an id that was used before changes nothing, in
+    /// whatever process or session it is. For callers who repeat a call without knowing how the
+    /// first one has ended.
     ///
-    /// The transaction also creates a node with the name of the id: see the [layout](super). It is kept for
-    /// [a time](super::AtomicBuilder::keep_records).
+    /// The transaction also creates a node with the name of the id: see the [layout](super). It is
+    /// kept for [a time](super::AtomicBuilder::keep_records).
     ///
     /// # Errors
-    /// * As [`add`](Self::add). [`Error::Unknown`] only if no later session could repeat it: with the retry policy of the framework,
-    ///   it does so by itself, and may then answer [`Once::Before`] of its own first try.
-    /// * `InvalidArgument`, `InvalidPath` if the id is not the name of a node, or longer than 1,024 bytes.
+    /// * As [`add`](Self::add). [`Error::Unknown`] only if no later session could repeat it: with
+    ///   the retry policy of the framework, it does so by itself, and may then answer
+    ///   [`Once::Before`] of its own first try.
+    /// * `InvalidArgument`, `InvalidPath` if the id is not the name of a node, or longer than 1,024
+    ///   bytes.
     ///
     /// # Cancel safety
     /// It may be applied; calling it again with the same id applies it at most once.
-    pub async fn add_once(&self, id: &str, delta: N) -> Result<Once<Change<N>>, Error> {
-        match self.once(id, Operation::Add(delta.into())).await? {
-            Once::Applied(change) => self.change(change).map(Once::Applied),
-            Once::Before(change) => self.change(change).map(Once::Before),
-        }
+    pub async fn add_once(
+        &self,
+        id: impl Into<String>,
+        delta: N,
+    ) -> Result<Once<Change<N>>, Error> {
+        Ok(match self.once(&id.into(), Operation::Add(delta.into())).await? {
+            Once::Applied(applied) => Once::Applied(change(applied)),
+            Once::Before(before) => Once::Before(change(before)),
+        })
     }
 
     /// Subtracts a number: as [`add`](Self::add).
@@ -188,7 +237,7 @@ impl<N: Number> Counter<N> {
         let Some(negative) = delta.checked_neg() else {
             return Err(Error::Overflow { path: self.path().to_owned(), value: 0, delta });
         };
-        self.change(self.applied(Operation::Add(negative)).await?)
+        self.applied(Operation::Add(negative)).await.map(change)
     }
 
     /// Adds one; returns the value after.
@@ -199,7 +248,7 @@ impl<N: Number> Counter<N> {
     /// # Cancel safety
     /// As [`add`](Self::add).
     pub async fn increment(&self) -> Result<N, Error> {
-        self.narrow(self.applied(Operation::Add(1)).await?.post)
+        self.applied(Operation::Add(1)).await.map(|change| N::nearest(change.post))
     }
 
     /// Subtracts one; returns the value after.
@@ -210,23 +259,28 @@ impl<N: Number> Counter<N> {
     /// # Cancel safety
     /// As [`add`](Self::add).
     pub async fn decrement(&self) -> Result<N, Error> {
-        self.narrow(self.applied(Operation::Add(-1)).await?.post)
+        self.applied(Operation::Add(-1)).await.map(|change| N::nearest(change.post))
     }
 
-    /// Replaces the value, whatever it is; returns the value before and after.
+    /// Replaces the value, whatever it is, also data that are no number of this counter. Returns
+    /// the value before, `None` if it was no number.
     ///
     /// # Errors
-    /// As [`add`](Self::add).
+    /// As [`add`](Self::add), except `Undecodable` and `Overflow`.
     ///
     /// # Cancel safety
     /// As [`add`](Self::add).
     #[doc(alias = "forceSet")]
     #[doc(alias = "trySet")]
-    pub async fn set(&self, new: N) -> Result<Change<N>, Error> {
-        self.change(self.applied(Operation::Set(new.into())).await?)
+    pub async fn set(&self, new: N) -> Result<Option<N>, Error> {
+        match self.perform(Operation::Set(new.into()), None).await? {
+            Answer::Set(pre) => Ok(pre.map(N::nearest)),
+            _ => Err(self.unexpected()),
+        }
     }
 
-    /// Replaces the value if it is the expected one. A counter without a node has its initial value, and is created.
+    /// Replaces the value if it is the expected one. A counter without a node has its initial
+    /// value, and is created.
     ///
     /// **The inner result** is the change, or the value that differs from the expected one.
     ///
@@ -235,11 +289,15 @@ impl<N: Number> Counter<N> {
     ///
     /// # Cancel safety
     /// As [`add`](Self::add).
-    pub async fn compare_and_set(&self, expected: N, new: N) -> Result<Result<Change<N>, N>, Error> {
+    pub async fn compare_and_set(
+        &self,
+        expected: N,
+        new: N,
+    ) -> Result<Result<Change<N>, N>, Error> {
         let operation = Operation::CompareAndSet { expected: expected.into(), new: new.into() };
         match self.perform(operation, None).await? {
-            Answer::Done(change) => self.change(change).map(Ok),
-            Answer::Differs(value) => self.narrow(value).map(Err),
+            Answer::Done(done) => Ok(Ok(change(done))),
+            Answer::Differs(value) => Ok(Err(N::nearest(value))),
             _ => Err(self.unexpected()),
         }
     }
@@ -252,12 +310,15 @@ impl<N: Number> Counter<N> {
     /// # Cancel safety
     /// As [`add`](Self::add).
     pub async fn initialize(&self, value: N) -> Result<bool, Error> {
-        Ok(matches!(self.perform(Operation::Initialize(value.into()), None).await?, Answer::Done(_)))
+        Ok(matches!(
+            self.perform(Operation::Initialize(value.into()), None).await?,
+            Answer::Done(_)
+        ))
     }
 
-    /// Follows the value: the present one first, then every last one that differs.
+    /// Follows the value: the present one first, then each newer one that differs.
     pub fn follow(&self) -> CounterWatch<N> {
-        let watch = self.shared.zk.watch_data(self.path());
+        let watch = self.framework().watch_data(self.path());
         CounterWatch { watch, counter: self.clone(), told: None }
     }
 
@@ -270,8 +331,12 @@ impl<N: Number> Counter<N> {
     }
 
     /// Performs an operation that is never refused, once for an id.
-    pub(super) async fn once(&self, id: &str, operation: Operation) -> Result<Once<RawChange>, Error> {
-        let record = Record::new(&self.shared.zk, self.path(), id)?;
+    pub(super) async fn once(
+        &self,
+        id: &str,
+        operation: Operation,
+    ) -> Result<Once<RawChange>, Error> {
+        let record = Record::new(self.framework(), self.path(), id)?;
         match self.perform(operation, Some(record)).await? {
             Answer::Done(change) => Ok(Once::Applied(change)),
             Answer::Before(change) => Ok(Once::Before(change)),
@@ -280,48 +345,33 @@ impl<N: Number> Counter<N> {
     }
 
     async fn perform(&self, operation: Operation, record: Option<Record>) -> Result<Answer, Error> {
-        if let Operation::Set(new) | Operation::CompareAndSet { new, .. } | Operation::Initialize(new) =
-            operation
+        if let Operation::Set(new)
+        | Operation::CompareAndSet { new, .. }
+        | Operation::Initialize(new) = operation
+            && !self.rules().contain(new)
         {
-            let (least, greatest) = self.shared.rules.encoding.range();
-            if !(least..=greatest).contains(&new) {
-                let why = "the number does not fit the encoding of the counter";
-                return Err(ZkError::invalid_argument("counter", self.path(), why).into());
-            }
+            let why = "the number does not fit the encoding of the counter";
+            return Err(ZkError::invalid_argument("counter", self.path(), why).into());
         }
-        let (request, answer) = Request::new(operation, record);
-        // A failure means that the task has ended, with its runtime; as that of the answer does.
-        drop(self.requests().send(request));
-        match answer.await {
-            Ok(answer) => answer,
-            Err(_) => Err(ZkError::closed("counter", self.path()).into()),
+        let Shared { settings, queue } = &*self.shared;
+        let (ticket, is_unserved) = queue.push(operation, record);
+        if is_unserved {
+            self.framework().spawn(Driver::new(Arc::clone(settings), Arc::clone(queue)).run());
         }
+        // Without a response, the task has ended with its runtime, and the operation was not sent.
+        ticket.await.unwrap_or_else(|| Err(ZkError::closed("counter", self.path()).into()))
     }
 
-    fn requests(&self) -> mpsc::UnboundedSender<Request> {
-        let mut task = self.shared.task.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Task::Running(sender) = &*task {
-            return sender.clone();
-        }
-        let (sender, requests) = mpsc::unbounded_channel();
-        if let Task::Latent(settings) = std::mem::replace(&mut *task, Task::Running(sender.clone())) {
-            self.shared.zk.spawn(Driver::new(*settings, requests).run());
-        }
-        sender
-    }
-
-    fn change(&self, RawChange { pre, post }: RawChange) -> Result<Change<N>, Error> {
-        Ok(Change { pre: self.narrow(pre)?, post: self.narrow(post)? })
-    }
-
-    fn narrow(&self, value: i64) -> Result<N, Error> {
-        let why = "the number of the node does not fit the type of the counter";
-        N::try_from(value).map_err(|_| ZkError::invalid_argument("counter", self.path(), why).into())
-    }
-
+    /// Something was applied.
     fn unexpected(&self) -> Error {
-        ZkError::invalid_argument("counter", self.path(), "an answer to another operation").into()
+        let why =
+            ZkError::invalid_argument("counter", self.path(), "an answer to another operation");
+        Error::Unknown { path: self.path().to_owned(), why }
     }
+}
+
+fn change<N: Number>(RawChange { pre, post }: RawChange) -> Change<N> {
+    Change { pre: N::nearest(pre), post: N::nearest(post) }
 }
 
 impl<N> Clone for Counter<N> {
@@ -332,11 +382,14 @@ impl<N> Clone for Counter<N> {
 
 impl<N> fmt::Debug for Counter<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Counter").field("path", &self.shared.path).finish_non_exhaustive()
+        f.debug_struct("Counter")
+            .field("path", &self.shared.settings.site.path)
+            .finish_non_exhaustive()
     }
 }
 
-/// Follows the value of a [`Counter`]. It costs no task: nothing is read unless [`next`](Self::next) is awaited.
+/// Follows the value of a [`Counter`]. It costs no task: nothing is read unless
+/// [`next`](Self::next) is awaited.
 ///
 /// # Cancel safety
 /// Dropping it removes its watch.
@@ -348,23 +401,23 @@ pub struct CounterWatch<N> {
 }
 
 impl<N: Number> CounterWatch<N> {
-    /// Waits for the next value, for ever and across sessions. A counter without a node has its initial value.
+    /// Waits for the next value, forever and across sessions. A counter without a node has its
+    /// initial value.
     ///
     /// # Errors
-    /// [`Error::Undecodable`]; [`Error::Framework`] for errors that do not pass by themselves.
+    /// [`Error::Undecodable`]; [`Error::Missing`] if there is no node and the counter is set to
+    /// [fail](Missing::Fail); [`Error::Framework`] for permanent errors.
     ///
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn next(&mut self) -> Result<N, Error> {
         loop {
-            let rules = self.counter.shared.rules;
-            let value = match self.watch.next().await? {
-                Some((data, _)) => rules.encoding.decode(self.counter.path(), &data)?,
-                None => None,
-            };
-            let value = value.unwrap_or(rules.initial);
-            if self.told.replace(value) != Some(value) {
-                return self.counter.narrow(value);
+            let data = self.watch.next().await?.map(|(data, _)| data);
+            let value = self.counter.value(data.as_ref());
+            let told =
+                std::mem::replace(&mut self.told, value.as_ref().ok().map(|value| (*value).into()));
+            if value.is_err() || told != self.told {
+                return value;
             }
         }
     }

@@ -1,15 +1,16 @@
 use std::fmt;
 
-use zk_curator::{CuratorFramework, Error as ZkError};
+use zk_curator::CuratorFramework;
 
-use super::batch::{Change, Operation};
+use super::batch::Operation;
 use super::error::Error;
-use super::handle::{DistributedAtomicLong, Once};
+use super::handle::DistributedAtomicLong;
 
-/// A latch that opens when a given number of arrivals have been counted, from any process (`java.util.concurrent.CountDownLatch`).
+/// A latch that opens when a given number of arrivals have been counted, from any process
+/// (`java.util.concurrent.CountDownLatch`).
 ///
-/// An open latch stays open until its node is deleted. Every process names the same count; it is the initial value while there is
-/// no node.
+/// An open latch stays open until its node is deleted. Every process names the same count; it is
+/// the initial value while there is no node.
 ///
 /// # Layout
 /// ```text
@@ -19,15 +20,17 @@ use super::handle::{DistributedAtomicLong, Once};
 /// ```
 ///
 /// # Protocol
-/// One conditional write counts an arrival: see [`Counter`](super::Counter). A waiting process follows the node, with one request for
-/// each change: at most *n·w* requests for *n* arrivals and *w* waiting processes.
+/// One conditional write counts an arrival: see [`Counter`](super::Counter). A waiting process
+/// follows the node, with one request for each change: at most *n·w* requests for *n* arrivals and
+/// *w* waiting processes.
 ///
 /// # Guarantees
-/// * A call counts once or not at all, whatever replies are lost; [with an id](Self::count_down_once) once for the id.
+/// * A call counts once or not at all, whatever replies are lost;
+///   [with an id](Self::count_down_once) once for the id.
 /// * Every waiting process is woken, also across sessions.
 ///
 /// # Connection loss
-/// SUSPENDED and LOST: it goes on waiting, and looks again in the next session.
+/// SUSPENDED and LOST: waiters keep waiting, and read again in the next session.
 ///
 /// # Example
 /// ```
@@ -51,11 +54,13 @@ pub struct CountDownLatch {
 }
 
 impl CountDownLatch {
-    /// A latch that opens after `count` arrivals. With zero it is open, unless another process has created it with more. Nothing
-    /// is sent; a path that is not valid is refused by the first operation.
+    /// A latch that opens after `count` arrivals. With zero it is open, unless another process has
+    /// created it with more. Nothing is sent; a path that is not valid is refused by the first
+    /// operation.
     #[must_use = "nothing is sent until it is used"]
     pub fn new(zk: &CuratorFramework, path: impl Into<String>, count: u32) -> Self {
-        Self { counter: DistributedAtomicLong::builder(zk, path).initial(i64::from(count)).build() }
+        let counter = DistributedAtomicLong::builder(zk, path).initial(i64::from(count));
+        Self { counter: counter.at_most(i64::from(u32::MAX)).build() }
     }
 
     /// The path of the node.
@@ -64,7 +69,8 @@ impl CountDownLatch {
         self.counter.path()
     }
 
-    /// Counts an arrival; returns the number of those that are missing. An open latch stays as it is.
+    /// Counts an arrival; returns the number of missing arrivals. An open latch stays unchanged
+    /// is.
     ///
     /// # Errors
     /// As [`add`](super::Counter::add), but for `Overflow`.
@@ -72,24 +78,24 @@ impl CountDownLatch {
     /// # Cancel safety
     /// The arrival may be counted.
     pub async fn count_down(&self) -> Result<u32, Error> {
-        let change = self.counter.applied(Operation::CountDown).await?;
-        self.missing(change.post)
+        self.counter.applied(Operation::CountDown).await.map(|change| missing(change.post))
     }
 
-    /// Counts the arrival of an id, once; returns the number of arrivals that were missing after it, also when it is called again.
-    /// An open latch stays as it is, and answers 0.
+    /// Counts the arrival of an id, once; returns the number of arrivals that were missing after
+    /// it, also when it is called again. An open latch stays unchanged, and returns 0.
     ///
     /// # Errors
     /// As [`add_once`](super::Counter::add_once), but for `Overflow`.
     ///
     /// # Cancel safety
     /// The arrival may be counted; calling it again with the same id counts it at most once.
-    pub async fn count_down_once(&self, id: &str) -> Result<u32, Error> {
-        let Change { post, .. } = self.counter.once(id, Operation::CountDown).await.map(Once::into_inner)?;
-        self.missing(post)
+    pub async fn count_down_once(&self, id: impl Into<String>) -> Result<u32, Error> {
+        let once = self.counter.once(&id.into(), Operation::CountDown).await;
+        once.map(|once| missing(once.into_inner().post))
     }
 
-    /// Returns the number of arrivals that are missing; every one that was answered before is counted.
+    /// Returns the number of missing arrivals; every answered arrival is
+    /// counted.
     ///
     /// # Errors
     /// As [`get`](super::Counter::get).
@@ -97,13 +103,13 @@ impl CountDownLatch {
     /// # Cancel safety
     /// Nothing is changed.
     pub async fn count(&self) -> Result<u32, Error> {
-        self.missing(self.counter.get().await?)
+        self.counter.get().await.map(missing)
     }
 
-    /// Waits until the latch is open, for ever and across sessions.
+    /// Waits until the latch is open, forever and across sessions.
     ///
     /// # Errors
-    /// [`Error::Undecodable`]; [`Error::Framework`] for errors that do not pass by themselves.
+    /// [`Error::Undecodable`]; [`Error::Framework`] for permanent errors.
     ///
     /// # Cancel safety
     /// Nothing is changed.
@@ -113,12 +119,11 @@ impl CountDownLatch {
         while values.next().await? > 0 {}
         Ok(())
     }
+}
 
-    fn missing(&self, count: i64) -> Result<u32, Error> {
-        let why = "the number of the node is not that of a latch";
-        let refused = |_| ZkError::invalid_argument("latch", self.path(), why).into();
-        u32::try_from(count.max(0)).map_err(refused)
-    }
+/// The arrivals that are missing. The counter of a latch has no greater numbers.
+fn missing(count: i64) -> u32 {
+    u32::try_from(count.max(0)).unwrap_or(u32::MAX)
 }
 
 impl fmt::Debug for CountDownLatch {

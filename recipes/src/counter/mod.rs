@@ -18,40 +18,55 @@
 //!       └─ 3f                               one of 256 buckets
 //!           └─ order-4711                   the record of an id: the values before and after, in decimal digits
 //! ```
-//! Java, Python and Rust can use one counter: Curator and kazoo never list its children. Who deletes the node has to delete its
-//! children, too.
+//! Java, Python and Rust can use one counter: Curator and kazoo never list its children. Who
+//! deletes the node has to delete its children, too.
 //!
 //! # Protocol
 //! 1. Take the value from the last write of this process, or read it.
 //! 2. Apply all operations that wait in this process to it, in the order of their calls.
 //! 3. Write the result at the version of the value, in one transaction with a receipt.
-//! 4. If somebody else has written meanwhile, pause for a random time from 0.5 ms to 50 ms, read the value, and go to 2. After
+//! 4. If another process has written since, pause for a random time from 0.5 ms to 50 ms (200 ms
+//!    after ten conflicts), read the value, and go to 2. After
 //!    [30 tries](AtomicBuilder::optimistic_tries) take the lock, if there is one.
-//! 5. After a lost reply the receipt tells whether the write was applied.
+//! 5. After a lost response the receipt shows whether the write was applied.
+//! 6. After 4 to 16 writes in a row, while other processes have receipts or were met within a
+//!    second, pause for two round trips. Servers less than a millisecond away are not waited for.
 //!
 //! # Guarantees
-//! * An operation is applied once or not at all. Ten increments make ten, whatever replies are lost. In Curator and kazoo a lost
-//!   reply makes eleven: the write is repeated, is refused because of itself, and is made again.
-//! * [`add_once`](Counter::add_once) is applied once for an id, in whatever process and session it is repeated.
-//! * Operations take effect one after the other, each between its call and its answer.
-//! * The outcome is [unknown](Error::Unknown) only if the session ended before it could be learned, or somebody has deleted the
-//!   receipt.
+//! * An operation is applied once or not at all. Ten increments make ten, whatever replies are
+//!   lost. In Curator and kazoo a lost reply makes eleven: the write is repeated, is refused
+//!   because of itself, and is made again.
+//! * [`add_once`](Counter::add_once) is applied once for an id, in whatever process and session it
+//!   is repeated.
+//! * Operations take effect one after the other, each between its call and its response.
+//! * An operation whose caller gives up before it is sent is withdrawn: it is not applied, and
+//!   takes no memory.
+//! * Data that are not a number of the counter are never written over, except by
+//!   [`set`](Counter::set).
+//! * An error without [`may_have_applied`](Error::may_have_applied) was not applied.
+//! * The outcome is [unknown](Error::Unknown) only if the session ended before it could be
+//!   determined, or another client has deleted the receipt.
 //!
 //! # Assumptions
-//! * Others who write the node do so at its version, as Curator and kazoo do.
-//! * Where the receipts are [elsewhere](AtomicBuilder::receipts_at), or there are [none](AtomicBuilder::without_receipts), nobody
-//!   deletes the node while others write it: an operation that builds on a deleted node is applied to the next one at the path if
-//!   their versions are equal. Where they are children of the node, that cannot happen: a write needs its receipt, which is gone with
-//!   the node.
-//! * At version -1, once in 2^32 writes, servers before 3.10 know no conditional write: operations fail with `InvalidArgument` until
-//!   somebody writes the node unconditionally.
+//! * Other programs write the node only at its version, as Curator and kazoo do.
+//! * Where the receipts are [elsewhere](AtomicBuilder::receipts_at), or there are
+//!   [none](AtomicBuilder::without_receipts), no client deletes the node while other clients write
+//!   it. Otherwise an operation on a deleted node could be applied to the next node at the path, if
+//!   their versions are equal. Where they are children of the node, that cannot happen: a write
+//!   needs its receipt, which is gone with the node.
+//! * At version -1, once in 2^32 writes, servers before 3.10 have no conditional write: operations
+//!   fail with `InvalidArgument` until a client writes the node unconditionally.
 //!
 //! # Connection loss
-//! * SUSPENDED: operations wait, as the retry policy allows; those with a lost reply wait for the connection.
-//! * LOST: a write with a lost reply is [unknown](Error::Unknown). Others go on in the next session.
+//! * SUSPENDED: operations wait, as the retry policy allows; those with a lost reply wait for the
+//!   connection.
+//! * LOST: a write with a lost reply is [unknown](Error::Unknown). Other operations continue in the
+//!   next session.
+//! * The writing task ends with its runtime, or by a panic of an `AclProvider`. Operations that
+//!   were sent are then [unknown](Error::Unknown), and the next operation starts another task.
 //!
 //! # Cancel safety
-//! An operation that was not sent is not applied. One that was sent may be.
+//! An operation that was not sent is withdrawn, and not applied. A sent operation may be.
 //!
 //! # Errors
 //! [`Error`].
@@ -84,10 +99,12 @@ mod handle;
 mod latch;
 mod once;
 mod promoted;
+mod queue;
 mod settings;
 mod site;
 mod value;
 
+pub use batch::Missing;
 pub use blocks::IdBlocks;
 pub use builder::AtomicBuilder;
 pub use encoding::Encoding;
@@ -97,5 +114,4 @@ pub use handle::{
 };
 pub use latch::CountDownLatch;
 pub use promoted::PromotedToLock;
-pub use settings::Missing;
 pub use value::{AtomicValueBuilder, AtomicValueWatch, DistributedAtomicValue};

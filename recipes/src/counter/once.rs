@@ -1,9 +1,11 @@
-//! Operations that are done once for an id: the record of each is a node, which the same transaction creates.
+//! Operations that are done once for an id: the record of each is a node, which the same
+//! transaction creates.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use tracing::debug;
+use zk_curator::internal::millis;
 use zk_curator::op::{CreateOp, DeleteOp};
 use zk_curator::{CuratorFramework, Error as ZkError, ErrorKind};
 
@@ -19,7 +21,8 @@ const BUCKETS: u32 = 256;
 const LONGEST: usize = 1024;
 /// A process cleans the bucket that it has just written after this number of records.
 pub(super) const RECORDS_PER_SWEEP: u32 = 64;
-/// The most records that are looked at in one go. In the long run at most a quarter of all records are older than they should be.
+/// The maximum number of records that are read in one cleaning. In the long run at most a quarter
+/// of all records are older than they should be.
 const LOOKED_AT: usize = 256;
 /// The most deletions in one transaction.
 const DELETED_AT_ONCE: usize = 64;
@@ -66,7 +69,8 @@ pub(super) fn decode(data: &[u8]) -> Option<Change> {
     Some(Change { pre: pre.parse().ok()?, post: post.parse().ok()? })
 }
 
-/// Deletes records of a bucket that are older than the one at `newest`, by the clock of the servers.
+/// Deletes records of a bucket that are older than the one at `newest`, by the clock of the
+/// servers.
 pub(super) async fn sweep(zk: CuratorFramework, newest: Record, keep: Duration) {
     if let Err(error) = try_sweep(&zk, &newest, keep).await {
         debug!(bucket = newest.bucket, %error, "records of a counter were not cleaned");
@@ -77,13 +81,15 @@ pub(super) async fn sweep(zk: CuratorFramework, newest: Record, keep: Duration) 
 }
 
 async fn try_sweep(zk: &CuratorFramework, newest: &Record, keep: Duration) -> Result<(), ZkError> {
-    let Some(now) = zk.exists(newest.path.as_str()).await?.map(|stat| stat.ctime) else { return Ok(()) };
-    let keep = i64::try_from(keep.as_millis()).unwrap_or(i64::MAX);
+    let Some(now) = zk.exists(newest.path.as_str()).await?.map(|stat| stat.ctime) else {
+        return Ok(());
+    };
+    let keep = millis(keep);
     let mut names = match zk.children(newest.bucket.as_str()).await {
         Err(error) if error.kind() == ErrorKind::NoNode => return Ok(()),
         names => names?,
     };
-    // From a random place, for there may be more than are looked at.
+    // From a random place, because there may be more records than are read.
     if names.len() > LOOKED_AT {
         let first = random::index(random::fraction(zk), names.len());
         names.rotate_left(first);
@@ -94,7 +100,9 @@ async fn try_sweep(zk: &CuratorFramework, newest: &Record, keep: Duration) -> Re
     let mut old = Vec::new();
     for (path, read) in paths.iter().zip(reads.await?) {
         match read.map(|value| value.into_data()) {
-            Ok(Some((_, stat))) if now.saturating_sub(stat.ctime) > keep => old.push((path, stat.version)),
+            Ok(Some((_, stat))) if now.saturating_sub(stat.ctime) > keep => {
+                old.push((path, stat.version));
+            }
             _ => {}
         }
     }
@@ -104,7 +112,9 @@ async fn try_sweep(zk: &CuratorFramework, newest: &Record, keep: Duration) -> Re
         });
         match deletes.commit().await {
             // Another process cleans the same bucket.
-            Err(error) if matches!(error.kind(), ErrorKind::TransactionFailed { .. }) => return Ok(()),
+            Err(error) if matches!(error.kind(), ErrorKind::TransactionFailed { .. }) => {
+                return Ok(());
+            }
             deleted => drop(deleted?),
         }
     }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-/// A lock that a counter takes when others are faster, time after time (`PromotedToLock`).
+/// A lock that a counter acquires after several conflicts with other writers (`PromotedToLock`).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct PromotedToLock {

@@ -1,13 +1,14 @@
 //! The node of a number or of a value: read, and written at its version.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
 use tracing::debug;
 use zk_curator::certain::{Proof, Receipt};
+use zk_curator::internal::Locked;
 use zk_curator::op::{CreateOp, SetDataOp};
 use zk_curator::{CuratorFramework, Error as ZkError, ErrorCode, ErrorKind, Version};
 
@@ -18,17 +19,18 @@ use crate::measure;
 use crate::path::create_parents;
 use crate::random::fraction;
 
-/// The tries before a counter gives up, or takes the lock.
-const TRIES: u32 = 30;
+/// The tries before a counter gives up, or takes its lock.
+const TRIES: u32 = 100;
+const TRIES_BEFORE_LOCK: u32 = 30;
 /// The pauses after a write that another process was faster with.
 const FIRST_PAUSE: Duration = Duration::from_micros(500);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
-/// The longest pause grows fourfold after this number of conflicts, and once more after as many again.
+/// The longest pause grows fourfold after this number of conflicts.
 const MET_BY_FEW: u32 = 10;
 /// After this number of conflicts in a row the pauses are halved.
 const UNLUCKY: u32 = 3;
 
-/// The node, as it was read or written last.
+/// The node in the state of its last read or write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Node {
     Absent,
@@ -49,7 +51,7 @@ impl Node {
         }
     }
 
-    /// Whether nothing was written in between, as far as both tell.
+    /// Returns `true` if both show the same node at the same version.
     pub(super) fn is_still(&self, later: &Self) -> bool {
         match (self, later) {
             (Self::Absent, Self::Absent) => true,
@@ -76,10 +78,13 @@ impl Node {
 pub(super) enum Failure {
     /// Another process has written, created or deleted the node.
     Conflict,
-    /// One of the nodes that were to be created with the write was refused, by its position; nothing was written.
+    /// One of the nodes that were to be created with the write was refused, by its position;
+    /// nothing was written.
     Companion(usize, ErrorCode, ZkError),
     /// The lock is lost that the write depended on.
     LockLost,
+    /// A caller has given up before it was sent.
+    Withdrawn,
     Unknown(ZkError),
     Other(Error),
 }
@@ -89,7 +94,7 @@ pub(super) enum Failure {
 pub(super) struct SiteOptions {
     zk: CuratorFramework,
     path: String,
-    optimistic_tries: u32,
+    optimistic_tries: Option<u32>,
     pub(super) lock: Option<PromotedToLock>,
     /// The parent of the receipt.
     pub(super) receipts: Option<String>,
@@ -98,17 +103,22 @@ pub(super) struct SiteOptions {
 impl SiteOptions {
     pub(super) fn new(zk: &CuratorFramework, path: String) -> Self {
         let receipts = Some(path.clone());
-        Self { zk: zk.uncompressed(), path, optimistic_tries: TRIES, lock: None, receipts }
+        Self { zk: zk.uncompressed(), path, optimistic_tries: None, lock: None, receipts }
     }
 
     pub(super) fn optimistic_tries(&mut self, tries: u32) {
-        self.optimistic_tries = tries.max(1);
+        self.optimistic_tries = Some(tries.max(1));
     }
 
     pub(super) fn build(self) -> Site {
         let Self { zk, path, optimistic_tries, lock, receipts } = self;
+        measure::counter(&zk);
+        let tries = if lock.is_some() { TRIES_BEFORE_LOCK } else { TRIES };
+        let optimistic_tries = optimistic_tries.unwrap_or(tries);
         let receipt = receipts.map(|parent| Receipt::at(&zk, parent));
-        Site { zk, path, optimistic_tries, lock, receipt, proof: Mutex::default(), flight: AtomicU64::new(0) }
+        let (proof, flight, has_others) =
+            (Locked::default(), AtomicU64::new(0), AtomicBool::new(false));
+        Site { zk, path, optimistic_tries, lock, receipt, proof, flight, has_others }
     }
 }
 
@@ -119,12 +129,15 @@ pub(super) struct Site {
     pub(super) path: String,
     optimistic_tries: u32,
     lock: Option<PromotedToLock>,
-    /// Proves writes whose answer is lost.
+    /// Proves writes whose response is lost.
     receipt: Option<Receipt>,
     /// Its node, as long as nothing says that it is gone.
-    proof: Mutex<Option<Proof>>,
-    /// How long the last write took, in microseconds; the longest pause at most.
+    proof: Locked<Option<Proof>>,
+    /// The duration of the last write, in microseconds, limited by the longest pause.
     flight: AtomicU64,
+    /// `true` if the node had children other than our receipt after the last write: receipts of
+    /// other processes.
+    has_others: AtomicBool,
 }
 
 impl Site {
@@ -142,17 +155,18 @@ impl Site {
             if !is_missing || node == Node::Absent {
                 return Ok(node);
             }
+            sleep(FIRST_PAUSE).await;
         }
     }
 
-    /// The proof of what is read after it, and whether there is none because there is no node. Other failures are those of the
+    /// The proof for later reads, or none because there is no node. Other failures will show in the
     /// write.
     async fn prove(&self) -> (Option<Proof>, bool) {
         let Some(receipt) = &self.receipt else { return (None, false) };
         if let Some(proof) = self.proof() {
             return (Some(proof), false);
         }
-        // Not in one flight with the read, for others may use the receipt.
+        // This does not share a round trip with the read, because another task may use the receipt.
         match self.zk.transaction().certain(receipt).await {
             Ok(applied) => {
                 let proof = Some(applied.proof().clone());
@@ -165,8 +179,9 @@ impl Site {
 
     async fn read_with(&self, confirmed: bool, proof: Option<Proof>) -> Result<Node, Error> {
         let read = self.zk.get_data(self.path.as_str());
-        // An older state of the same node is found out by its version; after a write that was refused, the server has what refused it.
-        // Of another node the version may be the same, unless the proof is checked along with it.
+        // An older state of the same node is found out by its version; after a write that was
+        // refused, the server has what refused it. Of another node the version may be the same,
+        // unless the proof is checked along with it.
         let is_guarded = self.guarding(proof.as_ref()).is_some();
         let read = match (confirmed, is_guarded) {
             (true, _) => read.linearizable(),
@@ -182,22 +197,24 @@ impl Site {
         }
     }
 
-    /// Writes data if the node is as it is known, and creates companions in the same transaction: the node after that, unless
-    /// it could not be told from another one.
+    /// Writes data if the node is the known one, and creates companions in the same transaction.
+    /// Returns the node after the write, unless it could be confused with another one. Withdrawn
+    /// before it is sent, nothing is written.
     pub(super) async fn write(
         &self,
         node: Node,
         data: Bytes,
         companions: Vec<CreateOp>,
         guard: Option<&LockGuard>,
+        withdrawal: CancellationToken,
     ) -> Result<Option<Node>, Failure> {
         let path = self.path.as_str();
-        let transaction = guard.map_or_else(|| self.zk.transaction(), LockGuard::fenced).uncompressed();
+        let transaction = guard.map_or_else(|| self.zk.transaction(), LockGuard::fenced);
+        let transaction = transaction.uncompressed().withdrawn_by(withdrawal);
         let mut transaction = match &node {
             Node::Absent => transaction.with(CreateOp::new(path).data(data.clone())),
-            Node::Present { version, .. } => {
-                transaction.with(SetDataOp::new(path, data.clone()).version(Version::Exactly(*version)))
-            }
+            Node::Present { version, .. } => transaction
+                .with(SetDataOp::new(path, data.clone()).version(Version::Exactly(*version))),
         };
         for companion in companions {
             transaction = transaction.with(companion);
@@ -214,9 +231,16 @@ impl Site {
                     },
                     Node::Absent => transaction,
                 };
-                transaction.await.map(|applied| (Some(applied.zxid()), Some(applied.proof().clone())))
+                transaction.await.map(|applied| {
+                    if let Some(stat) =
+                        applied.results().and_then(|results| results.first()?.stat())
+                    {
+                        self.has_others.store(stat.num_children > 1, Ordering::Relaxed);
+                    }
+                    (Some(applied.zxid()), Some(applied.proof().clone()))
+                })
             }
-            // Servers before 3.9 do not tell the stat of a node that is created in a transaction.
+            // Servers before 3.9 do not return the stat of a node that a transaction creates.
             None => {
                 let results = transaction.commit().await;
                 results.map(|results| {
@@ -229,7 +253,7 @@ impl Site {
                 let took = sent.elapsed().min(LONGEST_PAUSE).as_micros();
                 let took = u64::try_from(took).unwrap_or(u64::MAX);
                 self.flight.store(took, Ordering::Relaxed);
-                measure::counter_written();
+                measure::counter_written(&self.zk);
                 self.set_proof(proof.clone());
                 return Ok(match node.written(data, proof) {
                     Node::Present { czxid, version, data, proof } => {
@@ -250,8 +274,13 @@ impl Site {
         }
         match error.kind() {
             ErrorKind::OwnershipLost => Err(Failure::LockLost),
-            ErrorKind::TransactionFailed { index: 0, code: ErrorCode::NoNode } if node == Node::Absent => {
-                create_parents(&self.zk, path).await.map_err(|error| Failure::Other(error.into()))?;
+            ErrorKind::Withdrawn => Err(Failure::Withdrawn),
+            ErrorKind::TransactionFailed { index: 0, code: ErrorCode::NoNode }
+                if node == Node::Absent =>
+            {
+                create_parents(&self.zk, path)
+                    .await
+                    .map_err(|error| Failure::Other(error.into()))?;
                 Err(Failure::Conflict)
             }
             ErrorKind::TransactionFailed {
@@ -267,40 +296,52 @@ impl Site {
                 Err(Failure::Conflict)
             }
             ErrorKind::NoAuth | ErrorKind::NoChildrenForEphemerals
-                if self.receipt.as_ref().is_some_and(|receipt| is_below(error.path(), receipt.parent())) =>
+                if self
+                    .receipt
+                    .as_ref()
+                    .is_some_and(|receipt| is_below(error.path(), receipt.parent())) =>
             {
-                let parent =
-                    self.receipt.as_ref().map_or_else(String::new, |receipt| receipt.parent().to_owned());
+                let parent = self
+                    .receipt
+                    .as_ref()
+                    .map_or_else(String::new, |receipt| receipt.parent().to_owned());
                 Err(Failure::Other(Error::ReceiptDenied { parent, why: error }))
             }
             _ => Err(Failure::Other(error.into())),
         }
     }
 
-    /// How long the last write took; the longest pause at most.
+    /// Returns the duration of the last write, limited by the longest pause.
     pub(super) fn flight(&self) -> Duration {
         Duration::from_micros(self.flight.load(Ordering::Relaxed))
     }
 
+    /// Returns `true` if other processes may write the node.
+    pub(super) fn has_others(&self) -> bool {
+        self.has_others.load(Ordering::Relaxed)
+    }
+
     fn proof(&self) -> Option<Proof> {
-        self.proof.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.proof.lock().clone()
     }
 
     fn set_proof(&self, proof: Option<Proof>) {
-        *self.proof.lock().unwrap_or_else(PoisonError::into_inner) = proof;
+        *self.proof.lock() = proof;
     }
 
-    /// The proof, if it shows that the node is still the one that was read.
+    /// The proof, if it shows that the node is the same as before.
     fn guarding<'p>(&self, proof: Option<&'p Proof>) -> Option<&'p Proof> {
         proof.filter(|_| self.receipt.as_ref().is_some_and(|receipt| self.is_below(receipt)))
     }
 
-    /// Whether the receipt is a child of the node, which then cannot be replaced while the receipt is there.
+    /// Returns `true` if the receipt is a child of the node, which then cannot be replaced while
+    /// the receipt exists.
     fn is_below(&self, receipt: &Receipt) -> bool {
         receipt.parent() == self.path
     }
 
-    /// Without a receipt: whether a write whose answer was lost was not applied. That it was, nothing proves.
+    /// Without a receipt: whether a write whose response was lost was not applied. That it was,
+    /// nothing proves.
     async fn find_out(&self, node: &Node, lost: ZkError) -> Result<Option<Node>, Failure> {
         match (node, self.zk.exists(self.path.as_str()).linearizable().await) {
             (Node::Absent, Ok(None)) => Err(Failure::Conflict),
@@ -317,8 +358,8 @@ impl Site {
     async fn lock(&self, tries: u32) -> Result<LockGuard, Error> {
         let path = || self.path.clone();
         let Some(lock) = &self.lock else { return Err(Error::Contended { path: path(), tries }) };
-        measure::counter_promoted();
-        let acquire = InterProcessMutex::new(&self.zk, lock.path.as_str());
+        measure::counter_promoted(&self.zk);
+        let acquire = InterProcessMutex::new(&self.zk, lock.path.as_str()).shared_in_session();
         match timeout(lock.timeout, acquire.acquire()).await {
             Ok(Ok(guard)) => Ok(guard),
             Ok(Err(lock::Error::Framework(error))) => Err(error.into()),
@@ -328,7 +369,7 @@ impl Site {
     }
 }
 
-/// The writes of others that one operation, or one batch of them, has met.
+/// The conflicting writes that an operation, or a batch, has met.
 #[derive(Debug)]
 pub(super) struct Conflicts {
     met: u32,
@@ -348,7 +389,7 @@ impl Conflicts {
 
     /// Waits before the next try, or acquires the lock.
     pub(super) async fn met(&mut self, site: &Site, is_lock_lost: bool) -> Result<(), Error> {
-        measure::counter_conflict();
+        measure::counter_conflict(&site.zk);
         self.met += 1;
         if is_lock_lost {
             self.guard = None;
@@ -359,8 +400,8 @@ impl Conflicts {
         }
         let pause = self.pause.max(site.flight());
         sleep(if self.met >= UNLUCKY { pause / 2 } else { pause }).await;
-        // The more were met, the more others there are.
-        let longest = LONGEST_PAUSE * 4_u32.pow((self.met / MET_BY_FEW).min(2));
+        // The more conflicts, the more competing writers.
+        let longest = if self.met < MET_BY_FEW { LONGEST_PAUSE } else { LONGEST_PAUSE * 4 };
         let least = FIRST_PAUSE.max(site.flight());
         let most = (self.pause.max(least) * 3).min(longest);
         self.pause = least + most.saturating_sub(least).mul_f64(fraction(&site.zk));

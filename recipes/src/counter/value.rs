@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::stream::{Stream, unfold};
+use tokio_util::sync::CancellationToken;
 use zk_curator::CuratorFramework;
 use zk_curator::value::{FromData, ToData};
 use zk_curator::watch::DataWatch;
@@ -14,10 +15,12 @@ use super::promoted::PromotedToLock;
 use super::site::{Conflicts, Failure, Node, Site, SiteOptions};
 use crate::measure;
 
-/// A value in a node that many processes change (`DistributedAtomicValue`): bytes, text, or a type of its users. Cheap to clone.
+/// A value in a node that many processes change (`DistributedAtomicValue`): bytes, text, or a type
+/// of its users. Cheap to clone.
 ///
-/// Its layout, protocol, guarantees and assumptions are those of a [counter](super), but for the operations of one process, which
-/// do not share writes. A node without data is a value, if the type can be read of no bytes.
+/// Its layout, protocol, guarantees and assumptions are those of a [counter](super), except that
+/// operations of one process do not share writes. A node without data is a value, if the type can
+/// be read of no bytes.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -71,7 +74,8 @@ impl<T> AtomicValueBuilder<T> {
         self
     }
 
-    /// Builds the value. Nothing is sent; a path that is not valid is refused by the first operation.
+    /// Builds the value. Nothing is sent; a path that is not valid is refused by the first
+    /// operation.
     pub fn build(self) -> DistributedAtomicValue<T> {
         let Self { site, value } = self;
         DistributedAtomicValue { site: Arc::new(site.build()), value }
@@ -85,7 +89,8 @@ impl<T> fmt::Debug for AtomicValueBuilder<T> {
 }
 
 impl<T: ToData + FromData> DistributedAtomicValue<T> {
-    /// A value with Curator's defaults. Nothing is sent; a path that is not valid is refused by the first operation.
+    /// A value with Curator's defaults. Nothing is sent; a path that is not valid is refused by the
+    /// first operation.
     #[must_use = "nothing is sent until it is used"]
     pub fn at(zk: &CuratorFramework, path: impl Into<String>) -> Self {
         Self::builder(zk, path).build()
@@ -102,7 +107,8 @@ impl<T: ToData + FromData> DistributedAtomicValue<T> {
         &self.site.path
     }
 
-    /// Returns the value, `None` without a node: every operation that was answered before, to any client, is in it.
+    /// Returns the value, `None` without a node: every operation that was answered before, to any
+    /// client, is in it.
     ///
     /// # Errors
     /// [`Error::Undecodable`], [`Error::Framework`] as a read.
@@ -113,8 +119,8 @@ impl<T: ToData + FromData> DistributedAtomicValue<T> {
         self.decode(&self.site.look().await?)
     }
 
-    /// Replaces the value, whatever it is; returns the value before and after. Data before it that are not a value of the type are
-    /// told as `None`.
+    /// Replaces the value, whatever it is; returns the value before and after. Earlier data that
+    /// are not a value of the type are returned as `None`.
     ///
     /// # Errors
     /// As [`modify`](Self::modify).
@@ -128,7 +134,8 @@ impl<T: ToData + FromData> DistributedAtomicValue<T> {
         self.replace(|_| Ok(Some(data.clone()))).await
     }
 
-    /// Replaces the value if its bytes are those of the expected one, as in Curator. Without a node it is not.
+    /// Replaces the value if its bytes equal those of the expected value, as in Curator. Without a
+    /// node it is not.
     ///
     /// **The inner result** is the change, or the value that differs from the expected one.
     ///
@@ -170,12 +177,15 @@ impl<T: ToData + FromData> DistributedAtomicValue<T> {
         Ok(is_new)
     }
 
-    /// Replaces the value by one that is made of it; `None` leaves it as it is. The function may be called several times, with newer
-    /// values each time. Returns the value before and after, of the call whose result was applied.
+    /// Replaces the value by one that is made of it; `None` leaves it unchanged. The function may
+    /// be called several times, with newer values each time. Returns the value before and after, of
+    /// the call whose result was applied.
     ///
     /// # Errors
-    /// * [`Error::Unknown`] only if the session ended before the outcome could be learned, or somebody has deleted the receipt.
-    /// * [`Error::Contended`], [`Error::LockTimeout`], [`Error::Undecodable`], [`Error::Unencodable`], [`Error::ReceiptDenied`].
+    /// * [`Error::Unknown`] only if the session ended before the outcome could be determined, or
+    ///   another client has deleted the receipt.
+    /// * [`Error::Contended`], [`Error::LockTimeout`], [`Error::Undecodable`],
+    ///   [`Error::Unencodable`], [`Error::ReceiptDenied`].
     /// * [`Error::Framework`]: not applied.
     ///
     /// # Cancel safety
@@ -191,12 +201,13 @@ impl<T: ToData + FromData> DistributedAtomicValue<T> {
         .await
     }
 
-    /// Follows the value: the present one first, then every last one that differs. `None` without a node.
+    /// Follows the value: the present one first, then each newer one that differs. `None` without a
+    /// node.
     pub fn follow(&self) -> AtomicValueWatch<T> {
         AtomicValueWatch { watch: self.site.zk.watch_data(self.path()), value: self.clone() }
     }
 
-    /// Replaces the data by those that are made of them, if any are.
+    /// Replaces the data by the result of `change`, if there is one.
     async fn replace(
         &self,
         mut function: impl FnMut(Option<&Bytes>) -> Result<Option<Bytes>, Error>,
@@ -216,7 +227,9 @@ impl<T: ToData + FromData> DistributedAtomicValue<T> {
                     let now = self.site.read(true).await?;
                     if node.is_still(&now) {
                         return match refused {
-                            None => Ok(Change { pre: self.decode(&now)?, post: self.decode(&now)? }),
+                            None => {
+                                Ok(Change { pre: self.decode(&now)?, post: self.decode(&now)? })
+                            }
                             Some(error) => Err(error),
                         };
                     }
@@ -224,20 +237,21 @@ impl<T: ToData + FromData> DistributedAtomicValue<T> {
                     continue;
                 }
             };
-            let written = self.site.write(node.clone(), data.clone(), Vec::new(), conflicts.guard()).await;
+            // Before the write: nothing may fail after it. Data that are no value can be replaced.
+            let pre = self.decode(&node).unwrap_or_default();
+            let change = Change { pre, post: Some(self.decode_data(&data)?) };
+            let never = CancellationToken::new();
+            let written =
+                self.site.write(node.clone(), data, Vec::new(), conflicts.guard(), never).await;
             let is_lock_lost = match written {
-                Ok(_) => {
-                    // Data that are no value can be replaced.
-                    let pre = self.decode(&node).unwrap_or_default();
-                    return Ok(Change { pre, post: Some(self.decode_data(&data)?) });
-                }
+                Ok(_) => return Ok(change),
                 Err(Failure::Unknown(why)) => {
-                    measure::counter_unknown();
+                    measure::counter_unknown(&self.site.zk);
                     return Err(Error::Unknown { path: self.path().to_owned(), why });
                 }
                 Err(Failure::Other(error)) => return Err(error),
                 Err(Failure::LockLost) => true,
-                Err(Failure::Conflict | Failure::Companion(..)) => false,
+                Err(Failure::Conflict | Failure::Companion(..) | Failure::Withdrawn) => false,
             };
             conflicts.met(&self.site, is_lock_lost).await?;
             node = self.site.read(false).await?;
@@ -265,11 +279,14 @@ impl<T> Clone for DistributedAtomicValue<T> {
 
 impl<T> fmt::Debug for DistributedAtomicValue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DistributedAtomicValue").field("path", &self.site.path).finish_non_exhaustive()
+        f.debug_struct("DistributedAtomicValue")
+            .field("path", &self.site.path)
+            .finish_non_exhaustive()
     }
 }
 
-/// Follows a [`DistributedAtomicValue`]. It costs no task: nothing is read unless [`next`](Self::next) is awaited.
+/// Follows a [`DistributedAtomicValue`]. It costs no task: nothing is read unless
+/// [`next`](Self::next) is awaited.
 ///
 /// # Cancel safety
 /// Dropping it removes its watch.
@@ -280,10 +297,10 @@ pub struct AtomicValueWatch<T> {
 }
 
 impl<T: ToData + FromData> AtomicValueWatch<T> {
-    /// Waits for the next value, for ever and across sessions; `None` without a node.
+    /// Waits for the next value, forever and across sessions; `None` without a node.
     ///
     /// # Errors
-    /// [`Error::Undecodable`]; [`Error::Framework`] for errors that do not pass by themselves.
+    /// [`Error::Undecodable`]; [`Error::Framework`] for permanent errors.
     ///
     /// # Cancel safety
     /// Nothing is lost.

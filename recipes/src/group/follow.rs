@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::stream::{Stream, unfold};
+use zk_curator::certain::is_receipt;
 use zk_curator::op::fan_out;
 use zk_curator::path::ZPath;
 use zk_curator::watch::{Watch, Watched};
@@ -41,7 +42,8 @@ pub enum GroupEvent {
     },
 }
 
-/// Follows a [`Group`](super::Group). It costs no task: nothing is read unless [`next`](Self::next) is awaited.
+/// Follows a [`Group`](super::Group). It costs no task: nothing is read unless [`next`](Self::next)
+/// is awaited.
 ///
 /// # Cancel safety
 /// Dropping it removes its watches.
@@ -52,11 +54,11 @@ pub struct GroupWatch {
     /// Fires when the list of ids is no longer true.
     list: Option<Watch>,
     ids: BTreeSet<String>,
-    /// Those that were read.
+    /// The members that were read.
     seen: BTreeMap<String, Member>,
     /// The events that were not returned yet.
     pending: VecDeque<GroupEvent>,
-    /// The members by what was told.
+    /// The members that were reported.
     members: BTreeMap<String, Bytes>,
 }
 
@@ -80,16 +82,17 @@ impl GroupWatch {
         }
     }
 
-    /// The members after the last event, and their data. While there is no connection it is what was last seen.
+    /// The members after the last event, and their data. Without a connection this is the last
+    /// known state.
     #[must_use]
     pub const fn members(&self) -> &BTreeMap<String, Bytes> {
         &self.members
     }
 
-    /// Waits for the next event, for ever and across sessions.
+    /// Waits for the next event, forever and across sessions.
     ///
     /// # Errors
-    /// Errors that do not pass by themselves, such as `NoAuth`; `InvalidPath`; `Closed`.
+    /// Permanent errors, such as `NoAuth`; `InvalidPath`; `Closed`.
     ///
     /// # Cancel safety
     /// No event is lost.
@@ -108,13 +111,13 @@ impl GroupWatch {
             match self.look(&path).await {
                 Ok(()) if self.pending.is_empty() => poll_fn(|cx| self.poll_changed(cx)).await,
                 Ok(()) => {}
-                Err(error) => self.zk.ride_out(error).await?,
+                Err(error) => self.zk.wait_for_recovery(error).await?,
             }
         }
     }
 
-    /// The events as a stream, which does not end. An error is not the end either: after one that cannot pass, such as
-    /// `Closed`, the next is the same.
+    /// The events as a stream, which does not end. An error is not the end either: after one that
+    /// cannot pass, such as `Closed`, the next is the same.
     ///
     /// # Cancel safety
     /// As [`next`](Self::next); dropping the stream is dropping the watch.
@@ -122,18 +125,20 @@ impl GroupWatch {
         unfold(self, |mut watch| async move { Some((watch.next().await, watch)) })
     }
 
-    /// Reads what is not known.
+    /// Reads the members that are not known.
     async fn look(&mut self, path: &ZPath) -> Result<(), Error> {
         while self.list.is_none() {
             self.list(path).await?;
         }
-        let is_known = |id: &&String| self.seen.get(*id).is_some_and(|member| member.watch.is_some());
+        let is_known =
+            |id: &&String| self.seen.get(*id).is_some_and(|member| member.watch.is_some());
         let unknown: Vec<_> = self.ids.iter().filter(|id| !is_known(id)).cloned().collect();
-        let reads: Vec<_> = unknown.iter().map(|id| self.zk.get_data(child(path, id)).watched()).collect();
+        let reads: Vec<_> =
+            unknown.iter().map(|id| self.zk.get_data(child(path, id)).watched()).collect();
         for (id, read) in unknown.iter().zip(fan_out(READS_AT_ONCE, reads).await) {
             match read {
                 Ok(read) => self.found(id, read),
-                // It has left since: the list is about to say so.
+                // It has left since then; the next list will show this.
                 Err(error) if error.kind() == ErrorKind::NoNode => self.left(id),
                 Err(error) => return Err(error),
             }
@@ -144,7 +149,7 @@ impl GroupWatch {
     async fn list(&mut self, path: &ZPath) -> Result<(), Error> {
         match self.zk.children(path.as_str()).watched().await {
             Ok(Watched { value: (ids, _), watch, .. }) => {
-                self.ids = ids.into_iter().collect();
+                self.ids = ids.into_iter().filter(|id| !is_receipt(id)).collect();
                 self.list = Some(watch);
             }
             Err(error) if error.kind() == ErrorKind::NoNode => {
@@ -208,6 +213,9 @@ impl GroupWatch {
 
 impl fmt::Debug for GroupWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GroupWatch").field("path", &self.path).field("ids", &self.ids).finish_non_exhaustive()
+        f.debug_struct("GroupWatch")
+            .field("path", &self.path)
+            .field("ids", &self.ids)
+            .finish_non_exhaustive()
     }
 }

@@ -7,7 +7,8 @@ use crate::health::HealthWatch;
 use crate::node::{PersistentNode, PersistentNodeBuilder};
 use crate::path::child;
 
-/// A member of a group: wire-compatible with Apache Curator's class of that name. See the [module](super).
+/// A member of a group: wire-compatible with Apache Curator's class of that name. See the
+/// [module](super).
 ///
 /// # Cancel safety
 /// Dropping it leaves the group in the background.
@@ -30,9 +31,9 @@ pub struct GroupMemberBuilder {
 }
 
 impl Group {
-    /// Joins the group, which must be there: where an administrator deletes groups, they stay deleted, also while members
-    /// are alive. See [`GroupMember::builder`] for groups that members make themselves. An id that is no name for a node is
-    /// refused by [`GroupMember::joined`].
+    /// Joins the group, which must be there: where an administrator deletes groups, they stay
+    /// deleted, also while members are alive. See [`GroupMember::builder`] for groups that members
+    /// make themselves. An id that is no name for a node is refused by [`GroupMember::joined`].
     ///
     /// # Panics
     /// Outside a tokio runtime, if the framework has no spawner.
@@ -42,8 +43,8 @@ impl Group {
 }
 
 impl GroupMember {
-    /// A member with this id, of a group that is made if it is not there. Nothing is sent until it is
-    /// [started](GroupMemberBuilder::start).
+    /// A member with this id, of a group that is made if it is not there. Nothing is sent until it
+    /// is [started](GroupMemberBuilder::start).
     pub fn builder(
         zk: &CuratorFramework,
         group: impl Into<String>,
@@ -69,9 +70,10 @@ impl GroupMember {
     /// Waits until it is a member.
     ///
     /// # Errors
-    /// Why it is none, if that is something else than the connection or another member with its id: for example `NoNode` when
-    /// the group [is not there](Group::join). It is tried again all the same. `Closed` when the framework is closed.
-    /// `InvalidPath` when the path of the group is not valid, or the id is no name for a node: it never joins.
+    /// Why it is none, if that is something else than the connection or another member with its id:
+    /// for example `NoNode` when the group [is not there](Group::join). It is tried again all the
+    /// same. `Closed` when the framework is closed. `InvalidPath` when the path of the group is not
+    /// valid, or the id is no name for a node: it never joins.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -79,13 +81,16 @@ impl GroupMember {
         self.node()?.created().await.map(|_| ())
     }
 
-    /// Whether it is a member now, as far as it can know: its node is there, and there is a connection to a server.
+    /// Returns `true` if it is a member now, as far as it knows: its node exists, and there is a
+    /// connection to a server.
     #[must_use]
     pub fn is_member(&self) -> bool {
-        self.node.as_ref().is_ok_and(PersistentNode::is_present) && self.group.zk.state().is_connected()
+        self.node.as_ref().is_ok_and(PersistentNode::is_present)
+            && self.group.zk.state().is_connected()
     }
 
-    /// Follows the health of the background task: [`Working`](crate::health::Health::Working) while it is a member.
+    /// Follows the health of the background task: [`Working`](crate::health::Health::Working) while
+    /// it is a member.
     pub fn health(&self) -> HealthWatch {
         match &self.node {
             Ok(node) => node.health(),
@@ -93,25 +98,26 @@ impl GroupMember {
         }
     }
 
-    /// Says something else of itself, now and whenever it joins again, and waits until the server has it.
+    /// Says something else of itself, now and whenever it joins again, and waits until the server
+    /// has it.
     ///
     /// # Errors
     /// As [`joined`](Self::joined).
     ///
     /// # Cancel safety
-    /// Once polled, the data are written in the background all the same.
+    /// Once polled, the data are written in the background in any case.
     #[doc(alias = "setThisData")]
     pub async fn set_data(&self, data: impl Into<Bytes>) -> Result<(), Error> {
         self.node()?.set_data(data).await
     }
 
-    /// Leaves the group, and waits for the answer.
+    /// Leaves the group, and waits for the response.
     ///
     /// # Errors
-    /// `ConnectionLoss` when it cannot be known whether it has left; the janitor goes on.
+    /// `ConnectionLoss` if it is unknown whether it has left; the janitor continues.
     ///
     /// # Cancel safety
-    /// It leaves all the same.
+    /// It leaves in any case.
     pub async fn leave(self) -> Result<(), Error> {
         match self.node {
             Ok(node) => node.close().await,
@@ -132,7 +138,7 @@ impl GroupMemberBuilder {
         self
     }
 
-    /// Joins only a group that is there: see [`Group::join`].
+    /// Joins only an existing group: see [`Group::join`].
     pub fn without_parents(mut self) -> Self {
         self.node = self.node.without_parents();
         self

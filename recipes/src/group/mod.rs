@@ -1,32 +1,36 @@
-//! Group membership: who is there, and who comes and goes.
+//! Group membership: the members of a group, their joins and departures.
 //!
 //! # Layout
 //! ```text
 //! /groups/workers                       the group: a container made by the first member, or made by an administrator
-//!   ├─ worker-1                         ephemeral: a member; data: what it says of itself
+//!   ├─ worker-1                         ephemeral: a member; data: set by the member
 //!   └─ worker-2
 //! ```
-//! That of Apache Curator's `GroupMember`.
+//! The layout of Apache Curator's `GroupMember`.
 //!
 //! # Protocol
-//! 1. A [`GroupMember`] keeps its node in existence, as [`PersistentNode`](crate::node::PersistentNode) does.
-//! 2. Who [follows](Group::follow) a group lists it with a watch, and reads every member once, with a watch. When one
-//!    of these fires, what it is on is read again.
+//! 1. A [`GroupMember`] keeps its node in existence, as
+//!    [`PersistentNode`](crate::node::PersistentNode) does.
+//! 2. A client that [follows](Group::follow) a group lists it with a watch, and reads every member
+//!    once, with a watch. When one of these fires, its node is read again.
 //!
 //! # Guarantees
-//! * A process never takes itself for a member while it is not connected, or its node is not there
-//!   ([`GroupMember::is_member`]); that of Curator always does.
-//! * Who follows a group is told of every member that stays, and of every one that was told of and leaves, in the order
-//!   in which it sees them. One that leaves and joins again, however quickly, is told of as having left and joined.
+//! * A process does not count itself as a member without a connection, or without its node
+//!   ([`GroupMember::is_member`]); Curator's always does.
+//! * A follower of a group gets every member that stays, and the departure of every reported member
+//!   that leaves, in the order in which it sees them. A member that leaves and quickly joins again
+//!   is reported as having left and joined.
 //! * A member whose process dies is shown until its session has expired on the servers.
 //!
 //! # Assumptions
-//! The ids of members are different. Where two processes have the same one, the second waits until the first is gone.
+//! The ids of members are different. Where two processes have the same one, the second waits until
+//! the first is gone.
 //!
 //! # Connection loss
-//! * SUSPENDED: a member is none for itself, but is for others. Who follows is told nothing, and of everything that has
-//!   happened afterwards.
-//! * LOST: others see it leave, when its session has expired; it joins again in the next session.
+//! * SUSPENDED: a member no longer counts itself as one, but other clients still see it. Followers
+//!   get no event during the outage, and then all differences.
+//! * LOST: other clients see it leave when its session has expired; it joins again in the next
+//!   session.
 //!
 //! # Cancel safety
 //! Every future may be dropped at any point. Dropping a member leaves the group in the background.
@@ -60,15 +64,16 @@ mod member;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use zk_curator::certain::is_receipt;
 use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, Error, ErrorKind};
 
 pub use follow::{GroupEvent, GroupWatch};
 pub use member::{GroupMember, GroupMemberBuilder};
 
-use crate::removal::{Which, remove};
+use crate::removal::remove;
 
-/// A group, for those who look at it and for its administrators.
+/// A group, for its observers and administrators.
 #[derive(Debug, Clone)]
 pub struct Group {
     zk: CuratorFramework,
@@ -87,8 +92,8 @@ impl Group {
         &self.path
     }
 
-    /// Creates the group, which then stays also without members; missing parents are created as containers. One that is
-    /// there already is left as it is.
+    /// Creates the group, which then stays also without members; missing parents are created as
+    /// containers. An existing node is left unchanged.
     ///
     /// # Errors
     /// As a create.
@@ -103,8 +108,9 @@ impl Group {
         }
     }
 
-    /// The members now and their data, as far as the server knows that we are connected to. A group that does not exist
-    /// has none.
+    /// The members now and their data, as far as the server knows that we are connected to. A group
+    /// that does not exist has none. [Receipts](zk_curator::certain::is_receipt) of other clients
+    /// are not members.
     ///
     /// # Errors
     /// As a read: not while there is no connection.
@@ -113,19 +119,20 @@ impl Group {
     /// Nothing is changed.
     pub async fn members(&self) -> Result<BTreeMap<String, Bytes>, Error> {
         let path = ZPath::for_operation("members", &self.path)?;
-        match self.zk.children_with_data(path.as_str()).await {
+        match self.zk.children_with_data(path.as_str()).named(|name| !is_receipt(name)).await {
             Ok(nodes) => Ok(nodes.into_iter().map(|node| (node.name, node.data)).collect()),
             Err(error) if error.kind() == ErrorKind::NoNode => Ok(BTreeMap::new()),
             Err(error) => Err(error),
         }
     }
 
-    /// Follows the group for ever, beginning with those who are in it. It need not exist.
+    /// Follows the group forever, beginning with its present members. It need not exist.
     pub fn follow(&self) -> GroupWatch {
         GroupWatch::new(self.zk.clone(), self.path.clone())
     }
 
-    /// Waits until the group has so many members at least, however long it takes: them and their data.
+    /// Waits until the group has at least `n` members. Returns them and their
+    /// data.
     ///
     /// # Errors
     /// As [`GroupWatch::next`].
@@ -140,15 +147,17 @@ impl Group {
         Ok(watch.members().clone())
     }
 
-    /// Deletes the group with all nodes of its members, at once. Members that have [joined](Self::join) it are told, and stay
-    /// out until it is created again; those that make the group themselves come back.
+    /// Deletes the group with all nodes of its members, in one transaction. Members that have
+    /// [joined](Self::join) it notice this, and stay out until it is created again; members that
+    /// create the group themselves come back.
     ///
     /// # Errors
-    /// As a transaction: `TransactionFailed` with `NotEmpty` when members come and go all the time, or have children.
+    /// As a transaction: `TransactionFailed` with `NotEmpty` when members come and go all the time,
+    /// or have children.
     ///
     /// # Cancel safety
     /// Everything is deleted, or nothing.
     pub async fn delete(&self) -> Result<(), Error> {
-        remove(&self.zk, &ZPath::for_operation("delete", &self.path)?, Which::Present).await
+        remove(&self.zk, &ZPath::for_operation("delete", &self.path)?, None).await
     }
 }

@@ -6,18 +6,20 @@ use bytes::Bytes;
 use futures_util::Stream;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
+use zk_curator::internal::Signal;
 use zk_curator::path::ZPath;
-use zk_curator::{CuratorFramework, OwnedNode, Signal};
+use zk_curator::{CuratorFramework, OwnedNode};
 
 use super::leadership::Told;
 use super::queue::{Place, Queue, withdraw};
-use super::{Error, Leadership, Participant, tag};
+use super::{Error, LeaderObserver, Leadership, Participant, tag};
 use crate::contender::{Contender, Kept};
 
-/// The pause after a failure that trying again at once does not mend, such as a missing permission.
+/// The pause after a failure that an immediate retry cannot fix, such as a missing permission.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// An election in which a [`Candidate`] stays until it leaves: in the background, through every outage.
+/// An election in which a [`Candidate`] stays until it leaves: in the background, through every
+/// outage.
 ///
 /// # Layout
 /// ```text
@@ -25,29 +27,31 @@ const PAUSE: Duration = Duration::from_secs(1);
 ///   ├─ _c_<uuid>-latch-0000000007          ephemeral, sequential: the leader; data: its id, UTF-8
 ///   └─ _c_<uuid>-latch-0000000009          waits for …0007, with a getData watch
 /// ```
-/// That of Apache Curator's `LeaderLatch`: candidates in Java and in Rust can be in one election. Children with
-/// other names are ignored.
+/// The layout of Apache Curator's `LeaderLatch`: candidates in Java and in Rust can be in one
+/// election. Children with other names are ignored.
 ///
 /// # Protocol
-/// The [leader election](https://zookeeper.apache.org/doc/current/recipes.html#sc_leaderElection) of ZooKeeper's
-/// recipes, as an [`InterProcessMutex`](crate::lock::InterProcessMutex) does it:
-/// 1. Create the node, and list the children in the same flight.
-/// 2. The lowest number is first; everybody else watches the one before it, and the one before that, to list again
-///    ahead of time. When the one before it is gone, the next in line is first without listing.
-/// 3. Everybody watches its own node, from the time it waits. Who is first leads at once, if that watch was left on this
-///    connection and has not fired; else it looks at its own node, and leaves the watch then.
+/// The [leader election](https://zookeeper.apache.org/doc/current/recipes.html#sc_leaderElection)
+/// of ZooKeeper's recipes, as an [`InterProcessMutex`](crate::lock::InterProcessMutex) does it:
+/// 1. Create the node, and list the children in the same round trip.
+/// 2. The lowest number is first. Every other candidate watches its predecessor, and the one before
+///    that, so that it can list again in advance. When the one before it is gone, the next in line
+///    is first without listing.
+/// 3. Every candidate watches its own node while it waits. The first candidate leads immediately if
+///    that watch was set on this connection and has not fired. Otherwise it first reads its own
+///    node and sets the watch.
 /// 4. When its own node is gone, go to 1.
 ///
 /// # Guarantees
-/// * At most one candidate leads whose node exists: as long as a [`fenced`](Leadership::fenced) transaction succeeds,
-///   nobody else leads.
+/// * At most one candidate with an existing node leads: if a [`fenced`](Leadership::fenced)
+///   transaction succeeds, no other candidate leads.
 /// * [Fencing tokens](Leadership::fencing_token) grow from leader to leader.
 /// * A candidate never stops trying, whatever fails, until it leaves.
 /// * When a leader goes, one candidate is woken, or two.
 ///
 /// # Assumptions
-/// Only candidates write here. A leader stops when [`has_leadership`](Candidate::has_leadership) says so, or
-/// [`Leadership::lost`] resolves, or it fences its writes.
+/// Only candidates write here. A leader stops when [`has_leadership`](Candidate::has_leadership)
+/// says so, or [`Leadership::lost`] resolves, or it fences its writes.
 ///
 /// # Connection loss
 /// See [the table](super#when-leadership-ends).
@@ -116,27 +120,37 @@ impl LeaderLatch {
         &self.queue.path
     }
 
-    /// Joins the election: a [task in the background](CuratorFramework::spawn) does, once there is a connection, and
-    /// again after every session that is lost. An invalid path makes the candidate [fail](LatchState::Failed).
+    /// Joins the election: a [task in the background](CuratorFramework::spawn) does, once there is
+    /// a connection, and again after every session that is lost. An invalid path makes the
+    /// candidate [fail](LatchState::Failed).
     ///
     /// # Panics
     /// Outside a tokio runtime, if the framework has no spawner.
     #[doc(alias = "start")]
     pub fn join(&self) -> Candidate {
-        let view =
-            Arc::new(Signal::new(View { state: LatchState::Waiting, term: 0, silent: false, end: None }));
+        let view = Arc::new(Signal::new(View {
+            state: LatchState::Waiting,
+            term: 0,
+            silent: false,
+            end: None,
+        }));
         let leave = CancellationToken::new();
-        let race =
-            Race { queue: self.queue.clone(), leave: leave.clone(), view: Arc::clone(&view), result: Ok(()) };
+        let race = CandidateTask {
+            queue: self.queue.clone(),
+            leave: leave.clone(),
+            view: Arc::clone(&view),
+            result: Ok(()),
+        };
         self.queue.zk.spawn(race.run());
-        Candidate { view, leave, close_mode: self.close_mode }
+        Candidate { zk: self.queue.zk.clone(), view, leave, close_mode: self.close_mode }
     }
 
-    /// Returns the leader, then the waiting candidates in their order; those of Java's Curator too. The id is the
-    /// [label](Participant::label).
+    /// Returns the leader, then the waiting candidates in their order, including those of Java's
+    /// Curator. The id is the [label](Participant::label).
     ///
     /// # Errors
-    /// [`Error::Framework`] as every read of the framework. An election that nobody has joined yet has no participants.
+    /// [`Error::Framework`] as every read of the framework. An election without candidates has no
+    /// participants.
     ///
     /// # Cancel safety
     /// Nothing is changed.
@@ -144,7 +158,8 @@ impl LeaderLatch {
         Ok(self.queue.participants().await?)
     }
 
-    /// Returns the leader; `None` if nobody leads. The first candidate leads, or will as soon as it hears of it.
+    /// Returns the leader; `None` if there is none. The first candidate leads, or will lead as soon
+    /// as it learns that it is first.
     ///
     /// # Errors
     /// As [`participants`](Self::participants).
@@ -154,6 +169,13 @@ impl LeaderLatch {
     pub async fn leader(&self) -> Result<Option<Participant>, Error> {
         Ok(self.queue.leader().await?)
     }
+
+    /// Follows who leads, without taking part: also among candidates in Java. Nothing is sent
+    /// before the first [`LeaderObserver::next`], which refuses an invalid path.
+    #[must_use]
+    pub fn observe(&self) -> LeaderObserver {
+        LeaderObserver::new(&self.queue.zk, self.path(), tag::LATCH)
+    }
 }
 
 /// The state of a [`Candidate`].
@@ -162,10 +184,10 @@ impl LeaderLatch {
 pub enum LatchState {
     /// It waits for its turn, or for a connection.
     Waiting,
-    /// It leads. Every `Leader` that is told is a term of its own.
+    /// It leads. Every reported `Leader` is a new term.
     Leader(Leadership),
-    /// An operation failed with what a repetition is not likely to mend, such as `NoAuth`. It is tried again every
-    /// second.
+    /// An operation failed with an error that a retry will probably not fix, such as `NoAuth`. It
+    /// is tried again every second.
     Failed(zk_curator::Error),
     /// It has left the election, or the framework was closed.
     Closed,
@@ -177,7 +199,7 @@ struct View {
     state: LatchState,
     /// Counts the states.
     term: u64,
-    /// Whether the end is not told.
+    /// `true` if the end is not reported.
     silent: bool,
     /// How it ended.
     end: Option<Result<(), Error>>,
@@ -189,14 +211,15 @@ struct View {
 /// Dropping it leaves the election in the background.
 #[must_use = "dropping it leaves the election"]
 pub struct Candidate {
+    zk: CuratorFramework,
     view: Arc<Signal<View>>,
     leave: CancellationToken,
     close_mode: CloseMode,
 }
 
 impl Candidate {
-    /// Whether we lead, as far as is known here; at once `false` when the connection is lost as
-    /// [the table](super#when-leadership-ends) says.
+    /// Returns `true` if this client leads, as far as it knows. Becomes `false` immediately when
+    /// the connection is lost, as [the table](super#when-leadership-ends) shows.
     #[must_use]
     pub fn has_leadership(&self) -> bool {
         self.leadership().is_some()
@@ -211,13 +234,15 @@ impl Candidate {
     /// Waits until we lead, however long it takes. Compose with `tokio::time::timeout`.
     ///
     /// # Errors
-    /// * [`Error::Framework`] when the election cannot be joined, for example for `NoAuth`. It is tried again in the
-    ///   background all the same.
+    /// * [`Error::Framework`] when the election cannot be joined, for example for `NoAuth`. It is
+    ///   tried again in the background in any case. `NotStarted` if the framework was not started:
+    ///   the election is joined when it is.
     /// * [`Error::Closed`] when the framework was closed.
     ///
     /// # Cancel safety
     /// Nothing is changed: the candidate stays in the election.
     pub async fn await_leadership(&self) -> Result<Leadership, Error> {
+        self.zk.check_started("await_leadership", "")?;
         let decided = |view: &View| match &view.state {
             LatchState::Failed(error) => Some(Err(error.clone().into())),
             LatchState::Closed => Some(Err(Error::Closed)),
@@ -232,22 +257,24 @@ impl Candidate {
         self.view.look(|view| view.state.clone())
     }
 
-    /// Follows what it does, beginning with the present state.
+    /// Follows the state of the candidate, beginning with the current one.
     #[must_use]
     pub fn states(&self) -> LatchStates {
         LatchStates { view: Arc::clone(&self.view), told: None }
     }
 
-    /// Leaves the election, and waits for the answer. Before the node goes away,
-    /// [`has_leadership`](Self::has_leadership) is `false`, and the [`Leadership`] is over. May be called through an `Arc`, and
-    /// again: every call has the same answer.
+    /// Leaves the election, and waits for the response. Before the node goes away,
+    /// [`has_leadership`](Self::has_leadership) is `false`, and the [`Leadership`] is over. May be
+    /// called through an `Arc`, and again: every call has the same response.
     ///
     /// # Errors
-    /// [`Error::Framework`] when it cannot be known whether the node is gone, for example after a connection loss for
-    /// longer than the retry policy allows. The janitor goes on.
+    /// [`Error::Framework`] when the servers do not let us delete our node, for example for
+    /// `NoAuth`. It is not an error if they cannot be reached: after the time that the retry policy
+    /// allows, the janitor continues, and
+    /// [`wait_until_released`](CuratorFramework::wait_until_released) waits until the node is gone.
     ///
     /// # Cancel safety
-    /// It leaves the election all the same.
+    /// It leaves the election in any case.
     pub async fn close(&self) -> Result<(), Error> {
         self.leave();
         self.view.find(|view| view.end.clone()).await
@@ -281,18 +308,18 @@ impl LatchState {
     }
 }
 
-/// Follows what a [`Candidate`] does: the latest state. A slow reader may miss states, but never that a term is over:
-/// another state follows.
+/// Follows the latest state of a [`Candidate`]. A slow reader may miss states, but never that a
+/// term is over: another state follows.
 #[derive(Debug)]
 pub struct LatchStates {
     view: Arc<Signal<View>>,
-    /// The last state that was told, by its number.
+    /// The number of the last returned state.
     told: Option<u64>,
 }
 
 impl LatchStates {
-    /// The present state at the first call, then the latest at every change; `None` after the end, of which the
-    /// [`CloseMode`] decides whether it is told.
+    /// Returns the current state at the first call, and then the latest state after each change;
+    /// `None` after the end. The [`CloseMode`] decides if the end is reported.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -320,7 +347,7 @@ impl LatchStates {
 }
 
 /// The task of a candidate.
-struct Race {
+struct CandidateTask {
     queue: Queue,
     leave: CancellationToken,
     view: Arc<Signal<View>>,
@@ -328,12 +355,22 @@ struct Race {
     result: Result<(), Error>,
 }
 
-impl Race {
+impl CandidateTask {
     async fn run(mut self) {
+        let _candidacy = self.queue.candidacy();
         let parent = match self.queue.parent("join") {
             Ok(parent) => parent,
             Err(error) => return self.refuse(error).await,
         };
+        // The framework may be started after this.
+        let mut states = self.queue.zk.states();
+        tokio::select! {
+            biased;
+            () = self.leave.cancelled() => return,
+            connected = states.until(|status| status.state.is_connected()) => if connected.is_none() {
+                return;
+            }
+        }
         loop {
             match self.round(&parent).await {
                 Ok(None) => {}
@@ -391,8 +428,13 @@ impl Race {
         }))
     }
 
-    /// Leads, term by term, for as long as the node is ours and we do not leave; the node, if it is still ours.
-    async fn lead(&self, mut node: OwnedNode, mut kept: Option<Kept>) -> Result<Option<OwnedNode>, Error> {
+    /// Leads, term by term, for as long as the node is ours and we do not leave; the node, if it is
+    /// still ours.
+    async fn lead(
+        &self,
+        mut node: OwnedNode,
+        mut kept: Option<Kept>,
+    ) -> Result<Option<OwnedNode>, Error> {
         loop {
             let begun = tokio::select! {
                 biased;
@@ -413,13 +455,13 @@ impl Race {
             if node.ownership().is_over() {
                 return Ok(None);
             }
-            // Merely suspended: what the term stood for is over, the node is not.
+            // The connection is only suspended: the term is over, but the node exists.
             node.renew_ownership();
         }
     }
 
     fn enter(&self, state: LatchState) {
-        // What was there is dropped without the lock.
+        // The old value is dropped without the lock.
         drop(self.view.modify(|view| {
             view.term += 1;
             std::mem::replace(&mut view.state, state)
@@ -427,7 +469,7 @@ impl Race {
     }
 }
 
-impl Drop for Race {
+impl Drop for CandidateTask {
     /// Also when its runtime ends.
     fn drop(&mut self) {
         let result = std::mem::replace(&mut self.result, Ok(()));

@@ -6,39 +6,45 @@ use tracing::info;
 use zk_curator::op::Transaction;
 use zk_curator::watch::{Watch, Watched};
 use zk_curator::{
-    ConnectionState, ConnectionStatus, CuratorFramework, Error, FencingToken, OwnedNode, Ownership, SessionId,
+    ConnectionState, ConnectionStatus, CuratorFramework, Error, FencingToken, OwnedNode, Ownership,
+    SessionId,
 };
 
 use crate::contender::Kept;
 use crate::measure::Term;
 
-/// That we lead, for one term: until it is [over](Self::is_over). Cheap to clone and to give to tasks; without the
-/// duty to resign.
+/// Leadership for one term: until it is [over](Self::is_over). Cheap to clone and to give to
+/// tasks; without the duty to resign.
 #[derive(Clone)]
 pub struct Leadership {
     zk: CuratorFramework,
     ownership: Ownership,
     /// The state of the connection in which it began: see [`ConnectionStatus::epoch`].
     since: u64,
-    /// Whether somebody waits in [`lost_by`](Self::lost_by) until the node is gone, for all.
+    /// `true` if a task waits in [`lost_by`](Self::lost_by), on behalf of all, until the node is
+    /// gone.
     is_watched: bool,
 }
 
 impl Leadership {
-    /// Begins a term by a node that is first in its queue, and stays so for as long as it exists; `None` if it is not
-    /// ours any more.
+    /// Begins a term with a node that is first in its queue, and stays first as long as it exists.
+    /// Returns `None` if it is no longer ours.
     ///
-    /// Led by a notification alone, a candidate would lead, too, with a node that somebody has deleted while it waited, or that
-    /// was found in the queue of a session that is over (CURATOR-696). So the node is known to be there by a watch that
-    /// has not fired, `kept` if it was left on this very connection; else it is looked at once more. The watch is for
-    /// [`lost_by`](Self::lost_by).
+    /// A candidate that relied only on a notification could lead with a node that another client
+    /// has deleted during the wait, or with a node of an ended session (CURATOR-696). So a watch
+    /// that has not fired must prove that the node exists: `kept`, if it was set on this
+    /// connection. Otherwise the node is read again. The watch is for [`lost_by`](Self::lost_by).
     pub(super) async fn begin(
         zk: &CuratorFramework,
         node: &OwnedNode,
         kept: Option<Kept>,
     ) -> Result<Option<(Self, Watch)>, Error> {
-        let term =
-            |since| Self { zk: zk.clone(), ownership: node.ownership().clone(), since, is_watched: false };
+        let term = |since| Self {
+            zk: zk.clone(),
+            ownership: node.ownership().clone(),
+            since,
+            is_watched: false,
+        };
         if let Some(Kept { mut watch, since }) = kept
             && (&mut watch).now_or_never().is_none()
             && node.is_ours()
@@ -67,7 +73,7 @@ impl Leadership {
                     }
                 }
                 Ok(_) => break,
-                Err(error) => zk.ride_out(error).await?,
+                Err(error) => zk.wait_for_recovery(error).await?,
             }
         }
         Ok(None)
@@ -79,8 +85,9 @@ impl Leadership {
         self.ownership.path()
     }
 
-    /// The fencing token: higher than that of every other leader before. Terms that one node has before and after a
-    /// suspended connection have the same token, for nobody else has led in between.
+    /// Returns the fencing token, which is higher than the tokens of all earlier leaders. The terms
+    /// of one node before and after a suspended connection have the same token, because no other
+    /// client has led in between.
     #[must_use]
     pub const fn fencing_token(&self) -> FencingToken {
         self.ownership.fencing_token()
@@ -92,15 +99,17 @@ impl Leadership {
         &self.ownership
     }
 
-    /// Whether it is known here that the term is over. That somebody has deleted the node is not known until
-    /// [`lost`](Self::lost) or a [fenced](Self::fenced) transaction has found it gone.
+    /// Returns `true` if it is known here that the term is over. A deletion of the node by another
+    /// client is noticed only by [`lost`](Self::lost) or a [fenced](Self::fenced) transaction.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.ownership.is_over() || self.ends_when_suspended() && self.zk.status().epoch != self.since
+        self.ownership.is_over()
+            || self.ends_when_suspended() && self.zk.status().epoch != self.since
     }
 
-    /// Resolves when the term is over: see [the table](super#when-leadership-ends). To learn that somebody has deleted the node it
-    /// leaves a watch on it: one request, unless it is of a [`LeaderLatch`](super::LeaderLatch), whose task watches for all.
+    /// Resolves when the term is over: see [the table](super#when-leadership-ends). Sets a watch on
+    /// the node, to notice its deletion: one request, except for a
+    /// [`LeaderLatch`](super::LeaderLatch), whose task watches the node for all.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -112,8 +121,8 @@ impl Leadership {
         }
     }
 
-    /// For a task that waits in [`lost_by`](Self::lost_by) for as long as the term lasts: then the others that wait for its
-    /// end need no watches of their own.
+    /// Notes that a task waits in [`lost_by`](Self::lost_by) during the whole term, so that other
+    /// waiters for its end need no watches of their own.
     pub(super) const fn watched(mut self) -> Self {
         self.is_watched = true;
         self
@@ -155,7 +164,7 @@ pub(super) struct Told(Leadership, Term);
 
 impl Told {
     pub(super) fn begin(leadership: &Leadership) -> Self {
-        let told = Self(leadership.clone(), Term::begin(leadership.path()));
+        let told = Self(leadership.clone(), Term::begin(&leadership.zk, leadership.path()));
         let (framework, session) = told.about();
         let token = leadership.fencing_token();
         info!(framework, session, path = leadership.path(), %token, "leads");
@@ -170,7 +179,7 @@ impl Told {
 
 impl Drop for Told {
     fn drop(&mut self) {
-        self.1.end(self.0.is_over());
+        self.1.end(&self.0.zk, self.0.is_over());
         let (framework, session) = self.about();
         info!(framework, session, path = self.0.path(), "leads no longer");
     }
@@ -186,7 +195,7 @@ impl fmt::Debug for Leadership {
     }
 }
 
-/// Whether a leader could do something: one that reaches no quorum should not begin.
+/// Returns `true` if a leader could do something: one that reaches no quorum should not begin.
 fn is_writable(status: &ConnectionStatus) -> bool {
     status.state.is_connected() && status.state != ConnectionState::ReadOnly
 }

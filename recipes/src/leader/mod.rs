@@ -2,13 +2,16 @@
 //!
 //! * [`LeaderLatch`] stays in the race in the background, through every outage, and says who leads.
 //! * [`LeaderSelector`] runs a future of yours while we lead.
-//! * [`Election`] is etcd's: campaign with a value, proclaim another one, resign; others observe.
+//! * [`Election`] is modelled on etcd's: campaign with a value, proclaim another one, resign; other
+//!   clients observe.
+//! * [`LeaderObserver`] follows who leads among the candidates of a latch or a selector, in Java or
+//!   in Rust, without taking part.
 //!
-//! All of them are one queue, as a [lock](crate::lock) is: whose node is first leads, everybody else watches the one
-//! before it, and when a leader goes, one candidate is woken.
+//! Each is a queue, like a [lock](crate::lock): the candidate with the first node leads, every
+//! other candidate watches its predecessor, and when a leader leaves, one candidate is woken.
 //!
 //! # When leadership ends
-//! When the node is gone, whoever has deleted it, or the session is over. And by the framework's
+//! When the node is gone, by whatever delete, or the session is over. And by the framework's
 //! [`ConnectionStateErrorPolicy`](zk_curator::state::ConnectionStateErrorPolicy):
 //!
 //! | state | `Standard`, the default | `Session` |
@@ -16,13 +19,15 @@
 //! | SUSPENDED | leadership ends | goes on |
 //! | RECONNECTED, same session | begins again, if the node is still there: the same node, token and place | nothing has happened |
 //! | LOST | the place is lost | leadership ends, and the place is lost |
-//! | RECONNECTED, another session | in the queue anew, at its end | the same |
+//! | RECONNECTED, another session | in the queue again, at its end | the same |
 //!
-//! No leader that is elected over a network is the only one by that alone: it may be paused for longer than its session,
-//! and wake up believing that it leads. Write through [`fenced`](Leadership::fenced) transactions, or give the
+//! No leader that is elected over a network is the only one by that alone: it may be paused for
+//! longer than its session, and wake up believing that it leads. Write through
+//! [`fenced`](Leadership::fenced) transactions, or give the
 //! [fencing token](Leadership::fencing_token) to the resource that you protect.
 
 mod election;
+mod first;
 mod latch;
 mod leadership;
 mod observer;
@@ -32,19 +37,19 @@ mod selector;
 pub use election::{Elected, Election};
 pub use latch::{Candidate, CloseMode, LatchState, LatchStates, LeaderLatch};
 pub use leadership::Leadership;
-pub use observer::{Observer, Proclaimed};
+pub use observer::{LeaderObserver, Observer, Proclaimed};
 pub use selector::LeaderSelector;
 
 pub use crate::participant::Participant;
 
 /// The tags in the names of nodes.
-mod tag {
+pub(crate) mod tag {
     /// `LeaderLatch.LOCK_NAME`.
-    pub(super) const LATCH: &str = "latch-";
+    pub(crate) const LATCH: &str = "latch-";
     /// `LeaderSelector` is an `InterProcessMutex`.
-    pub(super) const SELECTOR: &str = "lock-";
+    pub(crate) const SELECTOR: &str = "lock-";
     /// Ours: Curator has no such recipe.
-    pub(super) const ELECTION: &str = "election-";
+    pub(crate) const ELECTION: &str = "election-";
 }
 
 /// Why leadership could not be won or kept.

@@ -1,9 +1,11 @@
 use bytes::Bytes;
+use tracing::debug;
 use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, Error, ErrorKind, OwnedNode};
 
 use super::{Error as LeaderError, Participant};
 use crate::contender::{Contender, Kept};
+use crate::measure::Candidacy;
 use crate::order::Rule;
 use crate::participant::{first_participant, participants};
 
@@ -17,7 +19,7 @@ pub(super) struct Queue {
     pub(super) rule: Rule,
 }
 
-/// Our place in a queue, if we have one. Dropped, it is given up.
+/// The place of this client in a queue, if it has one. Dropping it leaves the queue.
 pub(super) type Place<'a> = Option<Contender<'a>>;
 
 impl Queue {
@@ -35,10 +37,10 @@ impl Queue {
         ZPath::for_operation(operation, self.path.as_str())
     }
 
-    /// Waits for our turn, through every outage: our node, and the watch on it if it had to wait. Fails only with what
-    /// trying again does not mend.
+    /// Waits for our turn, through every outage. Returns our node, and the watch on it if there was
+    /// a wait. Fails only with errors that a retry cannot fix.
     ///
-    /// The place is the caller's, who may give it up in the middle and wait for that.
+    /// The caller owns the place, so that it can give up in the middle and await the deletion.
     pub(super) async fn turn<'a>(
         &'a self,
         parent: &'a ZPath,
@@ -50,7 +52,7 @@ impl Queue {
                 Ok(true) => {}
                 Ok(false) => continue,
                 Err(error) => {
-                    self.zk.ride_out(error).await?;
+                    self.zk.wait_for_recovery(error).await?;
                     continue;
                 }
             }
@@ -60,8 +62,12 @@ impl Queue {
         }
     }
 
-    /// Goes on waiting in the queue, or enters it.
-    async fn try_turn<'a>(&'a self, parent: &'a ZPath, place: &mut Place<'a>) -> Result<bool, Error> {
+    /// Enters the queue, or continues to wait in it. Returns `true` if it is our turn.
+    async fn try_turn<'a>(
+        &'a self,
+        parent: &'a ZPath,
+        place: &mut Place<'a>,
+    ) -> Result<bool, Error> {
         let contender = match place {
             Some(contender) => {
                 contender.refresh().await?;
@@ -70,6 +76,11 @@ impl Queue {
             None => place.insert(Contender::enter(&self.zk, parent, &self.rule, &self.data).await?),
         };
         contender.step().await
+    }
+
+    /// Counts this process as a candidate as long as the result lives.
+    pub(super) fn candidacy(&self) -> Candidacy {
+        Candidacy::begin(&self.zk, &self.rule.tag)
     }
 
     pub(super) async fn participants(&self) -> Result<Vec<Participant>, Error> {
@@ -81,11 +92,19 @@ impl Queue {
     }
 }
 
-/// Leaves the election, and waits for the answer.
+/// Leaves the election, and waits for the response.
+///
+/// Succeeds even if no server can be reached: this client no longer leads or waits, and the janitor
+/// deletes the node, or the node ends with its session. Fails with errors that the janitor cannot
+/// fix, such as `NoAuth`.
 pub(super) async fn withdraw(node: OwnedNode) -> Result<(), LeaderError> {
     match node.delete().await {
-        // Gone is gone.
+        // The node no longer exists.
         Err(error) if error.kind() == ErrorKind::NoNode || error.is_session_lost() => Ok(()),
+        Err(error) if error.is_transient() => {
+            debug!(%error, "the node of a candidate is deleted in the background");
+            Ok(())
+        }
         result => Ok(result?),
     }
 }

@@ -1,20 +1,21 @@
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
+use zk_curator::internal::Signal;
 use zk_curator::path::ZPath;
 use zk_curator::watch::Watch;
-use zk_curator::{CuratorFramework, ErrorKind, OwnedNode, Signal};
+use zk_curator::{CuratorFramework, ErrorKind, OwnedNode};
 
 use super::leadership::Told;
 use super::queue::{Place, Queue, withdraw};
-use super::{Error, Leadership, Participant, tag};
+use super::{Error, LeaderObserver, Leadership, Participant, tag};
 use crate::contender::Contender;
-use crate::ending::Ending;
+use crate::shutdown::{Ending, Shutdown};
 
 /// Runs a future of yours, the body, while we lead. Cheap to clone; all clones are one selector.
 ///
@@ -24,28 +25,32 @@ use crate::ending::Ending;
 ///   ├─ _c_<uuid>-lock-0000000007           ephemeral, sequential: the leader; data: its id
 ///   └─ _c_<uuid>-lock-0000000009           waits for …0007, with a getData watch
 /// ```
-/// That of Apache Curator's `LeaderSelector`, which is that of an
-/// [`InterProcessMutex`](crate::lock::InterProcessMutex): candidates in Java and in Rust can be in one election.
+/// The layout of Apache Curator's `LeaderSelector`, which is the one of an
+/// [`InterProcessMutex`](crate::lock::InterProcessMutex). Candidates in Java and in Rust can take
+/// part in one election.
 ///
 /// # Protocol
 /// 1. As of [`LeaderLatch`](super::LeaderLatch), until we lead.
 /// 2. Run the body.
-/// 3. When it is done or interrupted, it is dropped, and then the node is deleted: whoever leads next does not meet it.
-/// 4. When leadership is lost, the body is dropped at once.
+/// 3. When it is done or interrupted, it is dropped, and then the node is deleted: the next leader
+///    next does not meet it.
+/// 4. When leadership is lost, the body is dropped immediately.
 ///
 /// There is no task: [`run`](Self::run) is a future like any other, and the body runs within it.
 ///
 /// # Guarantees
-/// * The body runs only while we lead, as far as is known here: see [`leader`](super) about fencing.
-/// * On every way out but a lost leadership, panics included, the body has ended before the node goes away.
+/// * The body runs only while we lead, as far as is known here: see [`leader`](super) about
+///   fencing.
+/// * On every way out but a lost leadership, panics included, the body has ended before the node
+///   goes away.
 /// * [`close`](Self::close) returns when no body runs.
 ///
 /// # Assumptions
 /// Only candidates write here. A body does not block its thread: it could not be dropped.
 ///
 /// # Connection loss
-/// See [the table](super#when-leadership-ends). When leadership ends, the body does, and the place is given up;
-/// [`run_repeatedly`](Self::run_repeatedly) enters the queue anew.
+/// See [the table](super#when-leadership-ends). When leadership ends, the body does, and the place
+/// is given up; [`run_repeatedly`](Self::run_repeatedly) enters the queue again.
 ///
 /// # Cancel safety
 /// Dropping the future of `run` drops the body, and leaves the election in the background.
@@ -86,8 +91,16 @@ pub struct LeaderSelector {
 #[derive(Debug, Default)]
 struct Turns {
     running: usize,
-    /// The one that leads, and what interrupts it.
-    present: Option<(Leadership, CancellationToken)>,
+    /// The running bodies, by number: one leads; bodies whose term is over may not have been
+    /// dropped yet.
+    bodies: BTreeMap<u64, Body>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Body {
+    leadership: Leadership,
+    interrupt: CancellationToken,
 }
 
 impl LeaderSelector {
@@ -113,11 +126,13 @@ impl LeaderSelector {
     /// Waits until we lead, through every outage, runs `body`, and gives leadership up.
     ///
     /// # Errors
-    /// * [`Error::Lost`] when leadership was lost before `body` was done, or before it was given up.
+    /// * [`Error::Lost`] when leadership was lost before `body` was done, or before it was given
+    ///   up.
     /// * [`Error::Interrupted`] when it was [interrupted](Self::interrupt_leadership).
-    /// * [`Error::Closed`] when the selector is [closed](Self::close) before it leads; then `body` did not run.
-    /// * [`Error::Framework`] when the path is not valid, or the election cannot be joined, for example for `NoAuth`;
-    ///   then `body` did not run.
+    /// * [`Error::Closed`] when the selector is [closed](Self::close) before it leads; then `body`
+    ///   did not run.
+    /// * [`Error::Framework`] when the path is not valid, or the election cannot be joined, for
+    ///   example for `NoAuth`; then `body` did not run.
     ///
     /// # Panics
     /// When `body` does; leadership is given up.
@@ -131,14 +146,15 @@ impl LeaderSelector {
     {
         let parent = self.queue.parent("run")?;
         let _running = self.running()?;
-        self.turn(&parent, &Ending::never(), body).await
+        self.turn(&parent, &Shutdown::never().ending(), body).await
     }
 
-    /// Runs `body` whenever we lead, again and again, until the selector is [closed](Self::close). After every turn,
-    /// however it ended, it enters the queue anew, at its end.
+    /// Runs `body` whenever we lead, again and again, until the selector is [closed](Self::close).
+    /// After every turn, however it ended, it enters the queue again, at its end.
     ///
     /// # Errors
-    /// As [`run`](Self::run), but neither when leadership was lost or interrupted, nor when the selector is closed.
+    /// As [`run`](Self::run), but neither when leadership was lost or interrupted, nor when the
+    /// selector is closed.
     ///
     /// # Panics
     /// When `body` does; leadership is given up.
@@ -152,11 +168,14 @@ impl LeaderSelector {
         Fut: Future<Output = ()>,
     {
         let parent = self.queue.parent("run_repeatedly")?;
-        self.turns_until(&parent, &Ending::never(), body).await
+        self.turns_until(&parent, &Shutdown::never().ending(), body).await
     }
 
-    /// As [`run_repeatedly`](Self::run_repeatedly), until `stop`: who waits leaves the queue then; who leads may go on for as long as
-    /// `drain`, before `body` is dropped. Returns when the node is gone, or the session is over. Other runs of this selector go on.
+    /// As [`run_repeatedly`](Self::run_repeatedly), until the [stop](Shutdown). A waiting candidate
+    /// then leaves the queue; the body of a leader may continue for the time to drain, and is then
+    /// dropped. Returns when the node is gone, or the session is over; without servers after twice
+    /// the session timeout at most, and the node is deleted in the background. Other runs of this
+    /// selector continue.
     ///
     /// # Errors
     /// As [`run_repeatedly`](Self::run_repeatedly).
@@ -168,8 +187,7 @@ impl LeaderSelector {
     /// As [`run`](Self::run).
     pub async fn run_until<F, Fut>(
         &self,
-        stop: impl Future<Output = ()>,
-        drain: Duration,
+        shutdown: impl Into<Shutdown>,
         body: F,
     ) -> Result<(), Error>
     where
@@ -177,14 +195,18 @@ impl LeaderSelector {
         Fut: Future<Output = ()>,
     {
         let parent = self.queue.parent("run_until")?;
-        let ending = Ending::new(drain);
-        let ended = ending.during(stop, self.turns_until(&parent, &ending, body)).await;
+        let ended = self.turns_until(&parent, &shutdown.into().ending(), body).await;
         // A place whose creation was not answered yet is left in the background.
-        let _: bool = self.queue.zk.wait_released().await;
+        let _: bool = self.queue.zk.wait_until_released().await;
         ended
     }
 
-    async fn turns_until<F, Fut>(&self, parent: &ZPath, ending: &Ending, mut body: F) -> Result<(), Error>
+    async fn turns_until<F, Fut>(
+        &self,
+        parent: &ZPath,
+        ending: &Ending,
+        mut body: F,
+    ) -> Result<(), Error>
     where
         F: FnMut(Leadership) -> Fut,
         Fut: Future<Output = ()>,
@@ -201,26 +223,27 @@ impl LeaderSelector {
         Ok(())
     }
 
-    /// Ends the present term of leadership, if we lead: `body` is dropped, then the node is deleted. Whoever waits in
-    /// the queue goes on waiting. Says whether we led.
+    /// Ends the present term of leadership, if we lead: `body` is dropped, then the node is
+    /// deleted. Runs of this selector that wait in the queue keep waiting. Returns `true` if we
+    /// led: see [`has_leadership`](Self::has_leadership).
     #[doc(alias = "requeue")]
     pub fn interrupt_leadership(&self) -> bool {
-        let interrupt =
-            self.turns.look(|turns| turns.present.as_ref().map(|(_, interrupt)| interrupt.clone()));
-        interrupt.is_some_and(|interrupt| {
-            interrupt.cancel();
-            true
-        })
+        let interrupts: Vec<_> = self.turns.look(|turns| {
+            let leading = turns.bodies.values().filter(|body| body.leads());
+            leading.map(|body| body.interrupt.clone()).collect()
+        });
+        interrupts.iter().for_each(CancellationToken::cancel);
+        !interrupts.is_empty()
     }
 
-    /// Whether `body` runs, and we lead as far as is known here.
+    /// Returns `true` if `body` runs, in whichever run of the selector, and we lead as far as is
+    /// known here.
     #[must_use]
     pub fn has_leadership(&self) -> bool {
-        let leads = |(leadership, _): &(Leadership, _)| !leadership.is_over();
-        self.turns.look(|turns| turns.present.as_ref().is_some_and(leads))
+        self.turns.look(|turns| turns.bodies.values().any(Body::leads))
     }
 
-    /// Resolves when the selector is being closed: for a body that goes on until then.
+    /// Resolves when the selector is being closed. A body can await it to know when to end.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -228,22 +251,25 @@ impl LeaderSelector {
         self.closing.cancelled().await;
     }
 
-    /// Closes the selector, for all clones: whoever waits leaves the queue, nobody runs any more, and this returns when
-    /// `body`, if it runs, has ended by itself, and its node is gone. [`closing`](Self::closing) tells it to;
-    /// [`interrupt_leadership`](Self::interrupt_leadership) makes it. A body must not wait for this.
+    /// Closes the selector, for all clones: waiters leave the queue, and no further body runs.
+    /// Returns when a running `body` has ended by itself, and its node is gone.
+    /// [`closing`](Self::closing) asks the body to end;
+    /// [`interrupt_leadership`](Self::interrupt_leadership) forces it. A body must not wait for
+    /// this.
     ///
     /// # Cancel safety
-    /// The selector is closed all the same, once this was polled.
+    /// The selector is closed in any case, once this was polled.
     pub async fn close(&self) {
         self.closing.cancel();
         self.turns.until(|turns| turns.running == 0).await;
     }
 
-    /// Returns the leader, then the waiting candidates in their order; those of Java's Curator too. The id is the
-    /// [label](Participant::label).
+    /// Returns the leader, then the waiting candidates in their order, including those of Java's
+    /// Curator. The id is the [label](Participant::label).
     ///
     /// # Errors
-    /// [`Error::Framework`] as every read of the framework. An election that nobody has joined yet has no participants.
+    /// [`Error::Framework`] as every read of the framework. An election without candidates has no
+    /// participants.
     ///
     /// # Cancel safety
     /// Nothing is changed.
@@ -251,7 +277,8 @@ impl LeaderSelector {
         Ok(self.queue.participants().await?)
     }
 
-    /// Returns the leader; `None` if nobody leads. The first candidate leads, or will as soon as it hears of it.
+    /// Returns the leader; `None` if there is none. The first candidate leads, or will lead as soon
+    /// as it learns that it is first.
     ///
     /// # Errors
     /// As [`participants`](Self::participants).
@@ -260,6 +287,13 @@ impl LeaderSelector {
     /// Nothing is changed.
     pub async fn leader(&self) -> Result<Option<Participant>, Error> {
         Ok(self.queue.leader().await?)
+    }
+
+    /// Follows who leads, without taking part: also among candidates in Java. Nothing is sent
+    /// before the first [`LeaderObserver::next`], which refuses an invalid path.
+    #[must_use]
+    pub fn observe(&self) -> LeaderObserver {
+        LeaderObserver::new(&self.queue.zk, self.path(), tag::SELECTOR)
     }
 
     fn running(&self) -> Result<Running<'_>, Error> {
@@ -273,24 +307,30 @@ impl LeaderSelector {
         })
     }
 
-    async fn turn<F, Fut>(&self, parent: &ZPath, ending: &Ending, body: F) -> Result<Fut::Output, Error>
+    async fn turn<F, Fut>(
+        &self,
+        parent: &ZPath,
+        ending: &Ending,
+        body: F,
+    ) -> Result<Fut::Output, Error>
     where
         F: FnOnce(Leadership) -> Fut,
         Fut: Future,
     {
+        let _candidacy = self.queue.candidacy();
         // On the heap, for a body that is small.
         let (node, leadership, watch) = Box::pin(self.elected(parent, ending)).await?; // 1
         let told = Told::begin(&leadership);
-        let present = Present::begin(&self.turns, leadership.clone());
+        let running = RunningBody::begin(&self.turns, leadership.clone());
         // The body ends within this expression, whatever ends it.
         let ended = tokio::select! {
             biased;
             () = Box::pin(leadership.lost_by(watch)) => Err(Error::Lost), // 4
-            () = present.interrupt.cancelled() => Err(Error::Interrupted),
+            () = running.interrupt.cancelled() => Err(Error::Interrupted),
             () = ending.drained() => Err(Error::Interrupted),
             output = body(leadership.clone()) => Ok(output), // 2
         };
-        drop(present);
+        drop(running);
         drop(told);
         if matches!(ended, Err(Error::Lost)) {
             // The node may be out of reach: it is left to the janitor.
@@ -305,7 +345,7 @@ impl LeaderSelector {
             _ if was_lost => ended.and(Err(Error::Lost)),
             Ok(()) => ended,
             Err(error) => {
-                // The work is done; the janitor goes on.
+                // The work is done; the janitor continues to delete the node.
                 debug!(%error, "leadership will be given up in the background");
                 ended
             }
@@ -367,22 +407,35 @@ impl Drop for Running<'_> {
     }
 }
 
-/// The present turn, until it has ended.
-struct Present<'a> {
-    turns: &'a Signal<Turns>,
-    interrupt: CancellationToken,
-}
-
-impl<'a> Present<'a> {
-    fn begin(turns: &'a Signal<Turns>, leadership: Leadership) -> Self {
-        let interrupt = CancellationToken::new();
-        turns.modify(|turns| turns.present = Some((leadership, interrupt.clone())));
-        Self { turns, interrupt }
+impl Body {
+    fn leads(&self) -> bool {
+        !self.leadership.is_over()
     }
 }
 
-impl Drop for Present<'_> {
+/// Lists a body until it has ended.
+struct RunningBody<'a> {
+    turns: &'a Signal<Turns>,
+    number: u64,
+    interrupt: CancellationToken,
+}
+
+impl<'a> RunningBody<'a> {
+    fn begin(turns: &'a Signal<Turns>, leadership: Leadership) -> Self {
+        let interrupt = CancellationToken::new();
+        let body = Body { leadership, interrupt: interrupt.clone() };
+        let number = turns.modify(|turns| {
+            turns.next += 1;
+            turns.bodies.insert(turns.next, body);
+            turns.next
+        });
+        Self { turns, number, interrupt }
+    }
+}
+
+impl Drop for RunningBody<'_> {
     fn drop(&mut self) {
-        self.turns.modify(|turns| turns.present = None);
+        // The old list is dropped without the lock.
+        drop(self.turns.modify(|turns| turns.bodies.remove(&self.number)));
     }
 }

@@ -2,13 +2,15 @@
 #[non_exhaustive]
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// The lock was lost while it was held: its session is over, or somebody has deleted its node.
+    /// The lock was lost while it was held: its session is over, or another client has deleted its
+    /// node.
     #[error("the lock was lost")]
     Lost,
-    /// Others hold the lock, or wait for it.
+    /// Other clients hold the lock, or wait for it.
     #[error("others hold the lock or wait for it")]
     Busy,
-    /// The parent has given nearly all of its 2^31 sequence numbers: it has to be deleted when nobody uses it.
+    /// The parent has assigned nearly all of its 2^31 sequence numbers. Delete it while no client
+    /// uses the lock.
     #[error("the sequence numbers of the lock are used up")]
     SequenceExhausted,
     /// More leases are asked for than there can be.
@@ -31,7 +33,7 @@ pub enum Error {
         /// The name.
         name: String,
     },
-    /// Not the path of a node that holds this lock or waits for it.
+    /// The node at the path neither holds this lock nor waits for it.
     #[error("{node} is no node of the lock {lock}")]
     NotOfThisLock {
         /// The path that was given.

@@ -1,18 +1,20 @@
 use std::fmt;
 use std::future::Future;
 
+use async_trait::async_trait;
 use tracing::debug;
 use zk_curator::op::Transaction;
 use zk_curator::{CuratorFramework, ErrorKind, FencingToken, OwnedNode, Ownership};
 
+use super::any_guard::{AnyGuard, Release};
 use super::{Error, revocation};
 use crate::measure::Holding;
 
 /// Holds a lock.
 ///
 /// # Cancel safety
-/// Dropping it releases the lock in the background: the delete is queued at once, ahead of everything that the
-/// session sends later.
+/// Dropping it releases the lock in the background: the delete is queued immediately, ahead of all
+/// later requests of the session.
 #[must_use = "dropping it releases the lock in the background"]
 pub struct Guard<K> {
     /// Ends before the node does.
@@ -24,7 +26,12 @@ pub struct Guard<K> {
 }
 
 impl<K> Guard<K> {
-    pub(super) fn new(zk: &CuratorFramework, node: OwnedNode, kind: K, recipe: &'static str) -> Self {
+    pub(super) fn new(
+        zk: &CuratorFramework,
+        node: OwnedNode,
+        kind: K,
+        recipe: &'static str,
+    ) -> Self {
         let held = Holding::begin(recipe, node.ownership());
         Self { held, zk: zk.clone(), node, kind }
     }
@@ -35,16 +42,24 @@ impl<K> Guard<K> {
         self.node.path()
     }
 
-    /// The fencing token: higher than that of every holder before.
+    /// Returns the fencing token, which is higher than the tokens of all earlier holders.
     #[must_use]
     pub const fn fencing_token(&self) -> FencingToken {
         self.node.ownership().fencing_token()
     }
 
-    /// The ownership of the lock, without the duty to release it; cheap to clone and to give to tasks.
+    /// The ownership of the lock, without the duty to release it; cheap to clone and to give to
+    /// tasks.
     #[must_use]
     pub const fn ownership(&self) -> &Ownership {
         self.node.ownership()
+    }
+
+    /// Returns `true` if this client knows that it no longer holds the lock: see
+    /// [`Ownership::is_over`]. Sends nothing.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.ownership().is_over()
     }
 
     /// Resolves when the lock can no longer be assumed to be held: see [`Ownership::lost`].
@@ -55,32 +70,32 @@ impl<K> Guard<K> {
         self.node.ownership().lost().await;
     }
 
-    /// Resolves when somebody has asked us to let go, with the `__REVOKE__` of Curator's `Revoker` or the `unlock` of
-    /// ZooKeeper's recipes; at once if that was before. Also when the lock is [`lost`](Self::lost). It reads the
-    /// node, and leaves a watch: one request.
+    /// Resolves when another client has asked this one to release the lock, with the `__REVOKE__`
+    /// of Curator's `Revoker` or the `unlock` of ZooKeeper's recipes. Resolves immediately after an
+    /// earlier request. Also when the lock is [`lost`](Self::lost). It reads the node, and leaves a
+    /// watch: one request.
     ///
-    /// Every client with write access to the node can ask. Nothing is released unless the holder does it.
+    /// Every client with write access to the node can ask. Nothing is released unless the holder
+    /// does it.
     ///
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn revoked(&self) {
-        self.node.ownership().lost_or(revocation::is_request).await;
+        revocation::revoked(self.ownership()).await;
     }
 
-    /// Answers a request to let go: it was heard, and will take a while. Whoever waits in
-    /// [`RevocableReadWriteLock::revoke`](super::RevocableReadWriteLock::revoke) gives us the grace time anew, every time.
-    /// Without a request nothing happens.
+    /// Answers a request to let go: it was heard, and will take a while. A client that waits in
+    /// [`RevocableReadWriteLock::revoke`](super::RevocableReadWriteLock::revoke) gives us the grace
+    /// time again, every time. Without a request nothing happens.
     ///
     /// # Errors
-    /// [`Error::Lost`] when the lock is not held any more; [`Error::Framework`] as a read or a write of the node.
+    /// [`Error::Lost`] if the lock is no longer held; [`Error::Framework`] as for a read or a write
+    /// of the node.
     ///
     /// # Cancel safety
-    /// The answer may be given or not.
+    /// The response may be given or not.
     pub async fn acknowledge(&self) -> Result<(), Error> {
-        match revocation::acknowledge(&self.zk, self.path()).await {
-            Err(error) if error.kind() == ErrorKind::NoNode => Err(Error::Lost),
-            answer => Ok(answer?),
-        }
+        revocation::acknowledge(&self.zk, self.path()).await
     }
 
     /// Begins a transaction that is only applied while the lock is held: see [`Ownership::fenced`].
@@ -88,15 +103,15 @@ impl<K> Guard<K> {
         self.node.ownership().fenced()
     }
 
-    /// Releases the lock and waits for the answer.
+    /// Releases the lock and waits for the response.
     ///
     /// # Errors
-    /// * [`Error::Lost`] when it was not held any more.
-    /// * [`Error::Framework`] when that cannot be known, for example after a connection loss for longer than
-    ///   the retry policy allows. The release goes on in the background.
+    /// * [`Error::Lost`] if the lock was no longer held.
+    /// * [`Error::Framework`] when that cannot be known, for example after a connection loss for
+    ///   longer than the retry policy allows. The release continues in the background.
     ///
     /// # Cancel safety
-    /// The lock is released all the same.
+    /// The lock is released in any case.
     pub async fn release(self) -> Result<(), Error> {
         let held = self.held.releasing();
         let released = match self.node.delete().await {
@@ -145,22 +160,28 @@ pub(super) fn after_work<T>(released: Result<(), Error>, output: T) -> Result<T,
         Err(Error::Lost) => Err(Error::Lost),
         Ok(()) => Ok(output),
         Err(error) => {
-            // The work is done; the janitor goes on.
+            // The work is done; the janitor continues to delete the node.
             debug!(%error, "the lock will be released in the background");
             Ok(output)
         }
     }
 }
 
-/// The kind of a guard of some lock: see [`InterProcessLock`](super::InterProcessLock).
-#[derive(Debug, Clone, Copy)]
-#[non_exhaustive]
-pub struct Any;
-
-impl<K> Guard<K> {
+impl<K: Send + Sync + 'static> Guard<K> {
     /// The guard without what only its kind of lock can do.
-    pub fn into_any(self) -> Guard<Any> {
-        Guard { held: self.held, zk: self.zk, node: self.node, kind: Any }
+    pub fn into_any(self) -> AnyGuard {
+        AnyGuard::new(&self.zk.clone(), self)
+    }
+}
+
+#[async_trait]
+impl<K: Send + Sync> Release for Guard<K> {
+    fn ownership(&self) -> &Ownership {
+        self.ownership()
+    }
+
+    async fn release(self: Box<Self>) -> Result<(), Error> {
+        Self::release(*self).await
     }
 }
 
@@ -169,9 +190,8 @@ impl<K> Guard<K> {
 #[error("the lock is held as before: {why}")]
 #[non_exhaustive]
 pub struct ConversionError<G: fmt::Debug> {
-    /// The guard as it was.
+    /// The unchanged guard.
     pub guard: G,
-    /// Why: [`Error::Busy`] when others stand in the way.
-    #[source]
+    /// Why: [`Error::Busy`] if other clients prevent it.
     pub why: Error,
 }

@@ -1,32 +1,39 @@
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use async_trait::async_trait;
 use tokio::sync::oneshot;
+use zk_curator::internal::Locked;
 use zk_curator::op::Transaction;
-use zk_curator::{FencingToken, Ownership};
+use zk_curator::{CuratorFramework, FencingToken, Ownership};
 
+use super::any_guard::Release;
 use super::guard::{after_work, while_held};
-use super::{Error, InterProcessMutex, MutexGuard};
+use super::{AnyGuard, Error, InterProcessLock, InterProcessMutex, MutexGuard, revocation};
 use crate::measure;
 
-/// An [`InterProcessMutex`] that many tasks of one process contend for: they pass it on among themselves, without a
-/// request, up to so many times in a row; then it is released, and others get their turn.
+/// An [`InterProcessMutex`] for many contending tasks of one process. They hand it over among
+/// themselves, without a request, up to `handovers` times in a row. Then it is released, so that
+/// other processes get their turn.
 ///
 /// All clones share the lock; only one of them at a time is in ZooKeeper's queue.
 ///
 /// # Fairness
-/// Within the process in the order of arrival. Between processes not: while a process passes the lock on, those that
-/// came earlier wait, for at most as many turns as it was made for. Then it enters the queue at its end.
+/// Within the process in the order of arrival. Between processes not: while a process passes the
+/// lock on, those that came earlier wait, for at most `handovers` turns. Then it
+/// enters the queue at its end.
 ///
 /// # Guarantees
-/// Those of [`InterProcessMutex`], but turns that are passed on have the same node, and so **the same fencing token**: a
-/// resource that compares tokens has to accept an equal one. A guard that has passed the lock on is over at once: its
-/// [`Ownership`] is lost, and its fenced transactions fail, although the node is there.
+/// Those of [`InterProcessMutex`], but turns that are handed over have the same node, and so **the
+/// same fencing token**. A resource that compares tokens must accept an equal one. A guard that has
+/// handed the lock over ends immediately: its [`Ownership`] is lost, and its fenced transactions
+/// fail, although the node exists.
 ///
 /// # Cancel safety
-/// As [`InterProcessMutex`]: whoever gives up while the lock is passed to it, passes it on.
+/// As [`InterProcessMutex`]: a future that is dropped while the lock is passed to it passes it on.
+/// It keeps no memory.
 ///
 /// # Example
 /// ```
@@ -50,21 +57,38 @@ use crate::measure;
 pub struct HandoverMutex {
     lock: InterProcessMutex,
     turns: u32,
-    local: Arc<Mutex<Local>>,
+    local: Arc<Locked<Local>>,
 }
 
 /// The queue within the process.
 #[derive(Debug, Default)]
 struct Local {
-    /// Whether there is a [`Pass`]: then the others wait for it.
+    /// `true` if there is a [`Pass`], for which the other tasks wait.
     taken: bool,
-    waiting: VecDeque<oneshot::Sender<Pass>>,
+    /// By number, in the order of arrival.
+    waiting: BTreeMap<u64, oneshot::Sender<Pass>>,
+    next: u64,
 }
 
-/// The right to hold the lock in this process, or to go to ZooKeeper for it. Dropped, it goes to the next.
+/// A place in the queue within the process. Dropped, it is given up.
+struct Place<'a> {
+    local: &'a Locked<Local>,
+    number: u64,
+    passed: oneshot::Receiver<Pass>,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        // The receiver is dropped later, without the lock: a pass in it goes to the next.
+        drop(self.local.lock().waiting.remove(&self.number));
+    }
+}
+
+/// The right to hold the lock in this process, or to go to ZooKeeper for it. Dropped, it goes to
+/// the next.
 #[derive(Debug)]
 struct Pass {
-    local: Arc<Mutex<Local>>,
+    local: Arc<Locked<Local>>,
     guard: Option<MutexGuard>,
     /// The number of times that it may still be passed on with the guard.
     turns: u32,
@@ -73,7 +97,8 @@ struct Pass {
 impl HandoverMutex {
     /// The lock, passed on within the process up to `turns` times in a row; zero is never.
     pub fn new(lock: InterProcessMutex, turns: u32) -> Self {
-        Self { lock, turns, local: Arc::default() }
+        measure::handover_lock(&lock.queue.zk);
+        Self { lock: lock.shared_in_session(), turns, local: Arc::default() }
     }
 
     /// The path of the lock.
@@ -85,36 +110,23 @@ impl HandoverMutex {
     /// The number of waiters in this process.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        let mut local = self.local.lock().unwrap_or_else(PoisonError::into_inner);
-        local.waiting.retain(|waiting| !waiting.is_closed());
-        local.waiting.len()
+        self.local.lock().waiting.len()
     }
 
     /// Acquires the lock, however long it takes.
     ///
     /// # Errors
-    /// As [`InterProcessMutex::acquire`](super::QueueLock::acquire).
+    /// As [`InterProcessMutex::acquire`].
     ///
     /// # Cancel safety
     /// Dropping the future leaves the queue.
     pub async fn acquire(&self) -> Result<HandoverGuard, Error> {
-        let passed = {
-            let mut local = self.local.lock().unwrap_or_else(PoisonError::into_inner);
-            if local.taken {
-                let (sender, receiver) = oneshot::channel();
-                local.waiting.push_back(sender);
-                Some(receiver)
-            } else {
-                local.taken = true;
-                None
-            }
-        };
-        let mut pass = match passed {
-            // A pass ends in nothing only when nobody waits.
-            Some(receiver) => receiver.await.unwrap_or_else(|_| self.pass()),
+        let mut pass = match self.place() {
             None => self.pass(),
+            Some(mut place) => (&mut place.passed).await.unwrap_or_else(|_| self.pass()),
         };
-        let guard = match pass.guard.take() {
+        // The lock may have been lost since it was passed on.
+        let guard = match pass.guard.take().filter(|guard| !guard.is_over()) {
             Some(guard) => guard,
             None => {
                 pass.turns = self.turns;
@@ -127,24 +139,20 @@ impl HandoverMutex {
     /// Acquires the lock if it is free; `None` if it is not.
     ///
     /// # Errors
-    /// As [`InterProcessMutex::try_acquire`](super::QueueLock::try_acquire).
+    /// As [`InterProcessMutex::try_acquire`].
     ///
     /// # Cancel safety
     /// Nothing stays behind.
     pub async fn try_acquire(&self) -> Result<Option<HandoverGuard>, Error> {
-        {
-            let mut local = self.local.lock().unwrap_or_else(PoisonError::into_inner);
-            if local.taken {
-                return Ok(None);
-            }
-            local.taken = true;
+        if std::mem::replace(&mut self.local.lock().taken, true) {
+            return Ok(None);
         }
         let pass = self.pass();
         Ok(self.lock.try_acquire().await?.map(|guard| HandoverGuard::new(pass, guard)))
     }
 
     /// Acquires the lock, runs `body`, and releases or passes on the lock on every way out: as
-    /// [`QueueLock::with`](super::QueueLock::with).
+    /// [`InterProcessMutex::with`].
     ///
     /// # Errors
     /// * [`Error::Lost`] when the lock was lost before `body` was done, or before it was released.
@@ -165,6 +173,19 @@ impl HandoverMutex {
         after_work(guard.release().await, output)
     }
 
+    /// Returns a place in the queue within the process; or the pass, if no other task is there.
+    fn place(&self) -> Option<Place<'_>> {
+        let mut local = self.local.lock();
+        if !std::mem::replace(&mut local.taken, true) {
+            return None;
+        }
+        let (sender, passed) = oneshot::channel();
+        let number = local.next;
+        local.next += 1;
+        local.waiting.insert(number, sender);
+        Some(Place { local: &self.local, number, passed })
+    }
+
     fn pass(&self) -> Pass {
         Pass { local: Arc::clone(&self.local), guard: None, turns: self.turns }
     }
@@ -174,30 +195,28 @@ impl Pass {
     /// Gives itself to the next that waits, with the guard if that may be.
     fn on(&mut self) {
         let next = {
-            let mut local = self.local.lock().unwrap_or_else(PoisonError::into_inner);
-            local.waiting.retain(|waiting| !waiting.is_closed());
-            let next = local.waiting.pop_front();
+            let mut local = self.local.lock();
+            let next = local.waiting.pop_first().map(|(_, next)| next);
             local.taken = next.is_some();
             next
         };
         let passable = self.turns > 0 && next.is_some();
-        let mut guard = self.guard.take().filter(|guard| passable && !guard.ownership().is_over());
+        let mut guard = self.guard.take().filter(|guard| passable && !guard.is_over());
         if let Some(guard) = &mut guard {
             guard.node.renew_ownership();
             guard.held.renew(guard.node.ownership());
-            measure::handed_over();
+            measure::handed_over(guard.ownership().framework());
         }
         if let Some(next) = next {
-            let pass = Self { local: Arc::clone(&self.local), guard, turns: self.turns.saturating_sub(1) };
-            // If nobody takes it, it is dropped, and goes on to the one after.
+            let pass =
+                Self { local: Arc::clone(&self.local), guard, turns: self.turns.saturating_sub(1) };
+            // If its future is dropped now, the pass is dropped, and goes to the next task.
             drop(next.send(pass));
         }
     }
 
     fn can_be_passed(&self) -> bool {
-        let mut local = self.local.lock().unwrap_or_else(PoisonError::into_inner);
-        local.waiting.retain(|waiting| !waiting.is_closed());
-        self.turns > 0 && !local.waiting.is_empty()
+        self.turns > 0 && !self.local.lock().waiting.is_empty()
     }
 }
 
@@ -213,6 +232,7 @@ impl Drop for Pass {
 /// Dropping it passes the lock on, or releases it in the background.
 #[must_use = "dropping it passes the lock on, or releases it in the background"]
 pub struct HandoverGuard {
+    zk: CuratorFramework,
     pass: Pass,
     ownership: Ownership,
     path: String,
@@ -220,9 +240,10 @@ pub struct HandoverGuard {
 
 impl HandoverGuard {
     fn new(mut pass: Pass, guard: MutexGuard) -> Self {
-        let (ownership, path) = (guard.ownership().clone(), guard.path().to_owned());
+        let (zk, ownership) = (guard.zk.clone(), guard.ownership().clone());
+        let path = guard.path().to_owned();
         pass.guard = Some(guard);
-        Self { pass, ownership, path }
+        Self { zk, pass, ownership, path }
     }
 
     /// The path of the node, which several guards may have one after the other.
@@ -231,8 +252,8 @@ impl HandoverGuard {
         &self.path
     }
 
-    /// The fencing token: not lower than that of every holder before, and higher than that of every one of another
-    /// process.
+    /// Returns the fencing token, which is not lower than the tokens of all earlier holders, and
+    /// higher than those of earlier holders in other processes.
     #[must_use]
     pub const fn fencing_token(&self) -> FencingToken {
         self.ownership.fencing_token()
@@ -244,6 +265,13 @@ impl HandoverGuard {
         &self.ownership
     }
 
+    /// Returns `true` if this client knows that it no longer holds the lock: see
+    /// [`Ownership::is_over`]. Sends nothing.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.ownership.is_over()
+    }
+
     /// Resolves when the lock can no longer be assumed to be held: see [`Ownership::lost`].
     ///
     /// # Cancel safety
@@ -252,19 +280,47 @@ impl HandoverGuard {
         self.ownership.lost().await;
     }
 
+    /// Resolves when another client has asked us to release the lock: see
+    /// [`Guard::revoked`](super::Guard::revoked). The request is to all guards of one node: the
+    /// next holder in this process sees it, too.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn revoked(&self) {
+        revocation::revoked(&self.ownership).await;
+    }
+
+    /// Answers a request to release the lock: see
+    /// [`Guard::acknowledge`](super::Guard::acknowledge).
+    ///
+    /// # Errors
+    /// As [`Guard::acknowledge`](super::Guard::acknowledge).
+    ///
+    /// # Cancel safety
+    /// The response may be given or not.
+    pub async fn acknowledge(&self) -> Result<(), Error> {
+        revocation::acknowledge(&self.zk, &self.path).await
+    }
+
+    /// The guard without what only its kind of lock can do.
+    pub fn into_any(self) -> AnyGuard {
+        AnyGuard::new(&self.zk.clone(), self)
+    }
+
     /// Begins a transaction that is only applied while the lock is held: see [`Ownership::fenced`].
     pub fn fenced(&self) -> Transaction {
         self.ownership.fenced()
     }
 
-    /// Passes the lock on; or releases it and waits for the answer, when nobody waits here, or it was passed on often
-    /// enough.
+    /// Hands the lock over to the next task. If no task waits, or the limit of handovers is
+    /// reached, releases it and waits for the response.
     ///
     /// # Errors
-    /// As [`Guard::release`](super::Guard::release); when it is passed on, [`Error::Lost`] if it is known to be lost.
+    /// As [`Guard::release`](super::Guard::release); when it is passed on, [`Error::Lost`] if it is
+    /// known to be lost.
     ///
     /// # Cancel safety
-    /// The lock is passed on or released all the same.
+    /// The lock is passed on or released in any case.
     pub async fn release(mut self) -> Result<(), Error> {
         if self.ownership.is_over() {
             return Err(Error::Lost);
@@ -282,5 +338,35 @@ impl HandoverGuard {
 impl fmt::Debug for HandoverGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HandoverGuard").field("ownership", &self.ownership).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Release for HandoverGuard {
+    fn ownership(&self) -> &Ownership {
+        self.ownership()
+    }
+
+    async fn release(self: Box<Self>) -> Result<(), Error> {
+        Self::release(*self).await
+    }
+}
+
+#[async_trait]
+impl InterProcessLock for HandoverMutex {
+    fn path(&self) -> &str {
+        self.path()
+    }
+
+    fn server_path(&self) -> String {
+        InterProcessLock::server_path(&self.lock)
+    }
+
+    async fn acquire(&self) -> Result<AnyGuard, Error> {
+        Ok(self.acquire().await?.into_any())
+    }
+
+    async fn try_acquire(&self) -> Result<Option<AnyGuard>, Error> {
+        Ok(self.try_acquire().await?.map(HandoverGuard::into_any))
     }
 }

@@ -6,21 +6,28 @@ use tracing::debug;
 use zk_curator::op::Transaction;
 use zk_curator::{CuratorFramework, Ownership};
 
-use super::guard::Any;
 use super::guard::{after_work, while_held};
-use super::{Error, Guard, InterProcessLock, InterProcessMutex};
+use super::{AnyGuard, Error, InterProcessLock, InterProcessMutex};
 
 /// Several locks as one: all are held, or none.
 ///
-/// They are acquired one after the other in the order of their paths on the server, whatever order and namespaces they
-/// are given in, so that two that want some of the same locks cannot wait for each other. (The chroot of a connect string
-/// does not count: give all users of the locks the same one.) A timeout around [`acquire`](Self::acquire) is one
-/// deadline over all of them. Apache Curator's `InterProcessMultiLock` takes them in the order given: where Java shares
-/// the locks, let it give them in the order of their paths.
+/// They are acquired one after the other in the order of their
+/// [absolute paths](InterProcessLock::server_path) on the servers, whatever order, namespaces and
+/// chroots they are given with, so that two clients that want some of the same locks cannot wait
+/// for each other. All locks should be in one ensemble, because paths do not order the locks of two
+/// ensembles. A timeout around [`acquire`](Self::acquire) is one deadline over all of them. Apache
+/// Curator's `InterProcessMultiLock` takes them in the order given: where Java shares the locks,
+/// let it give them in the order of their paths.
 ///
 /// # Layout, guarantees, connection loss
-/// Those of each lock. When one is lost, [`lost()`](MultiGuard::lost) resolves; the others are held on until the guard
-/// is dropped.
+/// Those of each lock. When one is lost, [`lost()`](MultiGuard::lost) resolves; the others stay
+/// held until the guard is dropped.
+///
+/// # Locks of all kinds
+/// A [`HandoverMutex`](super::HandoverMutex) is passed on when the guard of all is released, and
+/// may wait within the process. A [`ReentrantMutex`](super::ReentrantMutex) takes part
+/// [for an owner](super::ReentrantMutex::for_owner); an owner that already holds one of the locks
+/// acquires that one out of order, which may cause a deadlock.
 ///
 /// # Cancel safety
 /// Every future may be dropped at any point: all locks are released.
@@ -59,23 +66,29 @@ struct Locks {
 }
 
 impl InterProcessMultiLock {
-    /// All of these locks. Nothing is sent. An empty list, or two locks with the same path on the server, namespace
-    /// included, are refused by the first [`acquire`](Self::acquire).
+    /// All of these locks. Nothing is sent. An empty list, or two locks with the same
+    /// [absolute path](InterProcessLock::server_path), are refused by the first
+    /// [`acquire`](Self::acquire).
     pub fn new(locks: impl IntoIterator<Item = Arc<dyn InterProcessLock>>) -> Self {
         Self { locks: Locks::in_order(locks) }
     }
 
     /// A mutex at each of these paths: see [`new`](Self::new).
-    pub fn of_mutexes<P: Into<String>>(zk: &CuratorFramework, paths: impl IntoIterator<Item = P>) -> Self {
+    pub fn of_mutexes<P: Into<String>>(
+        zk: &CuratorFramework,
+        paths: impl IntoIterator<Item = P>,
+    ) -> Self {
         let mutex = |path| Arc::new(InterProcessMutex::new(zk, path)) as Arc<dyn InterProcessLock>;
         Self::new(paths.into_iter().map(mutex))
     }
 
-    /// Acquires all locks, however long it takes. Compose with `tokio::time::timeout`: one deadline over all.
+    /// Acquires all locks, however long it takes. Compose with `tokio::time::timeout`: one deadline
+    /// over all.
     ///
     /// # Errors
     /// * [`Error::Duplicate`], [`Error::NoLocks`]: nothing was sent.
-    /// * The first error of a lock; the locks before it are released, those after it are not touched.
+    /// * The first error of a lock; the locks before it are released, those after it are not
+    ///   touched.
     ///
     /// # Cancel safety
     /// Dropping the future releases all locks and leaves the queue.
@@ -88,7 +101,8 @@ impl InterProcessMultiLock {
                 others.push(lock.acquire().await?);
             }
             let guard = MultiGuard { first, others };
-            // If a session has ended on the way, the last lock is held in the next one, but the first are not.
+            // If a session has ended on the way, the last lock is held in the next one, but the
+            // first are not.
             if !guard.is_over() {
                 return Ok(guard);
             }
@@ -96,7 +110,8 @@ impl InterProcessMultiLock {
         }
     }
 
-    /// Acquires all locks if all are free; `None` if one is not, and then those before it are released.
+    /// Acquires all locks if all are free; `None` if one is not, and then those before it are
+    /// released.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire); [`Error::Lost`] when a session has ended on the way.
@@ -115,8 +130,8 @@ impl InterProcessMultiLock {
         if guard.is_over() { Err(Error::Lost) } else { Ok(Some(guard)) }
     }
 
-    /// Acquires all locks, runs `body`, and releases them on every way out. `body` gets what is held, in the order of
-    /// the paths, and is dropped when one of the locks is lost.
+    /// Acquires all locks, runs `body`, and releases them on every way out. `body` gets the guards
+    /// that are held, in the order of the paths, and is dropped when one of the locks is lost.
     ///
     /// # Errors
     /// * [`Error::Lost`] when a lock was lost before `body` was done, or before it was released.
@@ -144,7 +159,8 @@ impl InterProcessMultiLock {
 }
 
 impl Locks {
-    /// Sorts the locks by their paths on the server: everybody acquires them in the same order.
+    /// Sorts the locks by their paths on the server, so that all clients acquire them in the same
+    /// order.
     fn in_order(locks: impl IntoIterator<Item = Arc<dyn InterProcessLock>>) -> Result<Self, Error> {
         let mut locks: Vec<_> = locks.into_iter().map(|lock| (lock.server_path(), lock)).collect();
         locks.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -164,19 +180,22 @@ impl Locks {
 #[derive(Debug)]
 #[must_use = "dropping it releases the locks in the background"]
 pub struct MultiGuard {
-    first: Guard<Any>,
-    others: Vec<Guard<Any>>,
+    first: AnyGuard,
+    others: Vec<AnyGuard>,
 }
 
 impl MultiGuard {
-    /// The guard of each lock, in the order of their paths. Compare fencing tokens lock by lock: those of different locks
-    /// do not tell who was first.
-    pub fn guards(&self) -> impl Iterator<Item = &Guard<Any>> {
+    /// The guard of each lock, in the order of their paths. Compare fencing tokens lock by lock:
+    /// tokens of different locks have no common order.
+    pub fn guards(&self) -> impl Iterator<Item = &AnyGuard> {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    fn is_over(&self) -> bool {
-        self.guards().any(|guard| guard.ownership().is_over())
+    /// Returns `true` if this client knows that it no longer holds one of the locks: see
+    /// [`Ownership::is_over`].
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.guards().any(AnyGuard::is_over)
     }
 
     /// Resolves when one of the locks can no longer be assumed to be held: see [`Ownership::lost`].
@@ -187,23 +206,23 @@ impl MultiGuard {
         select_all(self.guards().map(|guard| Box::pin(guard.lost()))).await;
     }
 
-    /// Begins a transaction that is only applied while all locks are held; they must be of one framework, or it fails.
-    /// See [`Ownership::fenced`].
+    /// Begins a transaction that is only applied while all locks are held; they must be of one
+    /// framework, or it fails. See [`Ownership::fenced`].
     pub fn fenced(&self) -> Transaction {
-        self.others
-            .iter()
-            .fold(self.first.fenced(), |transaction, guard| transaction.fenced_by(guard.ownership()))
+        self.others.iter().fold(self.first.fenced(), |transaction, guard| {
+            transaction.fenced_by(guard.ownership())
+        })
     }
 
-    /// Releases all locks, in one flight, and waits for the answers.
+    /// Releases all locks, in one round trip, and waits for the responses.
     ///
     /// # Errors
-    /// The first error; the other locks are released all the same.
+    /// The first error; the other locks are released in any case.
     ///
     /// # Cancel safety
-    /// The locks are released all the same.
+    /// The locks are released in any case.
     pub async fn release(self) -> Result<(), Error> {
         let guards = std::iter::once(self.first).chain(self.others);
-        join_all(guards.map(Guard::release)).await.into_iter().collect()
+        join_all(guards.map(AnyGuard::release)).await.into_iter().collect()
     }
 }

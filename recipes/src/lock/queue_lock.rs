@@ -1,29 +1,18 @@
 use std::fmt;
-use std::future::Future;
 
 use bytes::Bytes;
 use zk_curator::path::ZPath;
-use zk_curator::{CuratorFramework, OwnedNode, Ownership};
+use zk_curator::{CuratorFramework, OwnedNode};
 
-use super::guard::with_guard;
 use super::{Error, Guard};
 use crate::contender::Contender;
 use crate::measure::Waiting;
 use crate::order::Rule;
 use crate::participant::{Participant, participants};
 
-/// The path on the server, with the namespace of the framework.
-pub(super) fn server_path(zk: &CuratorFramework, path: &str) -> String {
-    match zk.namespace() {
-        "" => path.to_owned(),
-        namespace => format!("/{namespace}{path}"),
-    }
-}
-
-/// A lock whose holders and waiters are nodes in one queue. Cheap to clone. `K` says what kind of lock it is:
-/// [`InterProcessMutex`](super::InterProcessMutex), [`ReadLock`](super::ReadLock), [`WriteLock`](super::WriteLock).
+/// A lock whose holders and waiters are nodes in one queue. `K` is the kind of its guards.
 #[derive(Clone)]
-pub struct QueueLock<K> {
+pub(super) struct QueueLock<K> {
     pub(super) zk: CuratorFramework,
     pub(super) path: String,
     pub(super) label: Bytes,
@@ -34,87 +23,41 @@ pub struct QueueLock<K> {
 }
 
 impl<K: Clone> QueueLock<K> {
-    /// The data of our nodes, for people who look who holds and who waits. Default: none.
-    #[must_use]
-    pub fn label(mut self, label: impl Into<Bytes>) -> Self {
-        self.label = label.into();
-        self
-    }
-
-    /// The path of the lock.
-    #[must_use]
-    pub fn path(&self) -> &str {
-        &self.path
-    }
-
-    pub(super) fn server_path(&self) -> String {
-        server_path(&self.zk, &self.path)
-    }
-
-    /// Acquires the lock, however long it takes. Compose with `tokio::time::timeout`.
-    ///
-    /// # Errors
-    /// * [`Error::Framework`] when the path is not valid, or an operation fails for longer than the retry policy
-    ///   allows. Nothing stays behind.
-    /// * [`Error::InvalidName`] when the [lock name](super::InterProcessMutex::lock_name) has a slash in it.
-    ///
-    /// # Cancel safety
-    /// Dropping the future leaves the queue.
-    pub async fn acquire(&self) -> Result<Guard<K>, Error> {
+    /// Acquires the lock, however long it takes.
+    pub(super) async fn acquire(&self) -> Result<Guard<K>, Error> {
         let path = self.parent("acquire")?;
         let waiting = Waiting::begin();
         // On the heap, for futures of callers that are small.
-        let node =
-            Box::pin(async { self.enter(&path).await?.turn().await.map_err(Error::from) }).await?.into_node();
-        waiting.over(self.recipe);
+        let node = Box::pin(async { self.enter(&path).await?.turn().await }).await?.into_node();
+        waiting.over(&self.zk, self.recipe);
         Ok(self.guard(node))
     }
 
-    /// Acquires the lock if it is free, in one round trip; `None` if it is not. Never waits for others.
-    ///
-    /// # Errors
-    /// As [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
-    /// Nothing stays behind.
-    pub async fn try_acquire(&self) -> Result<Option<Guard<K>>, Error> {
+    /// As [`acquire`](Self::acquire), but calls `waits` as soon as it is known that it must wait
+    /// for other contenders.
+    pub(super) async fn acquire_telling(&self, waits: impl FnOnce()) -> Result<Guard<K>, Error> {
+        let path = self.parent("acquire")?;
+        let waiting = Waiting::begin();
+        let turn = async {
+            let contender = self.enter(&path).await?;
+            if !contender.is_turn().await? {
+                waits();
+            }
+            contender.turn().await
+        };
+        let node = Box::pin(turn).await?.into_node();
+        waiting.over(&self.zk, self.recipe);
+        Ok(self.guard(node))
+    }
+
+    /// Acquires the lock if it is free, in one round trip.
+    pub(super) async fn try_acquire(&self) -> Result<Option<Guard<K>>, Error> {
         let path = self.parent("try_acquire")?;
         let node = self.enter(&path).await?.turn_now().await?;
         Ok(node.map(|node| self.guard(node)))
     }
 
-    /// Acquires the lock, runs `body`, and releases the lock on every way out.
-    ///
-    /// `body` gets an [`Ownership`], for its fencing token and fenced transactions. It is dropped when the lock
-    /// is lost: to notice a node that somebody deletes costs one request.
-    ///
-    /// # Errors
-    /// * [`Error::Lost`] when the lock was lost before `body` was done, or before it was released.
-    /// * [`Error::Framework`] as [`acquire`](Self::acquire); then `body` did not run.
-    ///
-    /// # Panics
-    /// When `body` does; the lock is released.
-    ///
-    /// # Cancel safety
-    /// Dropping the future drops `body` and releases the lock in the background.
-    pub async fn with<F, Fut>(&self, body: F) -> Result<Fut::Output, Error>
-    where
-        F: FnOnce(Ownership) -> Fut,
-        Fut: Future,
-    {
-        with_guard(self.acquire().await?, body).await
-    }
-
-    /// Returns the holders, then the waiters in their order; those of Java's Curator too. Of a read lock the
-    /// readers, of a write lock the writers; of a mutex not those of
-    /// [other patterns](super::InterProcessMutex::extra_lock_patterns).
-    ///
-    /// # Errors
-    /// As every read of the framework. A lock that nobody has used yet has no participants.
-    ///
-    /// # Cancel safety
-    /// Nothing is changed.
-    pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
+    pub(super) async fn participants(&self) -> Result<Vec<Participant>, Error> {
         Ok(participants(&self.zk, &self.parent("participants")?, &self.rule.tag).await?)
     }
 
@@ -125,11 +68,14 @@ impl<K: Clone> QueueLock<K> {
         Ok(ZPath::for_operation(operation, self.path.as_str())?)
     }
 
-    pub(super) async fn enter<'a>(&'a self, parent: &'a ZPath) -> Result<Contender<'a>, Error> {
-        Ok(Contender::enter(&self.zk, parent, &self.rule, &self.label).await?)
+    pub(super) async fn enter<'a>(
+        &'a self,
+        parent: &'a ZPath,
+    ) -> Result<Contender<'a>, zk_curator::Error> {
+        Contender::enter(&self.zk, parent, &self.rule, &self.label).await
     }
 
-    pub(super) fn guard(&self, node: OwnedNode) -> Guard<K> {
+    fn guard(&self, node: OwnedNode) -> Guard<K> {
         Guard::new(&self.zk, node, self.kind.clone(), self.recipe)
     }
 }
@@ -142,3 +88,117 @@ impl<K> fmt::Debug for QueueLock<K> {
             .finish_non_exhaustive()
     }
 }
+
+/// The methods of a lock with a field `queue`, which is a [`QueueLock`].
+macro_rules! queue_lock {
+    ($lock:ident, $guard:ident) => {
+        impl $lock {
+            /// The data of our nodes, so that operators can see who holds the lock and who waits.
+            /// Default: none.
+            #[must_use]
+            pub fn label(mut self, label: impl Into<bytes::Bytes>) -> Self {
+                self.queue.label = label.into();
+                self
+            }
+
+            /// The path of the lock.
+            #[must_use]
+            pub fn path(&self) -> &str {
+                &self.queue.path
+            }
+
+            /// Acquires the lock, however long it takes. Compose with `tokio::time::timeout`.
+            ///
+            /// # Errors
+            /// * [`Error::Framework`](super::Error::Framework) when the path is not valid, or an
+            ///   operation fails for longer than the retry policy allows. Nothing stays behind.
+            /// * [`Error::InvalidName`](super::Error::InvalidName) when the
+            ///   [lock name](super::InterProcessMutex::lock_name) has a slash in it.
+            ///
+            /// # Cancel safety
+            /// Dropping the future leaves the queue.
+            pub async fn acquire(&self) -> Result<$guard, super::Error> {
+                self.queue.acquire().await
+            }
+
+            /// Acquires the lock if it is free, in one round trip; `None` if it is not. Never waits
+            /// for other clients.
+            ///
+            /// # Errors
+            /// As [`acquire`](Self::acquire).
+            ///
+            /// # Cancel safety
+            /// Nothing stays behind.
+            pub async fn try_acquire(&self) -> Result<Option<$guard>, super::Error> {
+                self.queue.try_acquire().await
+            }
+
+            /// Acquires the lock, runs `body`, and releases the lock on every way out.
+            ///
+            /// `body` gets an [`Ownership`](zk_curator::Ownership), for its fencing token and
+            /// fenced transactions. It is dropped when the lock is lost. Noticing a deletion of the
+            /// node costs one request.
+            ///
+            /// # Errors
+            /// * [`Error::Lost`](super::Error::Lost) when the lock was lost before `body` was done,
+            ///   or before it was released.
+            /// * [`Error::Framework`](super::Error::Framework) as [`acquire`](Self::acquire); then
+            ///   `body` did not run.
+            ///
+            /// # Panics
+            /// When `body` does; the lock is released.
+            ///
+            /// # Cancel safety
+            /// Dropping the future drops `body` and releases the lock in the background.
+            pub async fn with<F, Fut>(&self, body: F) -> Result<Fut::Output, super::Error>
+            where
+                F: FnOnce(zk_curator::Ownership) -> Fut,
+                Fut: Future,
+            {
+                super::guard::with_guard(self.acquire().await?, body).await
+            }
+
+            /// Returns the holders, then the waiters in their order, including those of Java's
+            /// Curator. For a read lock these are the readers, for a write lock the writers. For a
+            /// mutex, contenders with
+            /// [other patterns](super::InterProcessMutex::extra_lock_patterns) are not included.
+            ///
+            /// # Errors
+            /// As every read of the framework. A lock that does not exist yet has no participants.
+            ///
+            /// # Cancel safety
+            /// Nothing is changed.
+            pub async fn participants(&self) -> Result<Vec<super::Participant>, super::Error> {
+                self.queue.participants().await
+            }
+        }
+
+        #[async_trait::async_trait]
+        impl super::InterProcessLock for $lock {
+            fn path(&self) -> &str {
+                self.path()
+            }
+
+            fn server_path(&self) -> String {
+                self.queue.zk.server_path(self.path())
+            }
+
+            async fn acquire(&self) -> Result<super::AnyGuard, super::Error> {
+                Ok(self.acquire().await?.into_any())
+            }
+
+            async fn try_acquire(&self) -> Result<Option<super::AnyGuard>, super::Error> {
+                Ok(self.try_acquire().await?.map(super::Guard::into_any))
+            }
+        }
+
+        impl std::fmt::Debug for $lock {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($lock))
+                    .field("path", &self.path())
+                    .finish_non_exhaustive()
+            }
+        }
+    };
+}
+pub(super) use queue_lock;

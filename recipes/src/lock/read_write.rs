@@ -2,7 +2,9 @@ use bytes::Bytes;
 use zk_curator::path::{SequenceSuffix, ZPath};
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind, OwnedNode};
 
-use super::{ConversionError, Error, Guard, QueueLock, tag};
+use super::queue_lock::{QueueLock, queue_lock};
+use super::{ConversionError, Error, Guard, tag};
+use crate::measure;
 use crate::order::{Blocker, Rule};
 use crate::path::child;
 
@@ -10,11 +12,12 @@ use crate::path::child;
 const READ: &str = "read_lock";
 const WRITE: &str = "write_lock";
 
-/// From this sequence number on a writer is not turned into a reader any more: see [`WriteGuard::downgrade`].
+/// From this sequence number on, a writer can no longer be downgraded: see
+/// [`WriteGuard::downgrade`].
 const LAST_DOWNGRADE: i32 = i32::MAX - (1 << 20);
 
-/// A lock with many readers or one writer at a time, granted in the order of arrival: a reader waits for the writers
-/// before it, a writer for everybody before it.
+/// A lock with many readers or one writer at a time, granted in the order of arrival: a reader
+/// waits for the writers before it, a writer for all contenders before it.
 ///
 /// # Layout
 /// ```text
@@ -24,23 +27,26 @@ const LAST_DOWNGRADE: i32 = i32::MAX - (1 << 20);
 ///   ├─ _c_<uuid>-__WRIT__0000000009            waits for the readers
 ///   └─ _c_<uuid>-__READ__0000000010            waits for …0009
 /// ```
-/// That of Apache Curator's `InterProcessReadWriteLock`. Children with other names are ignored.
+/// The layout of Apache Curator's `InterProcessReadWriteLock`. Children with other names are
+/// ignored.
 ///
 /// # Protocol
-/// That of [`InterProcessMutex`](super::InterProcessMutex), but a reader waits only for the nearest writer before it
-/// (Curator's waits for the first, and wakes once for each). A writer that waited for a writer lists the queue
-/// again, because that one may have [become a reader](WriteGuard::downgrade) with its old number (CURATOR-621).
+/// The protocol of [`InterProcessMutex`](super::InterProcessMutex), but a reader waits only for the
+/// nearest writer before it (Curator's waits for the first, and wakes once for each). A writer that
+/// waited for a writer lists the queue again, because that one may have
+/// [become a reader](WriteGuard::downgrade) with its old number (CURATOR-621).
 ///
 /// # Guarantees
-/// Those of [`InterProcessMutex`](super::InterProcessMutex), for writers among each other, and between writers and
-/// readers. A writer of Java's Curator before 5.5 that goes on as a reader lets the next writer in, of whatever
-/// process (CURATOR-621).
+/// Those of [`InterProcessMutex`](super::InterProcessMutex), between writers, and between writers
+/// and readers. If a writer of Java's Curator before 5.5 is downgraded to a reader, the next writer
+/// in any process gets the lock (CURATOR-621).
 ///
 /// # Assumptions, connection loss, cancel safety
 /// As of [`InterProcessMutex`](super::InterProcessMutex).
 ///
 /// # Re-entrance
-/// There is none: a task that reads and waits to write as well waits for itself, see [`ReadGuard::try_upgrade`].
+/// There is none: a task that reads and waits to write as well waits for itself, see
+/// [`ReadGuard::try_upgrade`].
 ///
 /// # Example
 /// ```
@@ -72,18 +78,30 @@ pub struct InterProcessReadWriteLock {
     tags: Tags,
 }
 
+/// The tags of the nodes of readers and writers.
 #[derive(Debug, Clone, Copy)]
-struct Tags {
+pub(crate) struct Tags {
     read: &'static str,
     write: &'static str,
+    /// `true` if other clients may delete a node.
     can_be_removed: bool,
 }
 
 /// The reading side of an [`InterProcessReadWriteLock`].
-pub type ReadLock = QueueLock<Read>;
+#[derive(Clone)]
+pub struct ReadLock {
+    queue: QueueLock<Read>,
+}
+
+queue_lock!(ReadLock, ReadGuard);
 
 /// The writing side of an [`InterProcessReadWriteLock`].
-pub type WriteLock = QueueLock<Write>;
+#[derive(Clone)]
+pub struct WriteLock {
+    queue: QueueLock<Write>,
+}
+
+queue_lock!(WriteLock, WriteGuard);
 
 /// Holds a lock for reading.
 pub type ReadGuard = Guard<Read>;
@@ -100,20 +118,17 @@ pub struct Read(InterProcessReadWriteLock);
 pub struct Write(InterProcessReadWriteLock);
 
 impl InterProcessReadWriteLock {
-    /// The lock at a path. Nothing is sent; a path that is not valid is refused when the lock is used.
+    /// The lock at a path. Nothing is sent; a path that is not valid is refused when the lock is
+    /// used.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
-        Self {
-            zk: zk.uncompressed(),
-            path: path.into(),
-            label: Bytes::new(),
-            tags: Tags { read: tag::READ, write: tag::WRITE, can_be_removed: false },
-        }
+        measure::lock(zk, READ);
+        measure::lock(zk, WRITE);
+        Self { zk: zk.uncompressed(), path: path.into(), label: Bytes::new(), tags: Tags::CURATOR }
     }
 
     /// The lock with the names of the revocable locks of ZooKeeper's recipes.
     pub(super) fn revocable(zk: &CuratorFramework, path: String) -> Self {
-        let tags = Tags { read: tag::REVOCABLE_READ, write: tag::REVOCABLE_WRITE, can_be_removed: true };
-        Self { tags, ..Self::new(zk, path) }
+        Self { tags: Tags::of_revocable(), ..Self::new(zk, path) }
     }
 
     /// The data of our nodes, for people who look who holds and who waits. Default: none.
@@ -132,20 +147,18 @@ impl InterProcessReadWriteLock {
     /// The lock for reading, together with other readers.
     #[must_use]
     pub fn read_lock(&self) -> ReadLock {
-        // A writer that becomes a reader does not stand in the way any more.
-        let waits_for = vec![Blocker { tag: self.tags.write.into(), can_be_replaced: false }];
-        self.side((self.tags.read, READ), waits_for, Read(self.clone()))
+        let waits_for = self.tags.before_reader();
+        ReadLock { queue: self.side((self.tags.read, READ), waits_for, Read(self.clone())) }
     }
 
     /// The lock for writing, alone.
     #[must_use]
     pub fn write_lock(&self) -> WriteLock {
-        let blocker = |tag: &'static str, can_be_replaced| Blocker { tag: tag.into(), can_be_replaced };
-        let waits_for = vec![blocker(self.tags.write, true), blocker(self.tags.read, false)];
-        self.side((self.tags.write, WRITE), waits_for, Write(self.clone()))
+        let waits_for = self.tags.before_writer();
+        WriteLock { queue: self.side((self.tags.write, WRITE), waits_for, Write(self.clone())) }
     }
 
-    /// Whether this may be the path of a reader's or a writer's node.
+    /// Returns `true` if this may be the path of a reader's or a writer's node.
     pub(super) fn is_node(&self, node: &str) -> bool {
         let tags = [self.tags.read, self.tags.write];
         node.rsplit_once('/').is_some_and(|(parent, name)| {
@@ -164,33 +177,74 @@ impl InterProcessReadWriteLock {
             zk: self.zk.clone(),
             path: self.path.clone(),
             label: self.label.clone(),
-            rule: Rule {
-                tag: tag.into(),
-                waits_for,
-                can_be_removed: self.tags.can_be_removed,
-                // A release wakes those only that may go on.
-                looks_ahead: false,
-                watches_itself: false,
-                parent_stays: false,
-            },
+            rule: self.tags.rule(tag, waits_for),
             kind,
             recipe,
         }
     }
 }
 
+impl Tags {
+    /// Curator's.
+    pub(crate) const CURATOR: Self =
+        Self { read: tag::READ, write: tag::WRITE, can_be_removed: false };
+    /// kazoo's.
+    pub(crate) const KAZOO: Self =
+        Self { read: tag::KAZOO_READ, write: tag::KAZOO, can_be_removed: false };
+
+    /// The tags of the revocable locks of ZooKeeper's recipes.
+    pub(crate) fn of_revocable() -> Self {
+        Self { read: tag::REVOCABLE_READ, write: tag::REVOCABLE_WRITE, can_be_removed: true }
+    }
+
+    /// The rule of readers.
+    pub(crate) fn reader(self) -> Rule {
+        self.rule(self.read, self.before_reader())
+    }
+
+    /// The rule of writers.
+    pub(crate) fn writer(self) -> Rule {
+        self.rule(self.write, self.before_writer())
+    }
+
+    fn before_reader(self) -> Vec<Blocker> {
+        // A downgraded writer no longer blocks it.
+        vec![Blocker { tag: self.write.into(), can_be_replaced: false }]
+    }
+
+    fn before_writer(self) -> Vec<Blocker> {
+        let blocker =
+            |tag: &'static str, can_be_replaced| Blocker { tag: tag.into(), can_be_replaced };
+        vec![blocker(self.write, true), blocker(self.read, false)]
+    }
+
+    fn rule(self, tag: &'static str, waits_for: Vec<Blocker>) -> Rule {
+        Rule {
+            tag: tag.into(),
+            waits_for,
+            can_be_removed: self.can_be_removed,
+            // A release wakes only contenders that may continue.
+            looks_ahead: false,
+            watches_itself: false,
+            parent_stays: false,
+            warns_of_itself: true,
+        }
+    }
+}
+
 impl WriteGuard {
-    /// Goes on as a reader, without letting another writer in between: a read node with the number of the write node
-    /// is created, then the write node is deleted in the background (Curator's layout, CURATOR-621).
+    /// Continues as a reader, without another writer in between: a read node with the number of the
+    /// write node is created, then the write node is deleted in the background (Curator's layout,
+    /// CURATOR-621).
     ///
-    /// The new guard keeps the fencing token: a writer that waits already has a higher one, but perhaps not higher than
-    /// that of the new node. One flight.
+    /// The new guard keeps the fencing token: a waiting writer has a higher one, but perhaps not a
+    /// higher one than the new node. One flight.
     ///
     /// # Errors
     /// [`ConversionError`], with the guard, and
-    /// * [`Error::Lost`] when the lock was not held any more,
-    /// * [`Error::SequenceExhausted`] when the parent has given nearly 2^31 numbers: a reader that overtakes the
-    ///   writers behind it by its number would not be safe there,
+    /// * [`Error::Lost`] if the lock was no longer held,
+    /// * [`Error::SequenceExhausted`] when the parent has given nearly 2^31 numbers: a reader that
+    ///   overtakes the writers behind it by its number would not be safe there,
     /// * [`Error::Framework`] as a create.
     ///
     /// # Cancel safety
@@ -205,7 +259,8 @@ impl WriteGuard {
 
     async fn read_node(&self) -> Result<OwnedNode, Error> {
         let lock = &self.kind.0;
-        let number = SequenceSuffix::after(self.node.name(), lock.tags.write).map(SequenceSuffix::get);
+        let number =
+            SequenceSuffix::after(self.node.name(), lock.tags.write).map(SequenceSuffix::get);
         let Some(number) = number.filter(|number| (0..LAST_DOWNGRADE).contains(number)) else {
             return Err(Error::SequenceExhausted);
         };
@@ -226,15 +281,16 @@ impl WriteGuard {
 }
 
 impl ReadGuard {
-    /// Goes on as the writer, if nobody else reads, and nobody waits: an attempt, which never waits, for two readers
-    /// that wait for each other to leave would wait for ever. Nobody writes in between.
+    /// Continues as the writer, if there is no other reader and no waiter. Never waits, because two
+    /// readers that waited for each other to leave would wait forever. No other client writes in
+    /// between.
     ///
     /// The new guard has a new, higher fencing token. One flight.
     ///
     /// # Errors
     /// [`ConversionError`], with the guard, and
-    /// * [`Error::Busy`] when others hold the lock or wait for it,
-    /// * [`Error::Lost`] when the lock was not held any more,
+    /// * [`Error::Busy`] if other clients hold the lock or wait for it,
+    /// * [`Error::Lost`] if the lock was no longer held,
     /// * [`Error::Framework`] as a create.
     ///
     /// # Cancel safety
@@ -248,7 +304,7 @@ impl ReadGuard {
     }
 
     async fn write_node(&self) -> Result<OwnedNode, Error> {
-        let lock = self.kind.0.write_lock();
+        let lock = self.kind.0.write_lock().queue;
         let parent = self.kind.0.parent("try_upgrade")?;
         let me = lock.enter(&parent).await?;
         self.still_held(me.node(), me.siblings())?;
@@ -257,11 +313,13 @@ impl ReadGuard {
 }
 
 impl<K> Guard<K> {
-    /// Whether our node was there when the siblings of a new one were listed, and in its session: if not, others
-    /// may have held the lock in between.
+    /// Returns `true` if our node existed when the siblings of the new node were listed, in the
+    /// same session. Otherwise another client may have held the lock in between.
     fn still_held(&self, new: &OwnedNode, siblings: &[String]) -> Result<(), Error> {
         let same_session = self.ownership().session_epoch() == new.ownership().session_epoch();
-        if same_session && !self.ownership().is_over() && siblings.iter().any(|name| name == self.node.name())
+        if same_session
+            && !self.ownership().is_over()
+            && siblings.iter().any(|name| name == self.node.name())
         {
             Ok(())
         } else {

@@ -3,22 +3,31 @@ use std::fmt;
 use std::future::Future;
 use std::hash::Hash;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use async_trait::async_trait;
 use bytes::Bytes;
+use tokio::sync::Mutex as AsyncMutex;
+use zk_curator::internal::Locked;
+use zk_curator::internal::Signal;
 use zk_curator::{CuratorFramework, Ownership};
 
+use super::any_guard::Release;
 use super::guard::{after_work, while_held};
-use super::{Error, InterProcessMutex, MutexGuard, Participant};
+use super::{AnyGuard, Error, InterProcessLock, InterProcessMutex, MutexGuard, Participant};
 
-/// An [`InterProcessMutex`] that its owner can acquire again: for ports from Java, where a thread is the owner. Tasks
-/// have no identity, so the owner is a value that you choose: an id of a request, of a job, of an actor.
+/// An [`InterProcessMutex`] that its owner can acquire again: for ports from Java, where a thread
+/// is the owner. Tasks have no identity, so the owner is a value that you choose: an id of a
+/// request, of a job, of an actor.
 ///
-/// All clones share their owners; another `ReentrantMutex` of the same path knows nothing of them and contends as
-/// another process does. The lock is released when the last guard of its owner is.
+/// For Curator's multi lock and other users of [`InterProcessLock`] see
+/// [`for_owner`](Self::for_owner).
 ///
-/// Layout, protocol, guarantees, connection loss and cancel safety are those of [`InterProcessMutex`]. All guards of one
-/// owner have the same node and fencing token.
+/// All clones share their owners; another `ReentrantMutex` of the same path knows nothing of them
+/// and contends as another process does. The lock is released when the last guard of its owner is.
+///
+/// Layout, protocol, guarantees, connection loss and cancel safety are those of
+/// [`InterProcessMutex`]. All guards of one owner have the same node and fencing token.
 ///
 /// # Example
 /// ```
@@ -44,15 +53,46 @@ pub struct ReentrantMutex<O> {
 }
 
 /// The locks of every owner, with the number of its guards and acquiring futures.
-type Owners<O> = Arc<Mutex<HashMap<O, (Slot, usize)>>>;
+type Owners<O> = Arc<Locked<HashMap<O, (Arc<Slot>, usize)>>>;
 
-/// Empty while the owner acquires: one at a time acquires for it.
-type Slot = Arc<tokio::sync::Mutex<Weak<MutexGuard>>>;
+/// The state that the tasks of one owner share.
+#[derive(Debug, Default)]
+struct Slot {
+    held: Locked<Weak<MutexGuard>>,
+    /// One task at a time acquires for the owner.
+    turn: AsyncMutex<()>,
+    /// `true` if that task waits for other contenders.
+    waits: Signal<bool>,
+}
+
+impl Slot {
+    /// The guard of the owner, unless it is known to be lost: then the owner has to acquire again.
+    fn held(&self) -> Option<Arc<MutexGuard>> {
+        let held = self.held.lock().upgrade();
+        held.filter(|guard| !guard.is_over())
+    }
+
+    fn hold(&self, guard: MutexGuard) -> Arc<MutexGuard> {
+        let guard = Arc::new(guard);
+        *self.held.lock() = Arc::downgrade(&guard);
+        guard
+    }
+}
+
+/// Ends the wait of a task, also when its future is dropped.
+struct Waiting<'a>(&'a Slot);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waits.set(false);
+    }
+}
 
 impl<O: Clone + Eq + Hash> ReentrantMutex<O> {
-    /// The lock at a path. Nothing is sent; a path that is not valid is refused when the lock is used.
+    /// The lock at a path. Nothing is sent; a path that is not valid is refused when the lock is
+    /// used.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
-        Self { lock: InterProcessMutex::new(zk, path), owners: Arc::default() }
+        Self { lock: InterProcessMutex::new(zk, path).shared_in_session(), owners: Arc::default() }
     }
 
     /// The data of our nodes, for people who look who holds and who waits. Default: none.
@@ -68,50 +108,63 @@ impl<O: Clone + Eq + Hash> ReentrantMutex<O> {
         self.lock.path()
     }
 
-    /// Acquires the lock for an owner, however long it takes; at once, and without a request, if it holds it.
+    /// Acquires the lock for an owner, without a time limit. Returns immediately, without a
+    /// request, if the owner already holds it.
     ///
     /// # Errors
-    /// As [`InterProcessMutex::acquire`](super::QueueLock::acquire).
+    /// As [`InterProcessMutex::acquire`].
     ///
     /// # Cancel safety
     /// Dropping the future leaves the queue.
     pub async fn acquire(&self, owner: O) -> Result<ReentrantGuard<O>, Error> {
         let (entry, slot) = self.entry(owner);
-        let mut held = slot.lock().await;
-        let guard = match still_held(&held) {
+        if let Some(guard) = slot.held() {
+            return Ok(ReentrantGuard { guard, entry });
+        }
+        let _turn = slot.turn.lock().await;
+        // Another task of the owner may have acquired it.
+        let guard = match slot.held() {
             Some(guard) => guard,
-            None => Arc::new(self.lock.acquire().await?),
+            None => {
+                let _waiting = Waiting(&slot);
+                slot.hold(self.lock.queue.acquire_telling(|| slot.waits.set(true)).await?)
+            }
         };
-        *held = Arc::downgrade(&guard);
-        drop(held);
         Ok(ReentrantGuard { guard, entry })
     }
 
     /// Acquires the lock for an owner if it is free, or held by that owner; `None` if it is not.
+    /// Never waits for other owners, only for another task of the same owner that is about to learn
+    /// whether the lock is free.
     ///
     /// # Errors
-    /// As [`InterProcessMutex::try_acquire`](super::QueueLock::try_acquire).
+    /// As [`InterProcessMutex::try_acquire`].
     ///
     /// # Cancel safety
     /// Nothing stays behind.
     pub async fn try_acquire(&self, owner: O) -> Result<Option<ReentrantGuard<O>>, Error> {
         let (entry, slot) = self.entry(owner);
-        // Another task acquires for the same owner, and may have to wait.
-        let Ok(mut held) = slot.try_lock() else { return Ok(None) };
-        let guard = match still_held(&held) {
+        if let Some(guard) = slot.held() {
+            return Ok(Some(ReentrantGuard { guard, entry }));
+        }
+        // Another task of the owner may be about to have it.
+        let _turn = tokio::select! {
+            biased;
+            turn = slot.turn.lock() => turn,
+            () = slot.waits.until(|waits| *waits) => return Ok(None),
+        };
+        let guard = match slot.held() {
             Some(guard) => guard,
             None => match self.lock.try_acquire().await? {
-                Some(guard) => Arc::new(guard),
+                Some(guard) => slot.hold(guard),
                 None => return Ok(None),
             },
         };
-        *held = Arc::downgrade(&guard);
-        drop(held);
         Ok(Some(ReentrantGuard { guard, entry }))
     }
 
-    /// Acquires the lock for an owner, runs `body`, and releases the lock on every way out, if the owner does not hold it
-    /// besides: as [`QueueLock::with`](super::QueueLock::with).
+    /// Acquires the lock for an owner, runs `body`, and releases the lock on every way out, if the
+    /// owner does not hold it besides: as [`InterProcessMutex::with`].
     ///
     /// # Errors
     /// * [`Error::Lost`] when the lock was lost before `body` was done, or before it was released.
@@ -132,7 +185,7 @@ impl<O: Clone + Eq + Hash> ReentrantMutex<O> {
         after_work(guard.release().await, output)
     }
 
-    /// Returns the holder, then the waiters: as [`QueueLock::participants`](super::QueueLock::participants).
+    /// Returns the holder, then the waiters: as [`InterProcessMutex::participants`].
     ///
     /// # Errors
     /// As every read of the framework.
@@ -143,8 +196,15 @@ impl<O: Clone + Eq + Hash> ReentrantMutex<O> {
         self.lock.participants().await
     }
 
-    fn entry(&self, owner: O) -> (Entry<O>, Slot) {
-        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The lock as one owner sees it, for what works with locks of any kind: see
+    /// [`InterProcessLock`].
+    #[must_use]
+    pub fn for_owner(&self, owner: O) -> ReentrantOwner<O> {
+        ReentrantOwner { lock: self.clone(), owner }
+    }
+
+    fn entry(&self, owner: O) -> (Entry<O>, Arc<Slot>) {
+        let mut owners = self.owners.lock();
         let (slot, users) = owners.entry(owner.clone()).or_default();
         *users += 1;
         let slot = Arc::clone(slot);
@@ -165,11 +225,6 @@ impl<O> fmt::Debug for ReentrantMutex<O> {
     }
 }
 
-/// The guard of an owner, unless it is known to be lost: then the owner has to acquire anew.
-fn still_held(held: &Weak<MutexGuard>) -> Option<Arc<MutexGuard>> {
-    held.upgrade().filter(|guard| !guard.ownership().is_over())
-}
-
 /// A guard, or a future that acquires: the last one of an owner forgets it.
 struct Entry<O: Eq + Hash> {
     owners: Owners<O>,
@@ -178,7 +233,7 @@ struct Entry<O: Eq + Hash> {
 
 impl<O: Eq + Hash> Drop for Entry<O> {
     fn drop(&mut self) {
-        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut owners = self.owners.lock();
         if let Some((_, users)) = owners.get_mut(&self.owner) {
             *users -= 1;
             if *users == 0 {
@@ -188,8 +243,8 @@ impl<O: Eq + Hash> Drop for Entry<O> {
     }
 }
 
-/// Holds a [`ReentrantMutex`], perhaps together with other guards of the same owner; what it can do is what a
-/// [`MutexGuard`] can.
+/// Holds a [`ReentrantMutex`], perhaps together with other guards of the same owner. It has the
+/// methods of a [`MutexGuard`].
 ///
 /// # Cancel safety
 /// Dropping the last one of an owner releases the lock in the background.
@@ -205,13 +260,21 @@ impl<O: Eq + Hash> ReentrantGuard<O> {
         &self.entry.owner
     }
 
-    /// Releases the lock and waits for the answer, if this is the last guard of its owner.
+    /// The guard without what only its kind of lock can do.
+    pub fn into_any(self) -> AnyGuard
+    where
+        O: Send + Sync + 'static,
+    {
+        AnyGuard::new(&self.guard.zk.clone(), self)
+    }
+
+    /// Releases the lock and waits for the response, if this is the last guard of its owner.
     ///
     /// # Errors
     /// As [`Guard::release`](super::Guard::release).
     ///
     /// # Cancel safety
-    /// The lock is released all the same.
+    /// The lock is released in any case.
     pub async fn release(self) -> Result<(), Error> {
         match Arc::into_inner(self.guard) {
             Some(guard) => guard.release().await,
@@ -230,6 +293,85 @@ impl<O: Eq + Hash> Deref for ReentrantGuard<O> {
 
 impl<O: Eq + Hash + fmt::Debug> fmt::Debug for ReentrantGuard<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReentrantGuard").field("owner", self.owner()).field("guard", &self.guard).finish()
+        f.debug_struct("ReentrantGuard")
+            .field("owner", self.owner())
+            .field("guard", &self.guard)
+            .finish()
+    }
+}
+
+/// A [`ReentrantMutex`] as one of its owners sees it: see [`ReentrantMutex::for_owner`]. Cheap to
+/// clone.
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = zk_curator_testing::TestServer::start().await;
+/// # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
+/// # zk.start().await?;
+/// use std::sync::Arc;
+///
+/// use zk_curator_recipes::lock::{InterProcessLock, InterProcessMultiLock, InterProcessMutex, ReentrantMutex};
+///
+/// let account = ReentrantMutex::new(&zk, "/accounts/a/lock");
+/// let journal: Arc<dyn InterProcessLock> = Arc::new(InterProcessMutex::new(&zk, "/journal/lock"));
+/// let both = InterProcessMultiLock::new([Arc::new(account.for_owner("job-7")), journal]);
+/// let held = both.acquire().await?;
+/// let again = account.acquire("job-7").await?;
+/// # drop((held, again));
+/// # zk.close().await?;
+/// # Ok(()) }
+/// ```
+pub struct ReentrantOwner<O> {
+    lock: ReentrantMutex<O>,
+    owner: O,
+}
+
+impl<O> ReentrantOwner<O> {
+    /// The owner.
+    pub const fn owner(&self) -> &O {
+        &self.owner
+    }
+}
+
+impl<O: Clone> Clone for ReentrantOwner<O> {
+    fn clone(&self) -> Self {
+        Self { lock: self.lock.clone(), owner: self.owner.clone() }
+    }
+}
+
+impl<O> fmt::Debug for ReentrantOwner<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReentrantOwner").field("lock", &self.lock).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl<O: Clone + Eq + Hash + Send + Sync + 'static> InterProcessLock for ReentrantOwner<O> {
+    fn path(&self) -> &str {
+        self.lock.path()
+    }
+
+    fn server_path(&self) -> String {
+        InterProcessLock::server_path(&self.lock.lock)
+    }
+
+    async fn acquire(&self) -> Result<AnyGuard, Error> {
+        Ok(self.lock.acquire(self.owner.clone()).await?.into_any())
+    }
+
+    async fn try_acquire(&self) -> Result<Option<AnyGuard>, Error> {
+        Ok(self.lock.try_acquire(self.owner.clone()).await?.map(ReentrantGuard::into_any))
+    }
+}
+
+#[async_trait]
+impl<O: Eq + Hash + Send + Sync + 'static> Release for ReentrantGuard<O> {
+    fn ownership(&self) -> &Ownership {
+        self.guard.ownership()
+    }
+
+    async fn release(self: Box<Self>) -> Result<(), Error> {
+        Self::release(*self).await
     }
 }

@@ -3,37 +3,41 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 use tracing::{debug, info};
+use zk_curator::internal::bounded;
 use zk_curator::{CuratorFramework, ErrorKind, EventType};
 
 use super::{Error, InterProcessReadWriteLock, ReadLock, WriteLock, revocation};
 
-/// A read/write lock whose holders can be asked to let go, and be made to: the revocable shared locks of
+/// A read/write lock whose holders can be asked to let go, and be made to: the revocable shared
+/// locks of
 /// [ZooKeeper's recipes](https://zookeeper.apache.org/doc/current/recipes.html#sc_recoverableSharedLocks).
 ///
 /// # Layout
 /// ```text
 /// /locks/orders                            container, made on first use
-///   ├─ _c_<uuid>-read-0000000007           ephemeral, sequential; data: its label, or what is said about it:
+///   ├─ _c_<uuid>-read-0000000007           ephemeral, sequential; data: its label, or a message about it:
 ///   │                                      `unlock` (asked to let go), `unlocking` (was heard)
 ///   └─ _c_<uuid>-write-0000000008
 /// ```
-/// Names are not those of Curator's read/write lock: the two do not mix.
+/// Its names differ from Curator's read/write lock: do not use both at one path.
 ///
 /// # Protocol
-/// That of [`InterProcessReadWriteLock`]. Besides, whoever may write to a node [asks](Self::revoke) its owner to let
-/// go: `setData` to `unlock`. The holder hears of it in [`Guard::revoked`](super::Guard::revoked), and releases the
-/// lock, or [acknowledges](super::Guard::acknowledge) to get more time. When the grace time is over, the node is
-/// deleted, if it was not acknowledged in between (by its version): the holder sees
-/// [`lost()`](super::Guard::lost), its fenced writes fail, and others get the lock. One that waits and whose node is
-/// deleted enters the queue anew.
+/// The layout of [`InterProcessReadWriteLock`]. In addition, a client that may write to a node
+/// [asks](Self::revoke) its owner to let go: `setData` to `unlock`. The holder hears of it in
+/// [`Guard::revoked`](super::Guard::revoked), and releases the lock, or
+/// [acknowledges](super::Guard::acknowledge) to get more time. When the grace time is over, the
+/// node is deleted at its version, unless the holder has acknowledged in between. The holder sees
+/// [`lost()`](super::Guard::lost), its fenced writes fail, and other contenders get the lock. One
+/// that waits and whose node is deleted enters the queue again.
 ///
 /// # Guarantees
-/// Those of [`InterProcessReadWriteLock`]; a waiter watches its own node too (one more request in the same flight),
-/// and lists the queue again when its turn comes, so that it is not granted a lock by a node that is gone.
+/// Those of [`InterProcessReadWriteLock`]. In addition, a waiter watches its own node (one more
+/// request in the same round trip), and lists the queue again when its turn comes, so that it does
+/// not get the lock with a deleted node.
 ///
 /// # Assumptions
-/// Only locks and revokers write here. A holder that does not listen to [`lost()`](super::Guard::lost) goes on
-/// after its node was removed by force: fence its writes.
+/// Only locks and revokers write here. A holder that does not await [`lost()`](super::Guard::lost)
+/// continues after its node was removed by force: fence its writes.
 ///
 /// # Connection loss, cancel safety
 /// As of [`InterProcessMutex`](super::InterProcessMutex).
@@ -73,14 +77,15 @@ pub struct RevocableReadWriteLock {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Revoked {
-    /// Its owner released it, or its session ended, or it was gone before, or somebody else has removed it.
+    /// Its owner released it, its session ended, or another client has removed it.
     Released,
     /// It was removed by force when the grace time was over.
     Removed,
 }
 
 impl RevocableReadWriteLock {
-    /// The lock at a path. Nothing is sent; a path that is not valid is refused when the lock is used.
+    /// The lock at a path. Nothing is sent; a path that is not valid is refused when the lock is
+    /// used.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
         Self { zk: zk.uncompressed(), lock: InterProcessReadWriteLock::revocable(zk, path.into()) }
     }
@@ -110,25 +115,33 @@ impl RevocableReadWriteLock {
         self.lock.write_lock()
     }
 
-    /// Asks the owner of a node, which holds the lock or waits for it, to let go, and waits until the node is gone;
-    /// when `grace` has passed, counted anew from every acknowledgement, removes it by force. `node` is the path of
-    /// its node, see [`Participant`](super::Participant). A grace time of zero removes it at once.
+    /// Asks the owner of a node, which holds the lock or waits for it, to let go, and waits until
+    /// the node is gone; when `grace` has passed, counted again from every acknowledgement, removes
+    /// it by force. `node` is the path of its node, see [`Participant`](super::Participant). A
+    /// grace time of zero removes it immediately.
     ///
     /// # Errors
     /// * [`Error::NotOfThisLock`] when `node` cannot be a node of this lock; nothing is sent.
-    /// * As a read, a write and a delete of the framework, among them `NoAuth`. The owner may have been asked.
+    /// * As a read, a write and a delete of the framework, among them `NoAuth`. The owner may have
+    ///   been asked.
     ///
     /// # Cancel safety
-    /// The owner may have been asked; nothing is removed after the future is dropped, unless the delete was sent.
-    pub async fn revoke(&self, node: &str, grace: Duration) -> Result<Revoked, Error> {
+    /// The owner may have been asked; nothing is removed after the future is dropped, unless the
+    /// delete was sent.
+    pub async fn revoke(&self, node: impl Into<String>, grace: Duration) -> Result<Revoked, Error> {
+        let node = &*node.into();
         if !self.lock.is_node(node) {
-            return Err(Error::NotOfThisLock { node: node.to_owned(), lock: self.path().to_owned() });
+            return Err(Error::NotOfThisLock {
+                node: node.to_owned(),
+                lock: self.path().to_owned(),
+            });
         }
         let mut deadline = None;
         let mut asked = false;
         let mut seen = None;
-        let mut removing = false;
-        // A write whose outcome is not known: a read that fails afterwards would say that nothing was applied.
+        let (mut removing, mut has_asked) = (false, false);
+        // A write whose outcome is not known: a read that fails afterwards would say that nothing
+        // was applied.
         let mut unknown: Option<zk_curator::Error> = None;
         loop {
             let (data, stat, watch) = match self.zk.get_data(node).watched().await {
@@ -136,30 +149,40 @@ impl RevocableReadWriteLock {
                     let (data, stat) = watched.value;
                     (data, stat, watched.watch)
                 }
-                Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Revoked::ended(removing)),
+                Err(error) if error.kind() == ErrorKind::NoNode => {
+                    return Ok(Revoked::ended(removing));
+                }
+                // The owner may let go yet, if it was asked.
+                Err(error) if has_asked => {
+                    return Err(unknown.unwrap_or_else(|| error.of_unknown_outcome()).into());
+                }
                 Err(error) => return Err(unknown.unwrap_or(error).into()),
             };
-            // What was answered to somebody else, before us, is no answer to us.
+            // An answer to another client, before us, is no answer to us.
             let heard = asked && data == revocation::UNLOCKING;
             asked |= revocation::is_request(&data);
             if !heard && !revocation::is_request(&data) {
                 match self.zk.set_data(node, revocation::UNLOCK).version(stat.version).await {
                     Ok(_) => {
                         debug!(node, "asked to let go");
-                        asked = true;
+                        (asked, has_asked) = (true, true);
                     }
                     Err(error) if error.may_have_applied() => {
                         asked = true;
                         unknown = Some(error);
                     }
                     // It was changed, or is gone: look.
-                    Err(error) if matches!(error.kind(), ErrorKind::BadVersion | ErrorKind::NoNode) => {}
+                    Err(error)
+                        if matches!(error.kind(), ErrorKind::BadVersion | ErrorKind::NoNode) => {}
+                    Err(error) if has_asked => {
+                        return Err(unknown.unwrap_or_else(|| error.of_unknown_outcome()).into());
+                    }
                     Err(error) => return Err(unknown.unwrap_or(error).into()),
                 }
                 continue;
             }
             if deadline.is_none() || heard && seen != Some(stat.version) {
-                deadline = Some(Instant::now() + grace);
+                deadline = Some(Instant::now() + bounded(grace));
             }
             seen = Some(stat.version);
             let over = tokio::time::sleep_until(deadline.unwrap_or_else(Instant::now));
@@ -169,7 +192,7 @@ impl RevocableReadWriteLock {
                     Ok(event) if event.event_type == EventType::NodeDeleted => {
                         return Ok(Revoked::ended(removing));
                     }
-                    // It was acknowledged, or our session is over: look again.
+                    // It was acknowledged, or our session is over: read again.
                     Ok(_) | Err(_) => {}
                 },
                 () = over => match self.zk.delete(node).version(stat.version).await {
@@ -181,6 +204,9 @@ impl RevocableReadWriteLock {
                     Err(error) if error.may_have_applied() => {
                         removing = true;
                         unknown = Some(error);
+                    }
+                    Err(error) if has_asked => {
+                        return Err(unknown.unwrap_or_else(|| error.of_unknown_outcome()).into());
                     }
                     Err(error) => return Err(unknown.unwrap_or(error).into()),
                 }

@@ -1,18 +1,21 @@
 //! Asking a holder to let go.
 
-use zk_curator::{CuratorFramework, Error, ErrorKind};
+use zk_curator::{CuratorFramework, ErrorKind, Ownership};
+
+use super::Error;
 
 /// The data that Curator's `Revoker` writes to a lock node.
 const REVOKE: &[u8] = b"__REVOKE__";
 /// The data that the revocable locks of ZooKeeper's recipes write to it.
 pub(super) const UNLOCK: &[u8] = b"unlock";
-/// The answer of our holders.
+/// The response of our holders.
 pub(super) const UNLOCKING: &[u8] = b"unlocking";
 
-/// Asks the holder of a lock, or one that waits for it, to let go: Curator's `Revoker.attemptRevoke`. `node` is the
-/// path of its node, see [`Participant`](super::Participant); the data of the node are replaced by `__REVOKE__`.
-/// Whether it does so is up to it: see [`Guard::revoked`](super::Guard::revoked). Java's Curator understands it too,
-/// where the lock was made revocable.
+/// Asks the holder of a lock, or a client that waits for it, to let go: Curator's
+/// `Revoker.attemptRevoke`. `node` is the path of its node, see
+/// [`Participant`](super::Participant); the data of the node are replaced by `__REVOKE__`. The
+/// holder decides if it does so: see [`Guard::revoked`](super::Guard::revoked). Java's Curator
+/// understands it too, where the lock was made revocable.
 ///
 /// Returns whether the node was there.
 ///
@@ -21,7 +24,10 @@ pub(super) const UNLOCKING: &[u8] = b"unlocking";
 ///
 /// # Cancel safety
 /// Once polled, it may be asked.
-pub async fn attempt_revoke(zk: &CuratorFramework, node: impl Into<String>) -> Result<bool, Error> {
+pub async fn attempt_revoke(
+    zk: &CuratorFramework,
+    node: impl Into<String>,
+) -> Result<bool, zk_curator::Error> {
     match zk.set_data(node, REVOKE).uncompressed().await {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == ErrorKind::NoNode => Ok(false),
@@ -29,22 +35,32 @@ pub async fn attempt_revoke(zk: &CuratorFramework, node: impl Into<String>) -> R
     }
 }
 
-/// Whether the data of a node ask its owner to let go.
-pub(super) fn is_request(data: &[u8]) -> bool {
+/// Returns `true` if the data of a node ask its owner to let go.
+pub(crate) fn is_request(data: &[u8]) -> bool {
     data == REVOKE || data == UNLOCK
 }
 
-/// Answers a request, if there is one, and be it once more.
+/// Resolves when another client has asked the owner to release its node, or when that is lost.
+pub(super) async fn revoked(ownership: &Ownership) {
+    ownership.lost_or(is_request).await;
+}
+
+/// Answers a request, if there is one, even if it was answered before.
 pub(super) async fn acknowledge(zk: &CuratorFramework, node: &str) -> Result<(), Error> {
     loop {
-        let (data, stat) = zk.get_data(node).with_stat().await?;
+        let read = zk.get_data(node).with_stat().await;
+        let (data, stat) = read.map_err(lost_with_the_node)?;
         if !is_request(&data) && data != UNLOCKING {
             return Ok(());
         }
         match zk.set_data(node, UNLOCKING).version(stat.version).await {
-            // Asked once more in between, or our own answer was lost.
+            // Asked again in between, or our own answer was lost.
             Err(error) if error.kind() == ErrorKind::BadVersion => {}
-            answer => return answer.map(drop),
+            answer => return answer.map(drop).map_err(lost_with_the_node),
         }
     }
+}
+
+fn lost_with_the_node(error: zk_curator::Error) -> Error {
+    if error.kind() == ErrorKind::NoNode { Error::Lost } else { error.into() }
 }

@@ -1,5 +1,6 @@
 use std::future::{Future, IntoFuture, pending};
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::future::{join, try_join};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
@@ -8,10 +9,9 @@ use zk_curator::watch::{DataWatch, Watch};
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind, OwnedNode, Ownership};
 
 use super::guard::with_guard;
-use super::queue_lock::server_path;
-use super::{Error, Guard, tag};
+use super::{AnyGuard, Error, Guard, InterProcessLock, tag};
 use crate::contender::Contender;
-use crate::measure::Waiting;
+use crate::measure::{self, Waiting};
 use crate::order::{Rule, is_in_order};
 use crate::participant::{Participant, participants};
 use crate::path::child;
@@ -22,7 +22,7 @@ const RECIPE: &str = "semaphore";
 /// The number of leases that are created at a time.
 const CREATES_AT_ONCE: usize = 64;
 
-/// A counting semaphore: at most so many leases at a time, granted in the order of arrival.
+/// A counting semaphore: at most `max_leases` leases at a time, granted in the order of arrival.
 ///
 /// # Layout
 /// ```text
@@ -33,38 +33,45 @@ const CREATES_AT_ONCE: usize = 64;
 ///        ├─ _c_<uuid>-lease-0000000004         ephemeral, sequential: a lease; data: its label
 ///        └─ _c_<uuid>-lease-0000000007
 /// ```
-/// That of Apache Curator's `InterProcessSemaphoreV2`. Children with other names are ignored.
+/// The layout of Apache Curator's `InterProcessSemaphoreV2`. Children with other names are ignored.
 ///
 /// # Protocol
-/// 1. Acquire the mutex `locks`: whoever came first is served first, and only one waits for leases to end.
-/// 2. Create the leases, and list all of them, in one flight.
-/// 3. They are granted when there are not more than the limit, up to the last of ours.
-/// 4. Else watch the children of `leases`; at every change list them again.
+/// 1. Acquire the mutex `locks`: clients are served in the order of arrival, and only one waits for
+///    leases to end.
+/// 2. Create the leases, and list all of them, in one round trip.
+/// 3. They are granted when the number of leases, up to the last of ours, does not exceed the
+///    limit.
+/// 4. Otherwise watch the children of `leases`, and list them again at every change.
 /// 5. Release the mutex.
 ///
-/// Without contention that is six requests with the release, in two flights. Several leases are created together, under
-/// one turn at the mutex, so two that want several cannot wait for each other with half of theirs each.
+/// Without contention this takes six requests, including the release, and two round trips. Several
+/// leases are created together, while the mutex is held, so two clients that want several leases
+/// cannot block each other, each with half of its leases.
 ///
 /// # Guarantees
-/// * At most as many leases exist that were granted as the limit was when the last of them was granted; whether the mutex
-///   is held does not matter for that.
+/// * The number of granted leases never exceeds the limit at the time of the last grant. This does
+///   not depend on the mutex.
 /// * A grant needs nodes that belong to the present session (CURATOR-604).
-/// * First come, first served: one that wants many leases is not overtaken by those that want few.
+/// * First come, first served: a client that wants many leases is not overtaken by clients that
+///   want few.
 ///
 /// # Assumptions
-/// Where Java shares the semaphore, nobody should ask for several leases at a time without a time limit: Curator acquires
-/// them one by one, with a turn at the mutex for each, so it may keep some and wait for its next turn behind a
-/// [`acquire_many`](Self::acquire_many), which waits for those leases. A time limit on either side ends that.
+/// If Java clients share the semaphore, no client should request several leases at a time without a
+/// time limit: Curator acquires them one by one, with a turn at the mutex for each, so it may keep
+/// some and wait for its next turn behind a [`acquire_many`](Self::acquire_many), which waits for
+/// those leases. A time limit on either side ends that.
 ///
-/// All that share the semaphore have the same limit. Where they do not, each keeps to its own, over the leases of all: one
-/// with a low limit waits until so few leases are left, and all that come after it wait behind it; one with a high limit
-/// takes leases beyond the limits of others. A limit that has to change belongs in a
-/// [shared count](Self::with_shared_count). The holder stops when [`lost`](Guard::lost) resolves, or fences
-/// its writes.
+/// All clients of the semaphore should have the same limit. If clients have different limits, each
+/// compares its own limit with the leases of all. A client with a low limit waits until few enough
+/// leases are held, and all later clients wait behind it. A client with a high limit acquires
+/// leases beyond the limits of other clients. Keep a limit that may change in a
+/// [shared count](Self::with_shared_count). The holder stops when [`lost`](Guard::lost) resolves,
+/// or fences its writes.
 ///
 /// # Connection loss
-/// * SUSPENDED: those that wait go on waiting; a lease is held on, until its session is lost.
-/// * LOST: `lost()` of the lease resolves; those that wait enter the queue anew, at its end, in the next session.
+/// * SUSPENDED: waiters keep waiting; a lease is kept until its session is lost.
+/// * LOST: `lost()` of the lease resolves; waiters enter the queue again, at its end, in
+///   the next session.
 ///
 /// # Cancel safety
 /// Every future may be dropped at any point: no node stays behind.
@@ -109,8 +116,8 @@ pub type Lease = Guard<Permit>;
 /// The kind of a [`Lease`].
 #[derive(Debug)]
 pub struct Permit {
-    /// A watch that did not fire while the lease was waited for: the next change ends it, at the latest our own, while to
-    /// remove it would cost a request.
+    /// A watch that did not fire while the lease was waited for: the next change ends it, at the
+    /// latest our own, while to remove it would cost a request.
     _watch: Option<Watch>,
 }
 
@@ -124,15 +131,16 @@ struct Listing {
 }
 
 impl InterProcessSemaphore {
-    /// The semaphore at a path, with a constant limit. Nothing is sent; a path that is not valid is refused when it is
-    /// used.
+    /// The semaphore at a path, with a constant limit. Nothing is sent; a path that is not valid is
+    /// refused when it is used.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>, max_leases: u32) -> Self {
         Self::limited(zk, path.into(), Limit::Constant(max_leases))
     }
 
-    /// The semaphore at a path, whose limit is the shared count at another: the four bytes of a big-endian `i32`, as
-    /// Curator's `SharedCount` writes them; below zero counts as none. It may change at any time: more leases are granted
-    /// at once when it grows; none is taken away when it shrinks.
+    /// The semaphore at a path, whose limit is the shared count at another: the four bytes of a
+    /// big-endian `i32`, as Curator's `SharedCount` writes them; below zero counts as none. It may
+    /// change at any time. When it grows, more leases are granted immediately; when it shrinks, no
+    /// lease is taken away.
     pub fn with_shared_count(
         zk: &CuratorFramework,
         path: impl Into<String>,
@@ -142,8 +150,10 @@ impl InterProcessSemaphore {
     }
 
     fn limited(zk: &CuratorFramework, path: String, limit: Limit) -> Self {
-        // Looking ahead would cost a request more than it saves here: the leases are created at once in any case.
+        // Listing in advance would cost more requests than it saves, because the leases are created
+        // immediately in any case.
         let rule = Rule { looks_ahead: false, ..Rule::exclusive(tag::LOCK) };
+        measure::lock(zk, RECIPE);
         Self { zk: zk.uncompressed(), path, label: Bytes::new(), limit, rule }
     }
 
@@ -163,8 +173,8 @@ impl InterProcessSemaphore {
     /// Acquires a lease, however long it takes. Compose with `tokio::time::timeout`.
     ///
     /// # Errors
-    /// * [`Error::Framework`] when a path is not valid, or an operation fails for longer than the retry policy allows;
-    ///   `NoNode` when there is no shared count. Nothing stays behind.
+    /// * [`Error::Framework`] when a path is not valid, or an operation fails for longer than the
+    ///   retry policy allows; `NoNode` when there is no shared count. Nothing stays behind.
     /// * [`Error::NotACount`] when the data of the shared count are not one.
     /// * [`Error::OverLimit`] when the constant limit is zero.
     ///
@@ -188,14 +198,15 @@ impl InterProcessSemaphore {
         }
         let waiting = Waiting::begin();
         let mut turn = Contender::enter(&self.zk, &paths.locks, &self.rule, &self.label).await?; // 1
-        // Where others wait, we are likely to wait as well.
+        // If other clients wait, we will probably wait as well.
         let watched = !turn.is_turn().await?;
         loop {
             let (leases, listing) = if turn.step().await? {
                 self.create(&paths, count, watched).await? // 2
             } else {
-                // It is most likely our turn: see whether it is and go on, in one flight.
-                let (looked, created) = join(turn.refresh(), self.create(&paths, count, watched)).await;
+                // It is probably our turn: check this and continue, in one round trip.
+                let (looked, created) =
+                    join(turn.refresh(), self.create(&paths, count, watched)).await;
                 looked?;
                 if !turn.is_turn().await? {
                     continue;
@@ -203,18 +214,19 @@ impl InterProcessSemaphore {
                 created?
             };
             if !turn.node().is_ours() {
-                // The leases are of the next session. To wait with them without a turn would be in the way of whoever has it.
+                // The leases are of the next session. Waiting with these leases, but without the
+                // turn, would block the client that has the turn.
                 continue;
             }
             if let Some(leases) = self.granted(&paths, leases, listing).await? {
-                waiting.over(RECIPE);
+                waiting.over(&self.zk, RECIPE);
                 return Ok(leases);
             }
         }
     }
 
-    /// Acquires a lease if one is free, without waiting for others; `None` if none is, or somebody else waits for
-    /// one. Two flights.
+    /// Acquires a lease if one is free, without waiting for other clients; `None` if none is free,
+    /// or another client waits for one. Two round trips.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -225,7 +237,7 @@ impl InterProcessSemaphore {
         Ok(self.try_acquire_many(1).await?.and_then(|mut leases| leases.pop()))
     }
 
-    /// Acquires several leases, all or none, if they are free, without waiting for others.
+    /// Acquires several leases, all or none, if they are free, without waiting for other clients.
     ///
     /// # Errors
     /// As [`acquire_many`](Self::acquire_many).
@@ -243,7 +255,7 @@ impl InterProcessSemaphore {
     }
 
     /// Acquires a lease, runs `body`, and releases the lease on every way out: as
-    /// [`QueueLock::with`](super::QueueLock::with).
+    /// [`InterProcessMutex::with`](super::InterProcessMutex::with).
     ///
     /// # Errors
     /// * [`Error::Lost`] when the lease was lost before `body` was done, or before it was released.
@@ -262,10 +274,11 @@ impl InterProcessSemaphore {
         with_guard(self.acquire().await?, body).await
     }
 
-    /// Returns the holders of leases, and the waiter that is next, in the order of the creates; those of Java's Curator too.
+    /// Returns the holders of leases, and the next waiter, in the order of the creates, including
+    /// those of Java's Curator.
     ///
     /// # Errors
-    /// As every read of the framework. A semaphore that nobody has used yet has no participants.
+    /// As every read of the framework. A semaphore that does not exist yet has no participants.
     ///
     /// # Cancel safety
     /// Nothing is changed.
@@ -304,7 +317,7 @@ impl InterProcessSemaphore {
         Ok(Some(self.leases(leases, listing))) // 3, and 5 when the turn is dropped
     }
 
-    /// Creates leases, and lists all there are, in one flight.
+    /// Creates leases, and lists all there are, in one round trip.
     async fn create(
         &self,
         paths: &Paths,
@@ -325,7 +338,8 @@ impl InterProcessSemaphore {
         let (leases, listing) = join(creates, self.list(paths, watched)).await;
         let (leases, listing): (Vec<_>, _) = (leases?, listing?);
         // Something went wrong on the way, and the listing was made before the last create.
-        let listing = if listing.has(&leases) { listing } else { self.list(paths, watched).await? };
+        let listing =
+            if listing.has(&leases) { listing } else { self.list(paths, watched).await? };
         Ok((leases, listing))
     }
 
@@ -336,7 +350,11 @@ impl InterProcessSemaphore {
         Ok(Listing { names, limit, leases_watch, limit_watch })
     }
 
-    async fn list_leases(&self, paths: &Paths, watched: bool) -> Result<(Vec<String>, Option<Watch>), Error> {
+    async fn list_leases(
+        &self,
+        paths: &Paths,
+        watched: bool,
+    ) -> Result<(Vec<String>, Option<Watch>), Error> {
         let children = self.zk.children(paths.leases.as_str());
         let listed = if watched {
             children.watched().await.map(|watched| (watched.value.0, Some(watched.watch)))
@@ -365,7 +383,7 @@ impl InterProcessSemaphore {
         let Some(watch) = watch else { return pending().await };
         let data = match watch.next().await? {
             Some((data, _)) => data,
-            // Fails, unless it has come meanwhile.
+            // Fails, unless the lease has arrived in between.
             None => self.zk.get_data(watch.path()).await?,
         };
         self.limit_of(watch.path(), data)
@@ -373,14 +391,17 @@ impl InterProcessSemaphore {
 
     fn limit_of(&self, path: &str, data: Bytes) -> Result<u32, Error> {
         // Users write it, with a framework that may compress: four bytes are never compressed data.
-        let data = if data.len() == 4 { data } else { self.zk.decompress(path, data).unwrap_or_default() };
+        let data =
+            if data.len() == 4 { data } else { self.zk.decompress(path, data).unwrap_or_default() };
         let count = data[..].try_into().map(i32::from_be_bytes);
         let count = count.map_err(|_| Error::NotACount { path: path.to_owned() })?;
         Ok(u32::try_from(count).unwrap_or(0))
     }
 
     fn leases(&self, nodes: Vec<OwnedNode>, mut listing: Listing) -> Vec<Lease> {
-        let lease = |node| Guard::new(&self.zk, node, Permit { _watch: listing.leases_watch.take() }, RECIPE);
+        let lease = |node| {
+            Guard::new(&self.zk, node, Permit { _watch: listing.leases_watch.take() }, RECIPE)
+        };
         nodes.into_iter().map(lease).collect()
     }
 
@@ -402,11 +423,13 @@ struct Paths {
 }
 
 impl Listing {
-    /// Whether all of these are there, and ours, and there are not too many up to the last of them.
+    /// Returns `true` if all of these leases exist and are ours, and there are not too many leases
+    /// up to the last of them.
     ///
-    /// Those that came later do not count: they are not granted before ours. There are none, unless the turn of one that waits
-    /// was deleted by somebody else; if all counted, two of them would wait for each other. Curator counts all, so whom it grants
-    /// a lease is among the first as well.
+    /// Leases that came later do not count: they are not granted before ours. There are none,
+    /// unless another client has deleted the turn of a waiter. If all leases counted, two such
+    /// waiters would wait for each other. Curator counts all, so whom it grants a lease is among
+    /// the first as well.
     fn grants(&self, leases: &[OwnedNode]) -> bool {
         let numbers = || self.names.iter().filter_map(|name| lease_number(name));
         let last = leases.iter().filter_map(|lease| lease_number(lease.name())).max();
@@ -426,11 +449,12 @@ fn lease_number(name: &str) -> Option<i64> {
     SequenceSuffix::after(name, tag::LEASE).map(|number| i64::from(number.get()))
 }
 
-/// A lock with one holder at a time that is a semaphore with one lease, wire-compatible with Apache Curator's
-/// `InterProcessSemaphoreMutex`. Where no Java contends for it,
+/// A lock with one holder at a time that is a semaphore with one lease, wire-compatible with Apache
+/// Curator's `InterProcessSemaphoreMutex`. Where no Java contends for it,
 /// [`InterProcessMutex`](super::InterProcessMutex) does the same with half the requests.
 ///
-/// Layout, protocol, guarantees, connection loss and cancel safety are those of [`InterProcessSemaphore`].
+/// Layout, protocol, guarantees, connection loss and cancel safety are those of
+/// [`InterProcessSemaphore`].
 ///
 /// # Example
 /// ```
@@ -453,7 +477,8 @@ pub struct InterProcessSemaphoreMutex {
 }
 
 impl InterProcessSemaphoreMutex {
-    /// The lock at a path. Nothing is sent; a path that is not valid is refused when the lock is used.
+    /// The lock at a path. Nothing is sent; a path that is not valid is refused when the lock is
+    /// used.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
         Self { semaphore: InterProcessSemaphore::new(zk, path, 1) }
     }
@@ -471,10 +496,6 @@ impl InterProcessSemaphoreMutex {
         self.semaphore.path()
     }
 
-    pub(super) fn server_path(&self) -> String {
-        server_path(&self.semaphore.zk, self.path())
-    }
-
     /// Acquires the lock, however long it takes: see [`InterProcessSemaphore::acquire`].
     ///
     /// # Errors
@@ -486,7 +507,7 @@ impl InterProcessSemaphoreMutex {
         self.semaphore.acquire().await
     }
 
-    /// Acquires the lock if it is free; `None` if it is not. Never waits for others.
+    /// Acquires the lock if it is free; `None` if it is not. Never waits for other clients.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -526,5 +547,24 @@ impl InterProcessSemaphoreMutex {
     /// Nothing is changed.
     pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
         self.semaphore.participants().await
+    }
+}
+
+#[async_trait]
+impl InterProcessLock for InterProcessSemaphoreMutex {
+    fn path(&self) -> &str {
+        self.path()
+    }
+
+    fn server_path(&self) -> String {
+        self.semaphore.zk.server_path(self.path())
+    }
+
+    async fn acquire(&self) -> Result<AnyGuard, Error> {
+        Ok(self.acquire().await?.into_any())
+    }
+
+    async fn try_acquire(&self) -> Result<Option<AnyGuard>, Error> {
+        Ok(self.try_acquire().await?.map(Guard::into_any))
     }
 }

@@ -9,10 +9,11 @@ use crate::node::PersistentNode;
 use crate::removal::is_race;
 use zk_curator::value::ToData;
 
-/// The largest number of attempts of a [`Binding::rebind`] that competes with others.
+/// The maximum number of attempts of a [`Binding::rebind`] that competes with other clients.
 const ROUNDS: usize = 50;
 
-/// A name that is bound as long as a session: see [`NameService::bind_ephemeral`](super::NameService::bind_ephemeral).
+/// A name that is bound as long as a session: see
+/// [`NameService::bind_ephemeral`](super::NameService::bind_ephemeral).
 ///
 /// # Cancel safety
 /// Dropping it unbinds the name in the background.
@@ -25,7 +26,12 @@ pub struct Binding {
 }
 
 impl Binding {
-    pub(super) const fn new(zk: CuratorFramework, receipt: Receipt, name: String, node: OwnedNode) -> Self {
+    pub(super) const fn new(
+        zk: CuratorFramework,
+        receipt: Receipt,
+        name: String,
+        node: OwnedNode,
+    ) -> Self {
         Self { zk, receipt, name, node }
     }
 
@@ -35,15 +41,16 @@ impl Binding {
         &self.name
     }
 
-    /// Whether the name is bound by us, as far as we can know: the session is not over, and there is a connection to a
-    /// server.
+    /// Returns `true` if the name is bound by us, as far as we can know: the session is not over,
+    /// and there is a connection to a server.
     #[must_use]
     pub fn is_bound(&self) -> bool {
         !self.node.ownership().is_over() && self.zk.state().is_connected()
     }
 
-    /// Resolves when the name is not bound by us any more, as [`Ownership::lost`](zk_curator::Ownership::lost) does:
-    /// not while the connection is merely suspended. It does not come back: bind it anew.
+    /// Resolves when this client no longer binds the name, as
+    /// [`Ownership::lost`](zk_curator::Ownership::lost) does. Does not resolve while the connection
+    /// is only suspended. It does not come back: bind it again.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -54,7 +61,7 @@ impl Binding {
     /// Binds the name to another value.
     ///
     /// # Errors
-    /// * [`Error::NotBound`] when it is not bound by us any more.
+    /// * [`Error::NotBound`] if this client no longer binds it.
     /// * [`Error::Unencodable`].
     /// * [`Error::Framework`] as a [certain](zk_curator::certain) transaction.
     ///
@@ -62,7 +69,9 @@ impl Binding {
     /// Once polled, the name may be rebound.
     pub async fn rebind(&self, value: impl ToData) -> Result<(), Error> {
         let path = self.node.path();
-        let data = value.to_data().map_err(|source| Error::Unencodable { path: path.to_owned(), source })?;
+        let data = value
+            .to_data()
+            .map_err(|source| Error::Unencodable { path: path.to_owned(), source })?;
         let not_bound = || Error::NotBound { path: path.to_owned() };
         for round in 0.. {
             let ownership = self.node.ownership();
@@ -82,16 +91,19 @@ impl Binding {
         Err(not_bound())
     }
 
-    /// Unbinds the name, and waits for the answer.
+    /// Unbinds the name, and waits for the response.
     ///
     /// # Errors
-    /// [`Error::Framework`]: `ConnectionLoss` when it cannot be known whether it is unbound; the janitor goes on.
+    /// [`Error::Framework`]: `ConnectionLoss` if it is unknown whether the name was unbound; the
+    /// janitor continues.
     ///
     /// # Cancel safety
-    /// The name is unbound all the same.
+    /// The name is unbound in any case.
     pub async fn unbind(self) -> Result<(), Error> {
         match self.node.delete().await {
-            Err(error) if matches!(error.kind(), ErrorKind::NoNode | ErrorKind::SessionExpired) => Ok(()),
+            Err(error) if matches!(error.kind(), ErrorKind::NoNode | ErrorKind::SessionExpired) => {
+                Ok(())
+            }
             deleted => Ok(deleted?),
         }
     }
@@ -99,11 +111,15 @@ impl Binding {
 
 impl fmt::Debug for Binding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Binding").field("name", &self.name).field("is_bound", &self.is_bound()).finish()
+        f.debug_struct("Binding")
+            .field("name", &self.name)
+            .field("is_bound", &self.is_bound())
+            .finish()
     }
 }
 
-/// A name that is bound in every session: see [`NameService::keep_bound`](super::NameService::keep_bound).
+/// A name that is bound in every session: see
+/// [`NameService::keep_bound`](super::NameService::keep_bound).
 ///
 /// # Cancel safety
 /// Dropping it unbinds the name in the background.
@@ -117,7 +133,11 @@ pub struct KeptBinding {
 }
 
 impl KeptBinding {
-    pub(super) const fn new(zk: CuratorFramework, name: String, node: Result<PersistentNode, Error>) -> Self {
+    pub(super) const fn new(
+        zk: CuratorFramework,
+        name: String,
+        node: Result<PersistentNode, Error>,
+    ) -> Self {
         Self { zk, name, node }
     }
 
@@ -135,8 +155,8 @@ impl KeptBinding {
     ///
     /// # Errors
     /// * [`Error::InvalidName`], [`Error::Unencodable`]: the name is never bound.
-    /// * [`Error::Framework`] for a failure other than the connection or another binding; binding is retried. `Closed` when
-    ///   the framework is closed.
+    /// * [`Error::Framework`] for a failure other than the connection or another binding; binding
+    ///   is retried. `Closed` when the framework is closed.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -144,43 +164,50 @@ impl KeptBinding {
         Ok(self.node()?.created().await.map(|_| ())?)
     }
 
-    /// Whether the name is bound by us now, as far as we can know.
+    /// Returns `true` if the name is bound by us now, as far as we can know.
     #[must_use]
     pub fn is_bound(&self) -> bool {
         self.node.as_ref().is_ok_and(PersistentNode::is_present) && self.zk.state().is_connected()
     }
 
-    /// Follows the health of the background task: [`Working`](crate::health::Health::Working) while the name is bound by us.
+    /// Follows the health of the background task: [`Working`](crate::health::Health::Working) while
+    /// the name is bound by us.
     pub fn health(&self) -> HealthWatch {
         match &self.node {
             Ok(node) => node.health(),
             Err(Error::Framework(error)) => HealthWatch::refused(error.clone()),
             Err(_) => {
                 let why = "not a name, or a value that cannot be encoded";
-                HealthWatch::refused(zk_curator::Error::invalid_argument("keep_bound", &self.name, why))
+                HealthWatch::refused(zk_curator::Error::invalid_argument(
+                    "keep_bound",
+                    &self.name,
+                    why,
+                ))
             }
         }
     }
 
-    /// Binds the name to another value, now and whenever it is bound again, and waits until the server has it.
+    /// Binds the name to another value, now and whenever it is bound again, and waits until the
+    /// server has it.
     ///
     /// # Errors
     /// [`Error::Unencodable`]; else as [`bound`](Self::bound).
     ///
     /// # Cancel safety
-    /// Once polled, the name is rebound in the background all the same.
+    /// Once polled, the name is rebound in the background in any case.
     pub async fn rebind(&self, value: impl ToData) -> Result<(), Error> {
         let unencodable = |source| Error::Unencodable { path: self.name.clone(), source };
         Ok(self.node()?.set_data(value.to_data().map_err(unencodable)?).await?)
     }
 
-    /// Unbinds the name, and waits for the answer.
+    /// Unbinds the name, and waits for the response.
     ///
     /// # Errors
-    /// [`Error::Framework`]: `ConnectionLoss` when it cannot be known whether it is unbound; the janitor goes on.
+    /// [`Error::Framework`]: `ConnectionLoss` if it is unknown whether the name was unbound; the
+    /// janitor continues.
     ///
     /// # Cancel safety
-    /// The name is unbound all the same.
+    /// The name is unbound in any case.
     pub async fn unbind(self) -> Result<(), Error> {
         match self.node {
             Ok(node) => Ok(node.close().await?),

@@ -4,7 +4,8 @@ use zk_curator::Stat;
 use super::Error;
 use zk_curator::value::FromData;
 
-/// Which binding of a name it is: that which was made by one transaction, and so many times rebound.
+/// Identifies a binding of a name: by the transaction that made it, and the number of times it was
+/// rebound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Version {
     pub(super) czxid: i64,
@@ -23,11 +24,11 @@ impl Version {
 pub struct Bound {
     /// The path of the node.
     pub path: String,
-    /// The value as it is stored.
+    /// The stored value.
     pub data: Bytes,
     /// For [`NameService::rebind`](super::NameService::rebind).
     pub version: Version,
-    /// Whether it goes with the session of whoever has bound it.
+    /// `true` if it ends with the session of its creator.
     pub is_ephemeral: bool,
 }
 
@@ -41,6 +42,7 @@ impl Bound {
     /// # Errors
     /// [`Error::Undecodable`] when it is none of this type.
     pub fn value<T: FromData>(&self) -> Result<T, Error> {
-        T::from_data(&self.data).map_err(|source| Error::Undecodable { path: self.path.clone(), source })
+        T::from_data(&self.data)
+            .map_err(|source| Error::Undecodable { path: self.path.clone(), source })
     }
 }

@@ -10,19 +10,19 @@ pub enum Error {
         /// The path of its node.
         path: String,
     },
-    /// The name is not bound, or not any more.
+    /// The name is not, or no longer, bound.
     #[error("{path} is not bound")]
     NotBound {
         /// The path of its node.
         path: String,
     },
-    /// The binding is not the one that was seen.
+    /// The binding is not the expected one.
     #[error("{path} has been rebound")]
     Rebound {
         /// The path of its node.
         path: String,
     },
-    /// The binding goes with a session: only who has made it can change it.
+    /// The binding goes with a session: only its creator can change it.
     #[error("{path} is bound to a session")]
     Held {
         /// The path of its node.

@@ -4,12 +4,12 @@ use zk_curator::watch::DataWatch;
 
 use super::{Bound, Error};
 
-/// Follows a name: see [`NameService::follow`](super::NameService::follow). It costs no task: nothing is read unless
-/// [`next`](Self::next) is awaited.
+/// Follows a name: see [`NameService::follow`](super::NameService::follow). It needs no task:
+/// nothing is read unless [`next`](Self::next) is awaited.
 ///
 /// # Cancel safety
 /// Dropping it removes its watch.
-#[must_use = "nothing is read unless it is asked for the next binding"]
+#[must_use = "nothing is read unless `next` is awaited"]
 pub struct NameWatch(Result<DataWatch, Error>);
 
 impl NameWatch {
@@ -17,13 +17,14 @@ impl NameWatch {
         Self(watch)
     }
 
-    /// Waits for the next binding, for ever and across sessions: at first what there is, then what differs from the last one
-    /// told. `None`: the name is not bound. Bindings that are replaced before anybody looks are left out; the newest
-    /// never is.
+    /// Waits for the next binding, without a time limit and across sessions. The first call returns
+    /// the current binding. Each further call waits for a binding that differs from the last one
+    /// returned. `None` means that the name is not bound. Bindings that are replaced between two
+    /// calls are skipped; the latest never is.
     ///
     /// # Errors
     /// * [`Error::InvalidName`].
-    /// * [`Error::Framework`] that does not pass by itself: `InvalidPath`, `NoAuth`, `Closed`.
+    /// * [`Error::Framework`] with a permanent error: `InvalidPath`, `NoAuth`, `Closed`.
     ///
     /// # Cancel safety
     /// Nothing is lost.

@@ -1,50 +1,58 @@
-//! A name service: what a name stands for, now and later.
+//! A name service: binds names to data, and follows them.
 //!
 //! # Layout
 //! ```text
 //! /names                            container, made on first use, or by an administrator
-//!   ├─ billing                      persistent: bound to its data for good
+//!   ├─ billing                      persistent: bound to its data permanently
 //!   │    └─ _b_1f0c52a0-…           its identity: a name that no other binding has
 //!   ├─ orders                       ephemeral: bound as long as a session
-//!   └─ _r_9b2e77c4-…                ephemeral: a receipt of who binds
+//!   └─ _r_9b2e77c4-…                ephemeral: a receipt of a binding client
 //! ```
-//! Names of earlier versions have no identity. They are served, and told from later ones by `czxid` and version only; earlier
-//! versions cannot unbind the new ones (`NotEmpty`).
+//! A name that was created by hand has no identity. It is supported, but only its `czxid` and
+//! version distinguish it from later ones.
 //!
 //! # Protocol
-//! 1. To bind a name is to create its node, which only one can. It is a [certain](zk_curator::certain) write: after a lost
-//!    answer a receipt tells whether it was ours.
-//! 2. To rebind or unbind a lasting name is a certain write that also checks its identity: a name that was unbound and bound
-//!    again since has another one, though versions begin anew.
-//! 3. Who follows a name reads its node with a watch, or leaves one for when it comes, again and again.
+//! 1. To bind a name is to create its node, which only one can. It is a
+//!    [certain](zk_curator::certain) write: after a lost response a receipt shows whether it was
+//!    applied.
+//! 2. To rebind or unbind a persistent name is a certain write that also checks its identity: a
+//!    name that was unbound and bound again since has another one, though versions begin again.
+//! 3. A follower of a name reads its node with a watch, or leaves one for when it comes, again and
+//!    again.
 //!
-//! Requests, counted at a server: one for [`bind`](NameService::bind), [`resolve`](NameService::resolve) and each change that a
-//! [`follower`](NameService::follow) is told of, four, in two flights, for [`rebind`](NameService::rebind) and [`unbind`](NameService::unbind), two for
-//! [`bind_ephemeral`](NameService::bind_ephemeral), n + 1 to [`list`](NameService::list) n names.
+//! Requests, counted at a server: one for [`bind`](NameService::bind),
+//! [`resolve`](NameService::resolve) and each change that a [`follower`](NameService::follow) is
+//! told of, four, in two round trips, for [`rebind`](NameService::rebind) and
+//! [`unbind`](NameService::unbind), two for [`bind_ephemeral`](NameService::bind_ephemeral), n + 1
+//! to [`list`](NameService::list) n names.
 //!
-//! Bindings that are made or changed through one [`NameService`] and its clones wait for each other, because they share a
-//! receipt.
+//! Bindings that are made or changed through one [`NameService`] and its clones wait for each
+//! other, because they share a receipt.
 //!
 //! # Guarantees
-//! * A name is bound to one value at a time. Of those that bind it, or rebind what they have seen, one succeeds, also if
-//!   they give the same value, and whatever answers are lost. If that cannot be known, because the session ended first, the
-//!   error says [`may_have_applied`](zk_curator::Error::may_have_applied).
-//! * Rebinding and unbinding never hit another binding of the name. For an ephemeral one, which can have no children, its
-//!   `czxid` and version are looked at first: what remains is somebody who deletes it and binds the name in the moment between.
-//! * A binding that goes with its session does not outlive it, and never takes itself for one while it is not connected.
-//!   It comes back only where that was [asked for](NameService::keep_bound).
-//! * Who follows a name ends with what it is bound to, or with nothing if it is not.
+//! * A name is bound to one value at a time. If several clients bind a name, or rebind the binding
+//!   that they have seen, one succeeds, even with equal values and lost responses. If that cannot
+//!   be known, because the session ended first, the error says
+//!   [`may_have_applied`](zk_curator::Error::may_have_applied).
+//! * Rebinding and unbinding never hit another binding of the name. For an ephemeral name, which
+//!   can have no children, the `czxid` and version are read first. One gap remains: another client
+//!   deletes the node and binds the name between the read and the write.
+//! * A binding that goes with its session does not outlive it, and never takes itself for one while
+//!   it is not connected. It comes back only where that was [asked for](NameService::keep_bound).
+//! * The last state that a follower of a name sees is its final binding, or none.
 //!
 //! # Assumptions
-//! Nobody writes to the nodes but by these functions; an administrator may delete them. A binding that goes with a session belongs to who has made it: others
-//! can neither rebind nor unbind it.
+//! Clients write to the nodes only by these functions; an administrator may delete them. A binding
+//! that ends with a session belongs to its creator: other clients can neither rebind nor unbind it.
 //!
 //! # Connection loss
-//! * SUSPENDED: no binding [is bound](Binding::is_bound) for itself; for others it is, as long as its session.
+//! * SUSPENDED: [`is_bound`](Binding::is_bound) returns `false`, but other clients see the binding
+//!   as long as its session lives.
 //! * LOST: a [`Binding`] is over, a [`KeptBinding`] is bound again in the next session.
 //!
 //! # Cancel safety
-//! Every future may be dropped at any point. Dropping a binding that goes with its session unbinds it in the background.
+//! Every future may be dropped at any point. Dropping a binding that goes with its session unbinds
+//! it in the background.
 //!
 //! # Errors
 //! [`Error`].

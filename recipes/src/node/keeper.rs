@@ -6,10 +6,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::sleep;
 use tracing::debug;
+use zk_curator::internal::Signal;
+use zk_curator::op::Authorship;
 use zk_curator::watch::Watch;
 use zk_curator::{
-    ConnectionState, ConnectionStatus, CreateMode, CuratorFramework, Error, ErrorKind, EventType, OwnedNode,
-    Signal, Stat, WatchEnded, WatchedEvent,
+    ConnectionState, ConnectionStatus, CreateMode, CuratorFramework, Error, ErrorCode, ErrorKind,
+    EventType, OwnedNode, Stat, WatchEnded, WatchedEvent,
 };
 
 use crate::health::{Health, HealthReporter};
@@ -25,7 +27,7 @@ pub(super) struct Spec {
     pub(super) ttl: Option<Duration>,
     pub(super) protected: bool,
     pub(super) parents: bool,
-    /// Whether it is deleted when nobody keeps it any more.
+    /// `true` if it is deleted when it is no longer kept.
     pub(super) deleted_at_end: bool,
 }
 
@@ -33,17 +35,19 @@ pub(super) struct Spec {
 #[derive(Debug, Default)]
 pub(super) struct Known {
     pub(super) ended: bool,
-    /// The data that it is to have, and how often they were set.
+    /// Why the task has ended, if neither the handle nor the framework was closed.
+    pub(super) ended_early: Option<Error>,
+    /// The wanted data, and the number of times that they were set.
     pub(super) data: Bytes,
     pub(super) wanted: u64,
-    /// Of these, those that are on the server.
+    /// The data that are on the server.
     pub(super) written: u64,
     /// Where it is, or was when it last existed.
     pub(super) path: Option<String>,
     pub(super) hold: Option<Hold>,
     /// The number of times that it was created.
     pub(super) creations: u64,
-    /// Why it does not exist, or lacks its data, if that is known and does not pass by itself.
+    /// The reason why it does not exist, or lacks its data, if the reason is known and permanent.
     pub(super) error: Option<Error>,
 }
 
@@ -53,18 +57,18 @@ pub(super) enum Hold {
     /// We have created it.
     Owned(Box<OwnedNode>),
     /// It was there, or is not to be deleted.
-    Lasting {
+    Persistent {
         /// The transaction that created it.
         czxid: i64,
     },
 }
 
 impl Hold {
-    /// Whether it has not ended with its session.
+    /// Returns `true` if it has not ended with its session.
     pub(super) fn is_alive(&self) -> bool {
         match self {
             Self::Owned(node) => node.is_ours(),
-            Self::Lasting { .. } => true,
+            Self::Persistent { .. } => true,
         }
     }
 
@@ -72,11 +76,11 @@ impl Hold {
     fn czxid(&self) -> i64 {
         match self {
             Self::Owned(node) => node.stat().czxid,
-            Self::Lasting { czxid } => *czxid,
+            Self::Persistent { czxid } => *czxid,
         }
     }
 
-    /// It is gone: nothing of it is to be deleted.
+    /// It is gone: nothing has to be deleted.
     fn forget(self) {
         if let Self::Owned(node) = self {
             drop(node.leak());
@@ -84,43 +88,55 @@ impl Hold {
     }
 }
 
-pub(super) struct Keeper {
+pub(super) struct NodeReconciler {
     pub(super) zk: CuratorFramework,
     pub(super) spec: Spec,
     pub(super) known: Arc<Signal<Known>>,
     pub(super) health: HealthReporter,
+    /// Which creates without a response may have been applied.
+    pub(super) author: Authorship,
+    /// The data that these creates have, and the number of that setting: the node is recognised by
+    /// them.
+    pub(super) sent: Option<(Bytes, u64)>,
 }
 
-impl Keeper {
+/// Returns `true` if a node can be created now: a read-only server would refuse.
+fn is_writable(status: &ConnectionStatus) -> bool {
+    status.state.is_connected() && status.state != ConnectionState::ReadOnly
+}
+
+impl NodeReconciler {
     /// Keeps the node until the handle is gone, or the framework is closed.
-    pub(super) async fn run(self) {
+    pub(super) async fn run(mut self) {
+        let known = Arc::clone(&self.known);
         tokio::select! {
             biased;
-            () = self.known.until(|known| known.ended) => {}
-            () = self.keep() => self.known.modify(|known| known.ended = true),
+            () = known.until(|known| known.ended) => {}
+            () = self.keep() => {}
         }
     }
 
     /// Ends when the framework is closed.
-    async fn keep(&self) {
+    async fn keep(&mut self) {
         let mut states = self.zk.states();
-        // A read-only server would only refuse.
-        let writable = |status: &ConnectionStatus| {
-            status.state.is_connected() && status.state != ConnectionState::ReadOnly
-        };
-        while states.until(writable).await.is_some() {
+        loop {
+            if !is_writable(&self.zk.status()) {
+                self.health.report(Health::Waiting);
+            }
+            if states.until(is_writable).await.is_none() {
+                return;
+            }
             match self.exist().await {
                 Ok(watch) => self.wait(watch).await,
                 Err(error) if error.kind() == ErrorKind::Closed => return,
                 Err(error) => {
                     debug!(path = self.spec.path, %error, "the node is not there");
-                    let passes = error.is_retryable()
-                        || error.is_session_lost()
-                        || error.kind() == ErrorKind::ReadOnly;
-                    if !passes {
+                    if !error.is_transient() {
                         self.zk.report_background_error(error.clone());
                         self.health.report(Health::Failed(error.clone()));
                         self.known.modify(|known| known.error = Some(error));
+                    } else if !self.is_held() {
+                        self.health.report(Health::Waiting);
                     }
                     sleep(PAUSE).await;
                 }
@@ -129,7 +145,7 @@ impl Keeper {
     }
 
     /// Makes it exist with the data that it is to have: a watch for when it does not.
-    async fn exist(&self) -> Result<Option<Watch>, Error> {
+    async fn exist(&mut self) -> Result<Option<Watch>, Error> {
         let path = match self.known.look(|known| known.path.clone()) {
             Some(path) if self.is_held() => path,
             path => match self.create(path).await? {
@@ -142,17 +158,24 @@ impl Keeper {
             self.known.look(|known| (known.data.clone(), known.wanted, known.written));
         if wanted != written {
             match self.write(&path, data).await {
+                Ok(true) => self.known.modify(|known| known.written = wanted),
+                Ok(false) => {
+                    self.gone();
+                    return Ok(None);
+                }
                 Err(error) if is_gone(&error) => {
                     self.gone();
                     return Ok(None);
                 }
+                // Another client was faster.
+                Err(error) if is_bad_version(&error) => return Ok(None),
                 Err(error) => return Err(error),
-                Ok(()) => self.known.modify(|known| known.written = wanted),
             }
         }
         let watched = self.zk.exists(path).watched().await?;
         let held = self.known.look(|known| known.hold.as_ref().map(Hold::czxid));
-        // One with another czxid has taken its place during an outage, or before the watch was left.
+        // One with another czxid has taken its place during an outage, or before the watch was
+        // left.
         if watched.value.is_none_or(|stat| held.is_some_and(|held| held != stat.czxid)) {
             self.gone();
             return Ok(None);
@@ -164,7 +187,7 @@ impl Keeper {
         Ok(Some(watched.watch))
     }
 
-    /// Whether it was there when we last looked, and its session is not over.
+    /// Returns `true` if it was there when we last looked, and its session is not over.
     fn is_held(&self) -> bool {
         let over = self.known.modify(|known| known.hold.take_if(|hold| !hold.is_alive()));
         // Its session is over, and it with it.
@@ -175,7 +198,7 @@ impl Keeper {
         self.known.look(|known| known.hold.is_some())
     }
 
-    /// It does not exist any more.
+    /// It no longer exists.
     fn gone(&self) {
         if let Some(hold) = self.known.modify(|known| known.hold.take()) {
             hold.forget();
@@ -183,15 +206,18 @@ impl Keeper {
         }
     }
 
-    /// Creates it, where it was before if it was: a sequential one keeps its number, a protected one its prefix
-    /// (CURATOR-483, CURATOR-190).
-    async fn create(&self, path: Option<String>) -> Result<Option<String>, Error> {
+    /// Creates it, where it was before if it was: a sequential one keeps its number, a protected
+    /// one its prefix (CURATOR-483, CURATOR-190).
+    async fn create(&mut self, path: Option<String>) -> Result<Option<String>, Error> {
         let Spec { mode, ttl, protected, parents, .. } = self.spec;
         let again = path.is_some();
         let mode = if again { without_number(mode) } else { mode };
         let path = path.unwrap_or_else(|| self.spec.path.clone());
-        let (data, wanted) = self.known.look(|known| (known.data.clone(), known.wanted));
-        let mut create = self.zk.create(path.as_str()).mode(mode).data(data).owned();
+        let (data, wanted) = match self.sent.take() {
+            Some(sent) => sent,
+            None => self.known.look(|known| (known.data.clone(), known.wanted)),
+        };
+        let mut create = self.zk.create(path.as_str()).mode(mode).data(data.clone()).owned();
         if let Some(ttl) = ttl {
             create = create.ttl(ttl);
         }
@@ -201,24 +227,29 @@ impl Keeper {
         if protected && !again {
             create = create.protected();
         } else if mode == CreateMode::Ephemeral {
-            create = create.idempotent();
+            create = create.idempotent().authored_by(&self.author);
         }
         let node = match create.await {
             Ok(node) => node,
-            Err(error) if error.kind() == ErrorKind::NodeExists => return self.occupied(path, mode).await,
-            Err(error) => return Err(error),
+            Err(error) if error.kind() == ErrorKind::NodeExists => {
+                return self.occupied(path, mode).await;
+            }
+            Err(error) => {
+                self.sent = error.may_have_applied().then_some((data, wanted));
+                return Err(error);
+            }
         };
         let path = node.path().to_owned();
         let hold = if self.spec.deleted_at_end {
             Hold::Owned(Box::new(node))
         } else {
-            Hold::Lasting { czxid: node.leak().stat.czxid }
+            Hold::Persistent { czxid: node.leak().stat.czxid }
         };
         self.created(path.clone(), hold, wanted);
         Ok(Some(path))
     }
 
-    /// It exists; if the handle has gone meanwhile, it is deleted.
+    /// It exists; if the handle is gone, it is deleted.
     fn created(&self, path: String, hold: Hold, written: u64) {
         let too_late = self.known.modify(|known| {
             if known.ended {
@@ -233,67 +264,83 @@ impl Keeper {
         drop(too_late);
     }
 
-    /// There is one already: a lasting one will do, once it has our data. An ephemeral one of another session is waited
-    /// for: it may be ours of before, which ends by itself, or it may be anybody's.
+    /// There is one already. A persistent one will do, once it has our data. Wait for the end of an
+    /// ephemeral node of any session: it belongs to another guard, another client, or an earlier
+    /// session of ours. Only a node that was left to this session by the framework it was taken up
+    /// from is replaced.
     async fn occupied(&self, path: String, mode: CreateMode) -> Result<Option<String>, Error> {
         let watched = self.zk.exists(path.as_str()).watched().await?;
         let Some(stat) = watched.value else { return Ok(None) };
         if !mode.is_ephemeral() && !stat.is_ephemeral() {
             return self.adopt(path, &stat).await;
         }
-        let session = self.zk.session().map_or(0, |session| session.id.get());
-        if mode.is_ephemeral() && stat.ephemeral_owner == session {
-            // Ours, with data that have been replaced since: created anew, it is known to be ours. A server that lags
-            // behind may show one that is gone; and where two of one process want different data, they take turns.
-            sleep(PAUSE).await;
-            let there = self.zk.exists(path.as_str()).synced().await?;
-            if there.is_some_and(|there| there.czxid == stat.czxid && there.version == stat.version) {
-                let delete = self.zk.delete(path).version(stat.version).czxid(stat.czxid).quietly();
-                match delete.await {
-                    // Changed, or another one meanwhile.
-                    Err(error) if error.kind() == ErrorKind::BadVersion => {}
-                    deleted => deleted?,
-                }
-            }
-            return Ok(None);
+        if mode.is_ephemeral() && self.zk.is_inherited(&stat) {
+            // Created again, it has a guard.
+            return match self
+                .zk
+                .delete(path)
+                .version(stat.version)
+                .czxid(stat.czxid)
+                .quietly()
+                .await
+            {
+                Err(error) if !is_bad_version(&error) => Err(error),
+                _ => Ok(None),
+            };
         }
+        self.health.report(Health::Waiting);
         drop(watched.watch.await);
         Ok(None)
     }
 
-    /// Makes a lasting node ours by writing our data into it. Not before that is it present.
+    /// Makes a persistent node ours by writing our data into it. Not before that is it present.
     async fn adopt(&self, path: String, stat: &Stat) -> Result<Option<String>, Error> {
         let (data, wanted) = self.known.look(|known| (known.data.clone(), known.wanted));
         match self.zk.set_data(path.as_str(), data).version(stat.version).idempotent().await {
             Ok(written) if written.czxid == stat.czxid => {
-                self.created(path.clone(), Hold::Lasting { czxid: stat.czxid }, wanted);
+                self.created(path.clone(), Hold::Persistent { czxid: stat.czxid }, wanted);
                 Ok(Some(path))
             }
-            // Another node has taken its place: look again.
+            // Another node has taken its place: read again.
             Ok(_) => Ok(None),
-            Err(error) if matches!(error.kind(), ErrorKind::NoNode | ErrorKind::BadVersion) => Ok(None),
+            Err(error) if matches!(error.kind(), ErrorKind::NoNode | ErrorKind::BadVersion) => {
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }
 
-    /// Replaces the data of our node, not those of another that has taken its place.
-    async fn write(&self, path: &str, data: Bytes) -> Result<(), Error> {
-        let owned = self.known.look(|known| match &known.hold {
-            Some(Hold::Owned(node)) => Some(node.ownership().clone()),
-            _ => None,
+    /// Replaces the data of our node, but not those of another node in its place: `false` if ours
+    /// is gone. `BadVersion` if another client wrote it at the same time.
+    ///
+    /// A write names its node by the path, so the node is read first, and written at the version
+    /// that was read. A node of the same version that takes its place in between is written all the
+    /// same.
+    async fn write(&self, path: &str, data: Bytes) -> Result<bool, Error> {
+        let (held, owned) = self.known.look(|known| {
+            let owned = match &known.hold {
+                Some(Hold::Owned(node)) => Some(node.ownership().clone()),
+                _ => None,
+            };
+            (known.hold.as_ref().map(Hold::czxid), owned)
         });
+        let there = self.zk.exists(path).linearizable().await?;
+        let Some(stat) = there.filter(|stat| Some(stat.czxid) == held) else { return Ok(false) };
         match owned {
-            Some(ownership) => match ownership.fenced().set_data(path, data).commit().await {
-                Ok(_) => Ok(()),
-                Err(error) => Err(error.of_operation("set_data")),
-            },
-            None => self.zk.set_data(path, data).idempotent().await.map(|_| ()),
+            Some(ownership) => {
+                let write = ownership.fenced().set_data_if(path, data, stat.version);
+                write.commit().await.map(|_| true).map_err(|error| error.of_operation("set_data"))
+            }
+            None => {
+                self.zk.set_data(path, data).version(stat.version).idempotent().await.map(|_| true)
+            }
         }
     }
 
     /// Waits until there is something to do.
     async fn wait(&self, watch: Option<Watch>) {
         let Some(watch) = watch else { return };
+        let mut states = self.zk.states();
         let session_lost = self.known.look(|known| match &known.hold {
             Some(Hold::Owned(node)) => Some(node.ownership().session_lost()),
             _ => None,
@@ -309,6 +356,7 @@ impl Keeper {
             event = watch => if is_delete(&event) {
                 self.gone();
             },
+            _ = states.until(|status| !is_writable(status)) => {}
             () = self.known.until(|known| known.wanted != known.written) => {}
         }
     }
@@ -320,6 +368,10 @@ fn is_delete(event: &Result<WatchedEvent, WatchEnded>) -> bool {
 
 fn is_gone(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::NoNode | ErrorKind::OwnershipLost)
+}
+
+fn is_bad_version(error: &Error) -> bool {
+    error.code() == Some(ErrorCode::BadVersion)
 }
 
 const fn without_number(mode: CreateMode) -> CreateMode {

@@ -1,5 +1,5 @@
-//! Nodes that are kept in existence: [`PersistentNode`], whatever happens to the session or the node, and
-//! [`PersistentTtlNode`], which outlives its process for a while.
+//! Nodes that are kept in existence: [`PersistentNode`], whatever happens to the session or the
+//! node, and [`PersistentTtlNode`], which outlives its process for a while.
 
 mod keeper;
 mod persistent;

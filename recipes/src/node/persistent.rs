@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::{self, Stream};
-use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind, Signal};
+use zk_curator::internal::Signal;
+use zk_curator::op::Authorship;
+use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind};
 
-use super::keeper::{Hold, Keeper, Known, Spec};
+use super::keeper::{Hold, Known, NodeReconciler, Spec};
 use crate::health::{HealthReporter, HealthWatch};
 
-/// Keeps a node in existence: creates it, and creates it again when its session is over or somebody deletes it, with
-/// the same path and data. Apache Curator's class of that name.
+/// Keeps a node in existence: creates it, and creates it again with the same path and data when its
+/// session is over or another client deletes it. Apache Curator's class of that name.
 ///
 /// # Layout
 /// ```text
@@ -20,33 +22,41 @@ use crate::health::{HealthReporter, HealthWatch};
 /// ```
 ///
 /// # Protocol
-/// 1. Create the node. If an ephemeral one of another session is there, wait until it is gone. A lasting one is adopted,
-///    whoever has made it: its data are replaced, and it counts as present once they are.
+/// 1. Create the node. If an ephemeral node exists, wait until it is gone, even if an earlier
+///    session or another guard of this session has created it. A persistent one is adopted, even if
+///    another client created it: its data are replaced, and it counts as present once they are.
 /// 2. Leave an `exists` watch on it. When it is deleted, or its session is lost, go to 1.
-/// 3. A sequential node is created with a number once. From then on it is created at the path that it had, so that the
-///    prefix of a protected one and the number stay as they are.
+/// 3. A sequential node is created with a number once. From then on it is created at the path that
+///    it had, so that the prefix of a protected one and the number stay unchanged.
 ///
 /// # Guarantees
-/// * While it is [present](Self::is_present) the node belongs to the present session (if it is ephemeral), and had
-///   data that were [set](Self::set_data) here: the last that the server accepted. What others write into it stays; it is
-///   their business.
-/// * It deletes no other node: not the parent, nor what others have created at its path meanwhile.
+/// * While it is [present](Self::is_present) the node belongs to the present session (if it is
+///   ephemeral), and had data that were [set](Self::set_data) here: the last that the server
+///   accepted. Data that other clients write into it stay.
+/// * It neither deletes nor writes another ephemeral node: not a node that another guard or another
+///   call of the same session has created at its path. Its own node is known by the transaction
+///   that created it, also after a lost response. In a session that was
+///   [taken up](zk_curator::CuratorFrameworkBuilder::resume), nodes of the framework before are
+///   replaced.
+/// * Two nodes of one process with the same path, like two of different processes, take turns: the
+///   second one is created when the first is gone.
 ///
 /// # Assumptions
-/// A background task does this. It runs on the [spawner](zk_curator::CuratorFrameworkBuilder::spawner) of the framework and
-/// ends with it. An unprotected sequential node may exist twice after a lost reply, until the session ends:
-/// protect it.
+/// A background task does this. It runs on the
+/// [spawner](zk_curator::CuratorFrameworkBuilder::spawner) of the framework and ends with it. An
+/// unprotected sequential node may exist twice after a lost reply, until the session ends: protect
+/// it.
 ///
 /// # Connection loss
-/// * SUSPENDED: nothing; the node is there as long as its session.
+/// * SUSPENDED: nothing is done; the node exists as long as its session.
 /// * LOST: the node is not present; it is created when a server is reached in the next session.
 ///
 /// # Cancel safety
 /// Dropping it deletes the node in the background. All futures may be dropped at any point.
 ///
 /// # Errors
-/// A failure for another reason than the connection is retried twice a second, for somebody may repair it, and is told
-/// by [`created`](Self::created) and [`health`](Self::health).
+/// Failures other than connection loss are retried every 500 ms, and reported by
+/// [`created`](Self::created) and [`health`](Self::health).
 ///
 /// # Example
 /// ```
@@ -68,6 +78,8 @@ use crate::health::{HealthReporter, HealthWatch};
 #[must_use = "dropping it deletes the node in the background"]
 pub struct PersistentNode {
     zk: CuratorFramework,
+    /// The path that was asked for.
+    asked: String,
     deleted_at_end: bool,
     known: Arc<Signal<Known>>,
     health: HealthWatch,
@@ -90,15 +102,17 @@ impl PersistentNode {
         mode: CreateMode,
     ) -> PersistentNodeBuilder {
         let path = path.into();
-        let spec = Spec { path, mode, ttl: None, protected: false, parents: true, deleted_at_end: true };
+        let spec =
+            Spec { path, mode, ttl: None, protected: false, parents: true, deleted_at_end: true };
         PersistentNodeBuilder { zk: zk.clone(), spec, data: Bytes::new() }
     }
 
-    /// Waits until the node exists with its data: its path. At once if it does.
+    /// Waits until the node exists with its data: its path. Returns immediately if it exists.
     ///
     /// # Errors
-    /// The reason why it does not exist, or could not be given its data, unless it is the connection; it is tried again all
-    /// the same. `Closed` when the framework is closed.
+    /// The reason why it does not exist, or could not be given its data, unless it is the
+    /// connection; it is tried again in any case. `NotStarted` when the framework was not started,
+    /// `Closed` when it is closed.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -110,9 +124,10 @@ impl PersistentNode {
             (None, Some(path)) if is_present(known) => Some(Some(Ok(path.clone()))),
             _ => None,
         };
+        self.zk.check_started("created", &self.asked)?;
         match self.known.find(look).await {
             Some(result) => result,
-            None => Err(self.closed().await),
+            None => Err(self.ended("created")),
         }
     }
 
@@ -129,19 +144,20 @@ impl PersistentNode {
         self.known.look(|known| known.data.clone())
     }
 
-    /// Whether the node exists, as far as is known here.
+    /// Returns `true` if the node exists, as far as is known here.
     #[must_use]
     pub fn is_present(&self) -> bool {
         self.known.look(is_present)
     }
 
-    /// Replaces the data, of the node now and of those that come after it, and waits until the server has them.
+    /// Replaces the data, of this node and of its successors, and waits until the
+    /// server has them.
     ///
     /// # Errors
     /// As [`created`](Self::created); the data are written when that is over.
     ///
     /// # Cancel safety
-    /// Once polled, the data are written in the background all the same.
+    /// Once polled, the data are written in the background in any case.
     pub async fn set_data(&self, data: impl Into<Bytes>) -> Result<(), Error> {
         let data = data.into();
         let wanted = self.known.modify(|known| {
@@ -157,19 +173,23 @@ impl PersistentNode {
             Some(error) => Some(Some(Err(error.clone()))),
             None => None,
         };
+        self.zk.check_started("set_data", &self.asked)?;
         match self.known.find(look).await {
             Some(result) => result,
-            None => Err(self.closed().await),
+            None => Err(self.ended("set_data")),
         }
     }
 
-    /// Follows the health of the background task: [`Working`](crate::health::Health::Working) while the node exists.
+    /// Follows the health of the background task: [`Working`](crate::health::Health::Working) while
+    /// the node exists and there is a connection. Without a connection it is
+    /// [`Waiting`](crate::health::Health::Waiting): whether the node still exists is not known. The
+    /// stream ends with the task.
     pub fn health(&self) -> HealthWatch {
         self.health.restarted()
     }
 
-    /// Tells the path whenever the node has come into existence, beginning with the present one. Of several creations since
-    /// it was looked at, it tells one. Ends when the framework is closed.
+    /// Returns the path whenever the node was created, beginning with the current one. Several
+    /// creations between two calls are reported once. Ends when the framework is closed.
     pub fn creations(&self) -> impl Stream<Item = String> + Send + use<> {
         stream::unfold((Arc::clone(&self.known), 0), async |(known, seen)| {
             let look = |known: &Known| match &known.path {
@@ -182,24 +202,27 @@ impl PersistentNode {
         })
     }
 
-    /// Stops keeping the node, deletes it, and waits for the answer.
+    /// Stops keeping the node, deletes it, and waits for the response.
     ///
     /// # Errors
-    /// `ConnectionLoss` or `SessionExpired` when it cannot be known whether it is gone; the janitor goes on.
+    /// `ConnectionLoss` or `SessionExpired` if it is unknown whether the node was deleted; the
+    /// janitor continues.
     ///
     /// # Cancel safety
-    /// The node is deleted all the same.
+    /// The node is deleted in any case.
     pub async fn close(self) -> Result<(), Error> {
         let (hold, path) = self.end();
         let deleted = match hold {
             Some(Hold::Owned(node)) => node.delete().await,
-            Some(Hold::Lasting { czxid }) if self.deleted_at_end => {
+            Some(Hold::Persistent { czxid }) if self.deleted_at_end => {
                 self.zk.delete(path).czxid(czxid).guaranteed().quietly().await
             }
             _ => Ok(()),
         };
         match deleted {
-            Err(error) if matches!(error.kind(), ErrorKind::NoNode | ErrorKind::SessionExpired) => Ok(()),
+            Err(error) if matches!(error.kind(), ErrorKind::NoNode | ErrorKind::SessionExpired) => {
+                Ok(())
+            }
             deleted => deleted,
         }
     }
@@ -212,19 +235,19 @@ impl PersistentNode {
         })
     }
 
-    /// Returns the error of an operation after the end.
-    async fn closed(&self) -> Error {
-        match self.zk.exists("/").await {
-            Err(error) => error,
-            Ok(_) => std::future::pending().await,
-        }
+    /// Returns the error of an operation after the end of the task.
+    fn ended(&self, operation: &'static str) -> Error {
+        self.known.look(|known| match &known.ended_early {
+            Some(why) => why.clone().of_operation(operation),
+            None => Error::closed(operation, known.path.clone().unwrap_or_default()),
+        })
     }
 }
 
 impl Drop for PersistentNode {
     fn drop(&mut self) {
         let (hold, path) = self.end();
-        if let Some(Hold::Lasting { czxid }) = hold
+        if let Some(Hold::Persistent { czxid }) = hold
             && self.deleted_at_end
         {
             // Dropped, it is left to the janitor.
@@ -244,8 +267,8 @@ impl PersistentNodeBuilder {
         self
     }
 
-    /// Puts `_c_<uuid>-` in front of the name, as Curator does: a sequential node is then found after a lost reply.
-    /// Default: it does not.
+    /// Puts `_c_<uuid>-` in front of the name, as Curator does: a sequential node is then found
+    /// after a lost reply. Default: it does not.
     pub const fn protected(mut self) -> Self {
         self.spec.protected = true;
         self
@@ -257,14 +280,14 @@ impl PersistentNodeBuilder {
         self
     }
 
-    /// Leaves missing parents missing, instead of creating them as containers: then a tree that somebody deletes is not
-    /// brought back by those who are in it (CURATOR-590, CURATOR-643).
+    /// Does not create missing parents, which are otherwise created as containers. Then its members
+    /// do not re-create a deleted tree (CURATOR-590, CURATOR-643).
     pub const fn without_parents(mut self) -> Self {
         self.spec.parents = false;
         self
     }
 
-    /// Leaves the node when it is not kept any more.
+    /// Leaves the node in place when it is no longer kept.
     pub(super) const fn left_at_end(mut self) -> Self {
         self.spec.deleted_at_end = false;
         self
@@ -277,11 +300,27 @@ impl PersistentNodeBuilder {
     pub fn start(self) -> PersistentNode {
         let Self { zk, spec, data } = self;
         let known = Arc::new(Signal::new(Known { data, wanted: 1, ..Known::default() }));
-        let deleted_at_end = spec.deleted_at_end;
+        let (asked, deleted_at_end) = (spec.path.clone(), spec.deleted_at_end);
         let health = HealthReporter::default();
         let told = health.watch();
-        zk.spawn(Keeper { zk: zk.clone(), spec, known: Arc::clone(&known), health }.run());
-        PersistentNode { zk, deleted_at_end, known, health: told }
+        let ending = Arc::clone(&known);
+        let path = asked.clone();
+        let author = Authorship::default();
+        let keeper = NodeReconciler {
+            zk: zk.clone(),
+            spec,
+            known: Arc::clone(&known),
+            health,
+            author,
+            sent: None,
+        };
+        zk.spawn_then(keeper.run(), move |end| {
+            ending.modify(|known| {
+                known.ended = true;
+                known.ended_early = end.err().map(|why| why.of_operation("start", path));
+            });
+        });
+        PersistentNode { zk, asked, deleted_at_end, known, health: told }
     }
 }
 

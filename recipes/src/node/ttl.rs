@@ -4,15 +4,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::sleep;
 use tracing::debug;
+use zk_curator::internal::Signal;
 use zk_curator::path::ZPath;
-use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind, Signal};
+use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind};
 
 use super::{PersistentNode, PersistentNodeBuilder};
 use crate::health::{Health, HealthReporter, HealthWatch};
 use crate::path::child;
 
-/// Keeps a node in existence that outlives its process for a while: longer than a session, but not for ever. Apache
-/// Curator's class of that name.
+/// Keeps a node in existence that outlives its process for a while: longer than a session, but not
+/// forever. Apache Curator's class of that name.
 ///
 /// # Layout
 /// ```text
@@ -22,23 +23,26 @@ use crate::path::child;
 ///
 /// # Protocol
 /// 1. Keep the node, as [`PersistentNode`] does.
-/// 2. Write the child `touch`, and create it if it is not there, again and again. Watches on the data of the node do not
-///    fire for that.
-/// 3. When nobody does that any more, the server removes the child after its time to live, and then the node.
+/// 2. Write the child `touch`, and create it if it is not there, again and again. Watches on the
+///    data of the node do not fire for that.
+/// 3. Without further writes, the server removes the child after its time to live, and then the
+///    node.
 ///
 /// # Guarantees
-/// If the process ends between 1 and 2, the node is removed all the same, since it has a time to live itself
-/// (GH-1258). Of Curator before 5.9 the node is a container, and stays for ever then.
+/// If the process ends between 1 and 2, the node is removed nevertheless, since it has a time to
+/// live itself (GH-1258). Of Curator before 5.9 the node is a container, and stays forever then.
 ///
 /// # Assumptions
-/// The servers are started with `zookeeper.extendedTypesEnabled=true`; else [`created`](Self::created) fails with
-/// `Unimplemented`. They look for nodes to remove once a minute, by default.
+/// The servers are started with `zookeeper.extendedTypesEnabled=true`; else
+/// [`created`](Self::created) fails with `Unimplemented`. By default they check for nodes to remove
+/// once a minute.
 ///
 /// # Connection loss
 /// The node stays while it can be touched at least once in its time to live.
 ///
 /// # Cancel safety
-/// Dropping it ends the touching; the node stays for its time to live. All futures may be dropped at any point.
+/// Dropping it ends the touching; the node stays for its time to live. All futures may be dropped
+/// at any point.
 ///
 /// # Errors
 /// As [`PersistentNode`].
@@ -64,7 +68,7 @@ use crate::path::child;
 pub struct PersistentTtlNode {
     /// Or the error that every operation returns, and the data that were to be kept.
     node: Result<PersistentNode, (Error, Bytes)>,
-    /// Whether it has ended.
+    /// `true` if it has ended.
     ended: Arc<Signal<bool>>,
     health: HealthWatch,
 }
@@ -90,16 +94,24 @@ impl PersistentTtlNode {
         ttl: Duration,
     ) -> PersistentTtlNodeBuilder {
         let path = path.into();
-        let node =
-            PersistentNode::builder(zk, path.as_str(), CreateMode::PersistentWithTtl).ttl(ttl).left_at_end();
-        PersistentTtlNodeBuilder { zk: zk.clone(), path, node, ttl, touch: "touch".to_owned(), factor: 2 }
+        let node = PersistentNode::builder(zk, path.as_str(), CreateMode::PersistentWithTtl)
+            .ttl(ttl)
+            .left_at_end();
+        PersistentTtlNodeBuilder {
+            zk: zk.clone(),
+            path,
+            node,
+            ttl,
+            touch: "touch".to_owned(),
+            factor: 2,
+        }
     }
 
     /// Waits until the node exists: its path.
     ///
     /// # Errors
-    /// * `InvalidPath` when the path of the node, or that of its child, is not valid; `InvalidArgument` for zero
-    ///   [`touches`](PersistentTtlNodeBuilder::touches): the node is never created.
+    /// * `InvalidPath` if the path of the node or of its child is invalid; `InvalidArgument` for
+    ///   zero [`touches`](PersistentTtlNodeBuilder::touches): the node is never created.
     /// * As [`PersistentNode::created`].
     ///
     /// # Cancel safety
@@ -108,7 +120,8 @@ impl PersistentTtlNode {
         self.node()?.created().await
     }
 
-    /// Follows the health of the background tasks: [`Working`](Health::Working) while the node exists and is touched.
+    /// Follows the health of the background tasks: [`Working`](Health::Working) while the node
+    /// exists and is touched.
     pub fn health(&self) -> HealthWatch {
         self.health.restarted()
     }
@@ -128,7 +141,7 @@ impl PersistentTtlNode {
     /// As [`PersistentNode::set_data`].
     ///
     /// # Cancel safety
-    /// Once polled, the data are written in the background all the same.
+    /// Once polled, the data are written in the background in any case.
     pub async fn set_data(&self, data: impl Into<Bytes>) -> Result<(), Error> {
         self.node()?.set_data(data).await
     }
@@ -157,7 +170,8 @@ impl PersistentTtlNodeBuilder {
         self
     }
 
-    /// The number of times that the child is touched within the time to live, from 1. Default: 2, as of Curator.
+    /// The number of times that the child is touched within the time to live, from 1. Default: 2,
+    /// as of Curator.
     pub const fn touches(mut self, factor: u32) -> Self {
         self.factor = factor;
         self
@@ -186,8 +200,13 @@ impl PersistentTtlNodeBuilder {
         let node = node.start();
         let reporter = HealthReporter::default();
         let health = node.health().and(reporter.watch());
-        let toucher =
-            Toucher { zk: zk.clone(), path: touch.into(), ttl, pause: ttl / factor, health: reporter };
+        let toucher = Toucher {
+            zk: zk.clone(),
+            path: touch.into(),
+            ttl,
+            pause: ttl / factor,
+            health: reporter,
+        };
         let end = Arc::clone(&ended);
         zk.spawn(async move {
             tokio::select! {
@@ -234,12 +253,15 @@ impl Toucher {
                 Err(error) => {
                     debug!(path = self.path, %error, "not touched");
                     // The parent of the child may not be there yet.
-                    if !reported && !error.is_transient() && error.kind() != ErrorKind::NoNode {
+                    if error.is_transient() || error.kind() == ErrorKind::NoNode {
+                        self.health.report(Health::Waiting);
+                    } else if !reported {
                         reported = true;
                         self.health.report(Health::Failed(error.clone()));
                         self.zk.report_background_error(error);
                     }
-                    // Soon enough to try again before it is too late; the node may not be there yet.
+                    // Soon enough to try again before it is too late; the node may not be there
+                    // yet.
                     self.pause / 8
                 }
             };

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tracing::{debug, warn};
 use zk_curator::certain::Receipt;
 use zk_curator::watch::Watch;
@@ -12,7 +12,8 @@ use super::slot::Slot;
 /// The pause before a slot that still has a runner is deleted.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A slot that was claimed, before its body begins. Dropped, its runner is deleted; without one, the slot is not run.
+/// A slot that was claimed, before its body begins. Dropped, its runner is deleted; without one,
+/// the slot is not run.
 pub(super) struct Claim {
     pub(super) start: i64,
     pub(super) zk: CuratorFramework,
@@ -20,6 +21,26 @@ pub(super) struct Claim {
     pub(super) record: Record,
     /// `None` if slots run at most once: the slot stays, whatever becomes of the claim.
     pub(super) runner: Option<Box<Runner>>,
+    /// Of the first claim.
+    pub(super) since: Since,
+}
+
+/// The moment of the first claim of a slot.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Since {
+    /// The time that had passed before our claim, by the clock of the servers.
+    before: Duration,
+    ours: Instant,
+}
+
+impl Since {
+    pub(super) fn new(before: Duration) -> Self {
+        Self { before, ours: Instant::now() }
+    }
+
+    pub(super) fn elapsed(self) -> Duration {
+        self.before.saturating_add(self.ours.elapsed())
+    }
 }
 
 /// The ephemeral node of a member that runs a slot.
@@ -36,14 +57,15 @@ pub(super) struct Runner {
 pub(super) struct Run {
     zk: CuratorFramework,
     path: String,
-    record: Record,
+    pub(super) record: Record,
+    pub(super) since: Since,
     runner: Option<(OwnedNode, i32, Receipt)>,
 }
 
 impl Claim {
     /// Begins to run the slot. Returns also the watch that says that it is lost.
     pub(super) fn begin(self) -> (Slot, Run, Option<Watch>) {
-        let Self { start, zk, path, record, runner } = self;
+        let Self { start, zk, path, record, runner, since } = self;
         let parts = runner.map(|runner| {
             let Runner { node, watch, version, receipt } = *runner;
             ((node, version, receipt), watch)
@@ -51,10 +73,11 @@ impl Claim {
         let (runner, watch) = parts.unzip();
         let ownership = runner.as_ref().map(|(node, ..)| node.ownership().clone());
         let slot = Slot::new(start, record.attempt, ownership);
-        (slot, Run { zk, path, record, runner }, watch)
+        (slot, Run { zk, path, record, runner, since }, watch)
     }
 
-    /// Deletes the slot: it has run before. Goes on until it is deleted, for a slot with a runner would be run again.
+    /// Deletes the slot: it has run before. Retries until it is deleted, because a slot with a
+    /// runner would be run again.
     pub(super) async fn withdraw(self) -> zk_curator::Result<()> {
         let Self { zk, path, runner, .. } = self;
         let Some(runner) = runner else {
@@ -67,10 +90,11 @@ impl Claim {
         let mut is_ours = true;
         loop {
             let withdrawn = if is_ours {
-                let fenced = node.ownership().fenced().delete(node.path()).delete_if(&path, version);
+                let fenced =
+                    node.ownership().fenced().delete(node.path()).delete_if(&path, version);
                 fenced.certain(&receipt).commit().await.map(drop)
             } else {
-                // Not after another member has taken it over.
+                // This fails after another member has taken it over.
                 zk.delete(&path).version(version).await
             };
             match withdrawn {
@@ -79,7 +103,7 @@ impl Claim {
                 Err(error) if is_lost(&error) => break,
                 // Our runner goes with our session.
                 Err(error) if error.kind() == ErrorKind::NotEmpty => sleep(PAUSE).await,
-                Err(error) => zk.ride_out(error).await?,
+                Err(error) => zk.wait_for_recovery(error).await?,
             }
         }
         drop(node.leak());
@@ -88,17 +112,19 @@ impl Claim {
 }
 
 impl Run {
-    /// Records how the run has ended, unless the slot was taken over, or deleted by hand.
+    /// Records how the run has ended, unless the slot was taken over, or deleted by hand: then it
+    /// returns `false`.
     ///
     /// After an error that passes it may be called again with the same state.
-    pub(super) async fn end(&mut self, state: &State) -> zk_curator::Result<()> {
+    pub(super) async fn end(&mut self, state: &State) -> zk_curator::Result<bool> {
         let record = Record { state: state.clone(), ..self.record.clone() }.encode();
         let recorded = match &self.runner {
-            // Nobody else writes it.
+            // No other client writes it.
             None => self.zk.set_data(&self.path, record).version(0).idempotent().await.map(drop),
             Some((node, version, receipt)) => {
                 let fenced = node.ownership().fenced().uncompressed();
-                let transaction = fenced.set_data_if(&self.path, record, *version).delete(node.path());
+                let transaction =
+                    fenced.set_data_if(&self.path, record, *version).delete(node.path());
                 transaction.certain(receipt).commit().await.map(drop)
             }
         };
@@ -107,11 +133,11 @@ impl Run {
                 if let Some((node, ..)) = self.runner.take() {
                     drop(node.leak());
                 }
-                Ok(())
+                Ok(true)
             }
             Err(error) if is_lost(&error) => {
                 warn!(path = self.path, %error, "the end of a run is not recorded: the slot is not ours any more");
-                Ok(())
+                Ok(false)
             }
             Err(error) => Err(error),
         }

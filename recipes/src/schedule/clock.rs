@@ -1,4 +1,4 @@
-//! The clock of a member, and the comparison with that of the servers.
+//! The clock of a member, and its comparison with the servers' clock.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use crate::path::child;
 const FRESH: Duration = Duration::from_secs(60);
 /// A member whose clock is wrong compares it again after this time.
 const AGAIN: Duration = Duration::from_secs(60);
-/// A clock that goes by so much more or less than another one was set, however much it may be off.
+/// A clock that deviates by more than this from another one was set, however much it may be off.
 const LEAP: Duration = Duration::from_secs(30);
-/// The most comparisons in a row, if the answers take too long for a precise result.
+/// The most comparisons in a row, if the responses take too long for a precise result.
 const TRIES: u32 = 3;
 /// The end of the name of the node that a member writes.
 const NODE: &str = "clock";
 
-/// Tells the time.
+/// Returns the time.
 #[derive(Clone)]
 pub(super) struct Clock(Arc<dyn Fn() -> SystemTime + Send + Sync>);
 
@@ -34,6 +34,11 @@ impl Clock {
 
     fn time(&self) -> SystemTime {
         (self.0)()
+    }
+
+    /// The time since the Unix epoch.
+    pub(super) fn now(&self) -> Duration {
+        since_epoch(self.time())
     }
 }
 
@@ -49,10 +54,10 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// The clock of a member, compared with that of the servers from time to time.
+/// The clock of a member, which is compared with the servers' clock from time to time.
 ///
-/// Servers tell their time in the stat of a node that was written: the member has a node of its own for that. It is ephemeral,
-/// and deleted when this is dropped.
+/// The stat of a written node contains the servers' time: the member has a node of its own for
+/// this. It is ephemeral, and deleted when this is dropped.
 pub(super) struct ComparedClock {
     zk: CuratorFramework,
     parent: String,
@@ -62,7 +67,7 @@ pub(super) struct ComparedClock {
     node: Option<OwnedNode>,
     /// When the clock was found right, by itself and by the monotonic clock.
     right: Option<(SystemTime, Instant)>,
-    /// Whether it was told that the clock is wrong, since it was right.
+    /// `true` if it was already reported that the clock is wrong.
     is_told: bool,
 }
 
@@ -75,20 +80,29 @@ impl ComparedClock {
         tolerance: Duration,
     ) -> Self {
         let (parent, id) = (parent.to_owned(), Bytes::from(id.to_owned()));
-        Self { zk: zk.clone(), parent, id, clock, tolerance, node: None, right: None, is_told: false }
+        Self {
+            zk: zk.clone(),
+            parent,
+            id,
+            clock,
+            tolerance,
+            node: None,
+            right: None,
+            is_told: false,
+        }
     }
 
     /// The time since the Unix epoch.
     pub(super) fn now(&self) -> Duration {
-        since_epoch(self.clock.time())
+        self.clock.now()
     }
 
-    /// Whether there is no need to compare before a slot is claimed.
+    /// Returns `true` if there is no need to compare before a slot is claimed.
     pub(super) fn is_fresh(&self) -> bool {
         self.is_right_for(FRESH)
     }
 
-    /// Whether there is no need to compare ahead of a slot.
+    /// Returns `true` if there is no need to compare ahead of a slot.
     pub(super) fn is_fresh_ahead(&self) -> bool {
         self.is_right_for(FRESH / 2)
     }
@@ -97,7 +111,8 @@ impl ComparedClock {
         self.right.is_some_and(|(_, since)| since.elapsed() < age) && !self.was_set()
     }
 
-    /// Whether the clock was set since it was found right, or stood still with the machine.
+    /// Returns `true` if the clock was set since it was found right, or stood still with the
+    /// machine.
     pub(super) fn was_set(&self) -> bool {
         let Some((wall, since)) = self.right else { return false };
         let expected = wall.checked_add(since.elapsed());
@@ -110,8 +125,8 @@ impl ComparedClock {
         self.tolerance.max(Duration::from_secs(1))
     }
 
-    /// Compares the clock with that of the servers, until it is right. Returns whether it was wrong since the last call that
-    /// returned.
+    /// Compares the clock with the servers' clock until it is right. Returns whether it was wrong
+    /// since the last call that returned.
     pub(super) async fn until_right(&mut self) -> zk_curator::Result<bool> {
         loop {
             let off = self.compare().await?;
@@ -121,9 +136,17 @@ impl ComparedClock {
             }
             self.right = None;
             if !std::mem::replace(&mut self.is_told, true) {
-                warn!(path = self.parent, ?off, "the clock is wrong: slots are left to other members");
+                warn!(
+                    path = self.parent,
+                    ?off,
+                    "the clock is wrong: slots are left to other members"
+                );
                 let why = "the clock differs from that of the servers by more than the tolerance";
-                self.zk.report_background_error(Error::invalid_argument("run", self.parent.as_str(), why));
+                self.zk.report_background_error(Error::invalid_argument(
+                    "run",
+                    self.parent.as_str(),
+                    why,
+                ));
             }
             sleep(AGAIN).await;
         }
@@ -150,7 +173,7 @@ impl ComparedClock {
         if let Some(node) = self.node.as_ref().filter(|node| node.is_ours()) {
             match self.zk.set_data(node.path(), self.id.clone()).idempotent().await {
                 Ok(stat) => return Ok(stat.mtime),
-                // Somebody has deleted it.
+                // Another client has deleted it.
                 Err(error) if error.kind() == ErrorKind::NoNode => {}
                 Err(error) => return Err(error),
             }
@@ -165,8 +188,8 @@ impl ComparedClock {
     }
 }
 
-/// The time between a time of the servers, in milliseconds since the Unix epoch, and a span of ours that contains it if the
-/// clocks agree.
+/// Returns the difference between a time of the servers, in milliseconds since the Unix epoch, and
+/// a span of ours that contains it if the clocks agree.
 fn off_by(before: SystemTime, after: SystemTime, written: i64) -> Duration {
     let millis = Duration::from_millis(u64::try_from(written).unwrap_or(0));
     let (begin, end) = (since_epoch(before.min(after)), since_epoch(before.max(after)));
@@ -191,7 +214,7 @@ mod tests {
         assert_eq!(off(1000, 1010, 999), 0);
         assert_eq!(off(1000, 1010, 990), 9);
         assert_eq!(off(1000, 1010, 2000), 990);
-        // Set back meanwhile.
+        // The clock was set back in between.
         assert_eq!(off(1010, 1000, 1005), 0);
         assert_eq!(off(5000, 5000, -1), 4999);
     }

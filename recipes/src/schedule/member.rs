@@ -2,7 +2,6 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::future::{Future, pending};
 use std::pin::pin;
-use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join};
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -10,13 +9,15 @@ use tracing::warn;
 use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, Ownership, Result};
 
+use super::again::Again;
 use super::claim::{Claim, Run};
 use super::plan::{self, Missed};
 use super::record::{State, may_be_forgotten};
 use super::site::{Abandoned, Site};
 use super::slot::Slot;
 use super::timing::Timing;
-use crate::ending::Ending;
+use crate::measure::Scheduled;
+use crate::shutdown::Ending;
 
 /// One member that follows a schedule.
 pub(super) struct Member {
@@ -24,18 +25,19 @@ pub(super) struct Member {
     timing: Timing,
     missed: Missed,
     keep: u32,
-    /// The time after which a slot without a runner is taken over; `None` if slots run at most once.
-    again: Option<Duration>,
+    /// `None` if slots run at most once.
+    again: Option<Again>,
     has_begun: bool,
     /// Slots of other members, until they are done or may run again.
     waiting: FuturesUnordered<BoxFuture<'static, (i64, Result<Option<Abandoned>>)>>,
     waited_for: BTreeSet<i64>,
-    /// Whether there may be unfinished slots that this member does not wait for.
+    /// `true` if there may be unfinished slots that this member does not wait for.
     is_stale: bool,
     /// The start of a slot that was perhaps claimed, and the GUID of that claim.
     unsure: Option<(i64, String)>,
-    /// Whether the last slot was one that runs again.
+    /// `true` if the last slot runs again.
     was_again: bool,
+    scheduled: Scheduled,
 }
 
 /// A slot that a member wants to run.
@@ -43,7 +45,7 @@ pub(super) struct Member {
 enum Wanted {
     /// A new one, by its number.
     New(i64),
-    /// One that may run again, by its start.
+    /// The slot that may run again, by its start.
     Again(i64, Abandoned),
 }
 
@@ -62,24 +64,26 @@ impl Member {
         timing: Timing,
         missed: Missed,
         keep: u32,
-        again: Option<Duration>,
+        again: Option<Again>,
     ) -> Self {
+        let scheduled = Scheduled::begin(&site.zk, &site.path);
         Self {
+            scheduled,
             site,
             timing,
             missed,
             keep,
+            is_stale: again.is_some(),
             again,
             has_begun: false,
             waiting: FuturesUnordered::new(),
             waited_for: BTreeSet::new(),
-            is_stale: again.is_some(),
             unsure: None,
             was_again: false,
         }
     }
 
-    /// Runs slots until the ending begins, or an error does not pass by itself.
+    /// Runs slots until the end begins, or until a permanent error.
     pub(super) async fn work<F, Fut, E>(mut self, ending: &Ending, body: &F) -> Result<()>
     where
         F: Fn(Slot) -> Fut,
@@ -92,7 +96,8 @@ impl Member {
                 () = ending.begun() => break,
                 wanted = self.wanted() => wanted?,
             };
-            // Other members may have been refused by now: what is claimed when the ending begins still runs.
+            // Other members may already have been refused, so a slot that is claimed when the end
+            // begins still runs.
             let claimed = tokio::select! {
                 biased;
                 () = ending.drained() => break,
@@ -109,7 +114,7 @@ impl Member {
     async fn wanted(&mut self) -> Result<Wanted> {
         loop {
             match self.try_wanted().await {
-                Err(error) => self.site.zk.ride_out(error).await?,
+                Err(error) => self.site.zk.wait_for_recovery(error).await?,
                 wanted => return wanted,
             }
         }
@@ -122,11 +127,13 @@ impl Member {
                 let starts = if is_needed { self.site.starts().await? } else { Vec::new() };
                 self.timing.begin(starts.into_iter().max()).await?;
                 self.has_begun = true;
+                self.scheduled.waits_for(self.timing.next());
             }
             if self.is_stale {
                 self.look_for_open().await?;
             }
-            // Slots that fail again and again do not keep new ones from running, nor the clock from being compared.
+            // Slots that fail again and again do not keep new ones from running, nor the clock from
+            // being compared.
             if self.was_again && self.timing.is_due() {
                 return self.timing.until_due().await.map(Wanted::New);
             }
@@ -161,10 +168,11 @@ impl Member {
 
     /// Waits until the slot of another member is done or may run again, if it may at all.
     fn wait_for(&mut self, start: i64) {
-        let Some(after) = self.again else { return };
+        let Some(again) = &self.again else { return };
         if self.waited_for.insert(start) {
-            let site = self.site.clone();
-            self.waiting.push(Box::pin(async move { (start, site.until_abandoned(start, after).await) }));
+            let (site, again) = (self.site.clone(), again.clone());
+            self.waiting
+                .push(Box::pin(async move { (start, site.until_abandoned(start, &again).await) }));
         }
     }
 
@@ -179,6 +187,7 @@ impl Member {
             (Wanted::New(number), Ok(claimed)) => {
                 let is_behind = self.timing.dealt_with(number);
                 self.is_stale |= is_behind && self.again.is_some();
+                self.scheduled.waits_for(self.timing.next());
                 if claimed.is_none() {
                     self.wait_for(self.timing.start(number));
                 }
@@ -190,12 +199,12 @@ impl Member {
         let claim = match claimed {
             Ok(Some(claim)) => claim,
             Ok(None) => return Ok(None),
-            Err(error) => return self.site.zk.ride_out(error).await.map(|()| None),
+            Err(error) => return self.site.zk.wait_for_recovery(error).await.map(|()| None),
         };
         let starts = loop {
             match self.site.starts().await {
                 Ok(starts) => break starts,
-                Err(error) => self.site.zk.ride_out(error).await?,
+                Err(error) => self.site.zk.wait_for_recovery(error).await?,
             }
         };
         if matches!(wanted, Wanted::New(_)) && may_be_forgotten(claim.start, &starts, self.keep) {
@@ -206,6 +215,9 @@ impl Member {
             );
             claim.withdraw().await?;
             return Ok(None);
+        }
+        if let Wanted::New(number) = wanted {
+            self.scheduled.missed(self.timing.missed_before(number, &starts));
         }
         Ok(Some((claim, starts)))
     }
@@ -222,7 +234,7 @@ impl Member {
         claimed
     }
 
-    /// Runs a slot, records how that ended, and deletes old slots meanwhile.
+    /// Runs a slot, records how that ended, and deletes old slots while it runs.
     async fn run<F, Fut, E>(
         &mut self,
         claim: Claim,
@@ -238,7 +250,8 @@ impl Member {
         let start = claim.start;
         let (slot, mut run, watch) = claim.begin();
         let name = slot.name().to_owned();
-        // Dropped when the end is recorded, which is an event: to remove the watch would be a request.
+        // Dropped when the end is recorded, which is an event: to remove the watch would be a
+        // request.
         let mut lost = pin!(lost(slot.runner().cloned(), watch));
         let ended = async {
             tokio::select! {
@@ -258,23 +271,39 @@ impl Member {
         let (ended, ()) = join(ended, cleaned).await;
         let state = match ended {
             Ended::ByItself(Ok(())) => Some(State::Done),
-            Ended::ByItself(Err(why)) => Some(State::Failed(why)),
-            Ended::Stopped => Some(State::Failed("the member was stopped".to_owned())),
+            Ended::ByItself(Err(why)) => Some(self.failed(start, &run, why)),
+            Ended::Stopped => Some(self.failed(start, &run, "the member was stopped".to_owned())),
             Ended::Lost => None,
         };
+        self.scheduled.ran(match &state {
+            Some(State::Done) => "done",
+            Some(_) => "failed",
+            None => "lost",
+        });
         match &state {
             Some(State::Failed(why)) => warn!(slot = name, why, "a slot has failed"),
             None => warn!(slot = name, "the run of a slot was lost"),
             _ => {}
         }
+        let mut is_recorded = false;
         if let Some(state) = &state {
-            record(&self.site.zk, &mut run, state, ending).await?;
+            is_recorded = record(&self.site.zk, &mut run, state, ending).await?;
         }
         drop(run);
-        if state != Some(State::Done) {
-            self.wait_for(start);
+        match state {
+            Some(State::Done) if is_recorded => {}
+            Some(State::GaveUp(why)) if is_recorded => self.site.report_given_up(start, why),
+            _ => self.wait_for(start),
         }
         Ok(())
+    }
+
+    /// The state of a slot after a run that was not successful.
+    fn failed(&self, start: i64, run: &Run, why: String) -> State {
+        let Some(again) = &self.again else { return State::Failed(why) };
+        let (slot, attempt) = (self.site.slot(start), run.record.attempt);
+        let pause = again.pause(&self.site.zk, &slot, attempt, run.since.elapsed(), &why);
+        if pause.is_some() { State::Failed(why) } else { State::GaveUp(why) }
     }
 }
 
@@ -286,17 +315,26 @@ async fn lost(runner: Option<Ownership>, watch: Option<Watch>) {
     }
 }
 
-/// Records how a run has ended, through outages that pass before the time to drain does.
-async fn record(zk: &CuratorFramework, run: &mut Run, state: &State, ending: &Ending) -> Result<()> {
-    while let Err(error) = run.end(state).await {
+/// Records how a run has ended, through outages that pass before the time to drain does. `false` if
+/// it is not recorded.
+async fn record(
+    zk: &CuratorFramework,
+    run: &mut Run,
+    state: &State,
+    ending: &Ending,
+) -> Result<bool> {
+    loop {
+        let error = match run.end(state).await {
+            Ok(is_recorded) => return Ok(is_recorded),
+            Err(error) => error,
+        };
         tokio::select! {
             biased;
             () = ending.drained() => {
                 warn!(%error, "the end of a run is not recorded");
-                break;
+                return Ok(false);
             }
-            again = zk.ride_out(error.clone()) => again?,
+            again = zk.wait_for_recovery(error.clone()) => again?,
         }
     }
-    Ok(())
 }

@@ -1,5 +1,6 @@
 use std::fmt;
-use std::future::{Future, pending};
+use std::future::Future;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::mpsc;
@@ -7,7 +8,9 @@ use tokio::time::timeout;
 use tracing::warn;
 use zk_curator::CuratorFramework;
 use zk_curator::path::ZPath;
+use zk_curator::retry::RetryPolicy;
 
+use super::again::Again;
 use super::clock::{Clock, ComparedClock};
 use super::error::Error;
 use super::member::Member;
@@ -16,16 +19,16 @@ use super::record::Mode;
 use super::site::Site;
 use super::slot::{Slot, SlotInfo, SlotState};
 use super::timing::Timing;
-use crate::ending::Ending;
 use crate::random::fraction;
+use crate::shutdown::Shutdown;
 
 /// The default number of slots that are kept.
 const KEPT: u32 = 24;
 /// The default tolerance.
 const TOLERANCE: Duration = Duration::from_secs(30);
 
-/// Runs a body once per period, in one of the processes that follow the same schedule. Cheap to clone. See the
-/// [module](super).
+/// Runs a body once per period, in one of the processes that follow the same schedule. Cheap to
+/// clone. See the [module](super).
 #[derive(Debug, Clone)]
 pub struct OncePer {
     zk: CuratorFramework,
@@ -35,12 +38,14 @@ pub struct OncePer {
     missed: Missed,
     keep: u32,
     tolerance: Duration,
-    again: Option<Duration>,
+    again: Option<Arc<dyn RetryPolicy>>,
+    max_attempts: Option<u32>,
     clock: Clock,
 }
 
 impl OncePer {
-    /// The schedule at a path. Nothing is sent. Invalid paths and settings are refused when it runs.
+    /// The schedule at a path. Nothing is sent. Invalid paths and settings are refused when it
+    /// runs.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>, schedule: Schedule) -> Self {
         Self {
             zk: zk.clone(),
@@ -51,11 +56,13 @@ impl OncePer {
             keep: KEPT,
             tolerance: TOLERANCE,
             again: None,
+            max_attempts: None,
             clock: Clock::default(),
         }
     }
 
-    /// Sets the name of this process for people: it is written into the slots that this process claims. Default: empty.
+    /// Sets the name of this process for people: it is written into the slots that this process
+    /// claims. Default: empty.
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = id.into();
@@ -69,31 +76,72 @@ impl OncePer {
         self
     }
 
-    /// Sets the number of recorded slots that are kept, from 1; the same in all members. Every winner deletes the older ones.
-    /// Default: 24.
+    /// Sets the number of recorded slots that are kept, from 1; the same in all members. Every
+    /// winner deletes the older ones. Default: 24.
     ///
-    /// Unfinished slots that run [at least once](Self::at_least_once) are kept beyond that number, the newest of them up to the
-    /// same number.
+    /// Unfinished slots that run [at least once](Self::at_least_once) are kept beyond that number,
+    /// the newest of them up to the same number.
     #[must_use]
     pub const fn keep(mut self, slots: u32) -> Self {
         self.keep = slots;
         self
     }
 
-    /// Sets the largest difference between the clock of this process and that of the servers. With a larger one, this process
-    /// claims no slot, compares the clocks every minute, and says so once by
-    /// [`background_errors`](CuratorFramework::background_errors). Default: 30 s.
+    /// Sets the largest allowed difference between the clock of this process and the servers'
+    /// clock. With a larger one, this process claims no slot, compares the clocks every minute, and
+    /// says so once by [`background_errors`](CuratorFramework::background_errors). Default: 30 s.
     #[must_use]
     pub const fn tolerance(mut self, difference: Duration) -> Self {
         self.tolerance = difference;
         self
     }
 
-    /// Runs a slot again that is not done: `after` this time, when the process that ran it is gone or its body has failed.
-    /// Members wait up to a quarter of that longer, by chance. The same in all members. Default: slots run at most once.
+    /// Runs a slot again that is not done, when its body has failed or the process that ran it is
+    /// gone. The same in all members. Default: slots run at most once.
+    ///
+    /// The policy returns the pause before the next run, or `None`: then the slot has failed
+    /// permanently, which it [says](SlotState::GaveUp). Its parameters:
+    /// * `retries`: the number of earlier runs less one. They are counted in the slot, so the count
+    ///   survives every process. A run counts when it is claimed: so do runs whose process dies, or
+    ///   is stopped.
+    /// * `elapsed`: the time from the first claim to the end of the last run, by the clock of the
+    ///   servers. The time at which a process died is unknown: then the pause counts from the claim
+    ///   of the last run.
+    /// * the error: `BodyFailed`, with the reason.
+    ///
+    /// After a failure the pause begins with the failure, also for members that start later. When a
+    /// process is gone, it begins for each member when it sees that. Members wait up to a quarter
+    /// longer by chance, at least 10 to 100 ms. A pause of [`Duration::MAX`] never ends; a policy
+    /// without a limit, such as [`RetryForever`](zk_curator::retry::RetryForever), runs the slot
+    /// until its body succeeds.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use zk_curator::retry::{BoundedExponentialBackoffRetry, RetryNTimes};
+    /// # use zk_curator_recipes::schedule::OncePer;
+    /// # fn build(nightly: OncePer) -> [OncePer; 2] {
+    /// // Five runs at most, a minute apart.
+    /// let fixed = nightly.clone().at_least_once(RetryNTimes::new(4, Duration::from_secs(60)));
+    /// // Ten runs at most, ever longer apart.
+    /// let (first, longest) = (Duration::from_secs(1), Duration::from_secs(600));
+    /// let backoff = BoundedExponentialBackoffRetry::new(first, longest, 29);
+    /// let growing = nightly.at_least_once(backoff).max_attempts(10);
+    /// # [fixed, growing]
+    /// # }
+    /// ```
     #[must_use]
-    pub const fn at_least_once(mut self, after: Duration) -> Self {
-        self.again = Some(after);
+    pub fn at_least_once(mut self, policy: impl RetryPolicy) -> Self {
+        self.again = Some(Arc::new(policy));
+        self
+    }
+
+    /// Sets the most runs of a slot that runs [at least once](Self::at_least_once), from 1, where
+    /// the policy allows more. The same in all members. Zero is refused when it runs; [`u32::MAX`]
+    /// is no limit in practice. Ignored if slots run at most once. Default: the number that the
+    /// policy allows.
+    #[must_use]
+    pub const fn max_attempts(mut self, runs: u32) -> Self {
+        self.max_attempts = Some(runs);
         self
     }
 
@@ -110,36 +158,41 @@ impl OncePer {
         &self.path
     }
 
-    /// Runs `body` for every slot that this process claims, one at a time, for ever and through every outage that passes.
+    /// Runs `body` for every slot that this process claims, one at a time, forever and through
+    /// every outage that passes.
     ///
-    /// While a body runs, this process claims no other slot; other members do. An error of the body is recorded, and ends
-    /// nothing.
+    /// While a body runs, this process claims no other slot; other members do. An error of the body
+    /// is recorded, and ends nothing.
     ///
     /// # Errors
     /// * [`Error::InvalidSetting`].
-    /// * [`Error::Framework`] with `InvalidPath`, `Closed`, and errors that do not pass, such as `NoAuth`. The end of a run may
-    ///   not be recorded then.
+    /// * [`Error::Framework`] with `InvalidPath`, `Closed`, and errors that do not pass, such as
+    ///   `NoAuth`. The end of a run may not be recorded then.
     ///
     /// # Panics
-    /// When `body` does. Outside a tokio runtime, if slots run at least once and the framework has no spawner.
+    /// When `body` does. Outside a tokio runtime, if slots run at least once and the framework has
+    /// no spawner.
     ///
     /// # Cancel safety
-    /// Dropping the future drops `body`. A slot that is claimed by then stays recorded as running, also if its body has not begun;
-    /// one that runs [at least once](Self::at_least_once) is taken over by another member.
+    /// Dropping the future drops `body`. A slot that is already claimed stays recorded as running,
+    /// also if its body has not begun; a slot that runs [at least once](Self::at_least_once) is
+    /// taken over by another member.
     pub async fn run<F, Fut, E>(&self, body: F) -> Result<(), Error>
     where
         F: Fn(Slot) -> Fut,
         Fut: Future<Output = Result<(), E>>,
         E: fmt::Display,
     {
-        self.run_until(pending(), Duration::ZERO, body).await
+        self.run_until(Shutdown::never(), body).await
     }
 
-    /// As [`run`](Self::run), until `stop`: no slot is claimed after that. The body that runs may go on for as long as `drain`;
-    /// then it is dropped, and its slot has failed. A claim that is under way at `stop` and succeeds still runs within `drain`.
+    /// As [`run`](Self::run), until the [stop](Shutdown): no slot is claimed after that. A running
+    /// body may continue for the time to drain; then it is dropped, and its slot has failed. A
+    /// claim that is under way at the stop and succeeds still runs within that time.
     ///
-    /// Returns when the ephemeral nodes of this member are deleted, or the session is over; if the servers do not answer, after four
-    /// times the session timeout at most, and the nodes are deleted in the background.
+    /// Returns when the ephemeral nodes of this member are deleted, or the session is over; if the
+    /// servers do not answer, after four times the session timeout at most, and the nodes are
+    /// deleted in the background.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -151,8 +204,7 @@ impl OncePer {
     /// As [`run`](Self::run).
     pub async fn run_until<F, Fut, E>(
         &self,
-        stop: impl Future<Output = ()>,
-        drain: Duration,
+        shutdown: impl Into<Shutdown>,
         body: F,
     ) -> Result<(), Error>
     where
@@ -161,12 +213,12 @@ impl OncePer {
         E: fmt::Display,
     {
         let (alive, mut over) = mpsc::channel(1);
-        let (member, ending) = (self.member(alive)?, Ending::new(drain));
-        ending.during(stop, Box::pin(member.work(&ending, &body))).await?;
+        let (member, ending) = (self.member(alive)?, shutdown.into().ending());
+        Box::pin(member.work(&ending, &body)).await?;
         // A claim that was under way deletes its runner when it is answered.
         let longest = self.zk.session().map_or(TOLERANCE, |session| session.timeout) * 2;
         let has_ended = timeout(longest, over.recv()).await.is_ok();
-        if !has_ended || !self.zk.wait_released().await {
+        if !has_ended || !self.zk.wait_until_released().await {
             warn!(path = self.path, "the nodes of a member are deleted in the background");
         }
         Ok(())
@@ -184,8 +236,9 @@ impl OncePer {
         let site = self.site(mpsc::channel(1).0);
         let mut starts = site.starts().await?;
         starts.sort_unstable();
-        let at =
-            |millis: i64| SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or(0));
+        let at = |millis: i64| {
+            SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or(0))
+        };
         let slots = site.read(&starts).await?.into_iter().map(|entry| SlotInfo {
             name: plan::name(entry.start),
             start: plan::time_of(entry.start),
@@ -206,15 +259,27 @@ impl OncePer {
     /// Checks the settings.
     fn member(&self, alive: mpsc::Sender<()>) -> Result<Member, Error> {
         ZPath::for_operation("run", self.path.as_str())?;
-        let invalid =
-            |(setting, expected)| Error::InvalidSetting { path: self.path.clone(), setting, expected };
+        let invalid = |(setting, expected)| Error::InvalidSetting {
+            path: self.path.clone(),
+            setting,
+            expected,
+        };
         let plan = Plan::new(self.schedule).map_err(invalid)?;
         if self.keep == 0 {
             return Err(invalid(("number of kept slots", "at least one")));
         }
+        if self.max_attempts == Some(0) {
+            return Err(invalid(("most attempts", "at least one")));
+        }
         let site = self.site(alive);
-        let clock = ComparedClock::new(&site.zk, &self.path, &self.id, self.clock.clone(), self.tolerance);
+        let clock =
+            ComparedClock::new(&site.zk, &self.path, &self.id, self.clock.clone(), self.tolerance);
         let timing = Timing::new(clock, plan, self.missed, self.keep, fraction(&self.zk));
-        Ok(Member::new(site, timing, self.missed, self.keep, self.again))
+        let again = self.again.as_ref().map(|policy| Again {
+            policy: Arc::clone(policy),
+            max_attempts: self.max_attempts,
+            clock: self.clock.clone(),
+        });
+        Ok(Member::new(site, timing, self.missed, self.keep, again))
     }
 }

@@ -27,13 +27,14 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Slots of this period: whole seconds, at least one. Other values are refused when the schedule runs.
+    /// Slots of this period: whole seconds, at least one. Other values are refused when the
+    /// schedule runs.
     pub const fn every(period: Duration) -> Self {
         Self { period, offset: Duration::ZERO }
     }
 
-    /// Moves the start of every slot by this time: whole seconds, shorter than the period. Other values are refused when the
-    /// schedule runs. Default: zero.
+    /// Moves the start of every slot by this time: whole seconds, shorter than the period. Other
+    /// values are refused when the schedule runs. Default: zero.
     pub const fn offset(mut self, offset: Duration) -> Self {
         self.offset = offset;
         self
@@ -42,19 +43,20 @@ impl Schedule {
 
 /// The slots that run although their time has passed.
 ///
-/// A slot is missed if it begins while no member could claim it: nobody was running, or all members were cut off, busy, or
-/// [out](super::OncePer::tolerance). Slots before the newest recorded one are not missed.
+/// A slot is missed if no member could claim it when it began: no member was running, or all
+/// members were cut off, busy, or outside the [tolerance](super::OncePer::tolerance). Slots before
+/// the newest recorded one are not missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Missed {
-    /// None. A member begins with the next slot. While it runs, a slot that it comes to late still runs if its period is not
-    /// over.
+    /// None. A member begins with the next slot. While it runs, a slot that it comes to late still
+    /// runs if its period is not over.
     #[default]
     Skip,
     /// The latest one.
     Last,
-    /// All since the newest recorded one, from the oldest to the latest, but no more than are
-    /// [kept](super::OncePer::keep).
+    /// Run all slots since the newest recorded one, from the oldest to the latest, but at most as
+    /// many as are [kept](super::OncePer::keep).
     All,
 }
 
@@ -68,7 +70,7 @@ pub(super) struct Plan {
 
 impl Plan {
     /// # Errors
-    /// The setting that is not valid, and what is.
+    /// The invalid setting, and the valid ones.
     pub(super) fn new(schedule: Schedule) -> Result<Self, (&'static str, &'static str)> {
         let period = whole_seconds(schedule.period).filter(|period| (1..=LAST).contains(period));
         let period = period.ok_or(("period", "whole seconds, at least one"))?;
@@ -93,8 +95,8 @@ impl Plan {
     }
 }
 
-/// The slots to run, from the oldest: `next` is the first one that was not dealt with, `current` the one that contains the
-/// present time. Empty before `next` begins.
+/// The slots to run, from the oldest: `next` is the first slot that was not dealt with, `current`
+/// the slot that contains the present time. Empty before `next` begins.
 pub(super) fn due(next: i64, current: i64, missed: Missed, keep: u32) -> RangeInclusive<i64> {
     match missed {
         Missed::Skip | Missed::Last => next.max(current)..=current,
@@ -102,7 +104,8 @@ pub(super) fn due(next: i64, current: i64, missed: Missed, keep: u32) -> RangeIn
     }
 }
 
-/// The first slot to deal with, for a member that starts: `newest` is the start of the newest recorded slot.
+/// The first slot to deal with, for a member that starts: `newest` is the start of the newest
+/// recorded slot.
 pub(super) fn first(plan: Plan, current: i64, newest: Option<i64>, missed: Missed) -> i64 {
     match (missed, newest) {
         (Missed::Skip, _) | (_, None) => current.saturating_add(1),
@@ -148,13 +151,14 @@ pub(super) fn name(second: i64) -> String {
 /// The second of a name; `None` for a name that [`name`] does not write.
 pub(super) fn parse(text: &str) -> Option<i64> {
     let number = |range: std::ops::Range<usize>| {
-        let digits = text.get(range).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
+        let digits =
+            text.get(range).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
         digits.parse::<i64>().ok()
     };
     let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
     let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
     let second = days(year, month, day) * DAY + hour * HOUR + minute * MINUTE + second;
-    // Not the 31st of April, nor the 61st minute.
+    // There is no 31st of April, and no 61st minute.
     (name(second) == text).then_some(second)
 }
 
@@ -164,7 +168,8 @@ fn whole_seconds(duration: Duration) -> Option<i64> {
 
 /// The date of a day since the Unix epoch, in the Gregorian calendar.
 ///
-/// Counts from the 1st of March of year 0, so that a leap day is the last day of a year; 146,097 days are 400 years.
+/// Counts from the 1st of March of year 0, so that a leap day is the last day of a year; 146,097
+/// days are 400 years.
 fn date(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));

@@ -8,26 +8,28 @@ const MAGIC: &str = "slot 1";
 const ONCE: &str = "at most once";
 const AGAIN: &str = "at least once";
 
-/// The number of runs that a slot may have, as its first claim has decided.
+/// The maximum number of runs of a slot, as its first claim has decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(crate) enum Mode {
     AtMostOnce,
     AtLeastOnce,
 }
 
 /// The state of the latest run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum State {
-    /// Not over, as far as is recorded.
+pub(crate) enum State {
+    /// The slot is not over, as far as is recorded.
     Running,
     Done,
-    /// Why.
+    /// Why. Unless it runs at most once, the slot runs again.
     Failed(String),
+    /// Why. The slot does not run again, although it runs at least once.
+    GaveUp(String),
 }
 
 /// The data of a slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Record {
+pub(crate) struct Record {
     /// A GUID of the claim, so that no two claims write the same data.
     pub(super) claim: String,
     pub(super) mode: Mode,
@@ -45,7 +47,7 @@ impl Record {
     /// claim 5b0c…
     /// at most once                     or `at least once`
     /// attempt 1
-    /// failed                           or `running`, or `done`
+    /// failed                           or `running`, `done`, `gave up`
     /// by 8                             length of the id
     ///
     /// worker-1                         the id, and the end of the line
@@ -61,13 +63,16 @@ impl Record {
             State::Running => ("running", ""),
             State::Done => ("done", ""),
             State::Failed(why) => ("failed", cut(why)),
+            State::GaveUp(why) => ("gave up", cut(why)),
         };
         let length = by.len();
-        format!("{MAGIC}\nclaim {claim}\n{mode}\nattempt {attempt}\n{state}\nby {length}\n\n{by}\n{why}")
+        format!(
+            "{MAGIC}\nclaim {claim}\n{mode}\nattempt {attempt}\n{state}\nby {length}\n\n{by}\n{why}"
+        )
     }
 
     /// `None` if these are not the data of a slot.
-    pub(super) fn parse(data: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(data: &[u8]) -> Option<Self> {
         let rest = std::str::from_utf8(data).ok()?.strip_prefix(MAGIC)?.strip_prefix("\nclaim ")?;
         let (head, text) = rest.split_once("\n\n")?;
         let mut lines = head.split('\n');
@@ -86,14 +91,15 @@ impl Record {
             "running" => State::Running,
             "done" => State::Done,
             "failed" => State::Failed(why.to_owned()),
+            "gave up" => State::GaveUp(why.to_owned()),
             _ => return None,
         };
         lines.next().is_none().then(|| Self { claim, mode, attempt, state, by: by.to_owned() })
     }
 
-    /// Whether the slot is to run again when its runner is gone.
+    /// Returns `true` if the slot is to run again when its runner is gone.
     pub(super) fn is_open(&self) -> bool {
-        self.mode == Mode::AtLeastOnce && self.state != State::Done
+        self.mode == Mode::AtLeastOnce && !matches!(self.state, State::Done | State::GaveUp(_))
     }
 }
 
@@ -105,14 +111,18 @@ pub(super) fn older(mut starts: Vec<i64>, keep: u32) -> Vec<i64> {
     starts
 }
 
-/// Those of the [older](older) slots that are deleted: all but the newest `keep` of those that [are open](Record::is_open).
+/// The [older](older) slots to delete: all but the newest `keep` of the slots that
+/// [are open](Record::is_open).
 pub(super) fn outdated(older: &[(i64, bool)], keep: u32) -> BTreeSet<i64> {
-    let open: BTreeSet<i64> = older.iter().filter(|(_, is_open)| *is_open).map(|(start, _)| *start).collect();
-    let kept: BTreeSet<&i64> = open.iter().rev().take(usize::try_from(keep).unwrap_or(usize::MAX)).collect();
+    let open: BTreeSet<i64> =
+        older.iter().filter(|(_, is_open)| *is_open).map(|(start, _)| *start).collect();
+    let kept: BTreeSet<&i64> =
+        open.iter().rev().take(usize::try_from(keep).unwrap_or(usize::MAX)).collect();
     older.iter().map(|(start, _)| *start).filter(|start| !kept.contains(start)).collect()
 }
 
-/// Whether a slot may have been recorded before and [deleted](outdated) since: then as many newer ones are kept.
+/// Returns `true` if a slot may have been recorded and [deleted](outdated) before: the number of
+/// newer slots is then the number of kept ones.
 pub(super) fn may_be_forgotten(start: i64, recorded: &[i64], keep: u32) -> bool {
     let newer = recorded.iter().filter(|other| **other > start).count();
     newer >= usize::try_from(keep).unwrap_or(usize::MAX)
@@ -132,11 +142,15 @@ mod tests {
     #[test]
     fn data_are_readable_text() {
         let failed = record(State::Failed("no\n\nluck".into()), "worker 1");
-        let text = "slot 1\nclaim guid\nat least once\nattempt 2\nfailed\nby 8\n\nworker 1\nno\n\nluck";
+        let text =
+            "slot 1\nclaim guid\nat least once\nattempt 2\nfailed\nby 8\n\nworker 1\nno\n\nluck";
         assert_eq!(failed.encode(), text);
         assert_eq!(Record::parse(text.as_bytes()), Some(failed));
         let running = Record { mode: Mode::AtMostOnce, attempt: 1, ..record(State::Running, "") };
-        assert_eq!(running.encode(), "slot 1\nclaim guid\nat most once\nattempt 1\nrunning\nby 0\n\n\n");
+        assert_eq!(
+            running.encode(),
+            "slot 1\nclaim guid\nat most once\nattempt 1\nrunning\nby 0\n\n\n"
+        );
     }
 
     #[test]
@@ -148,8 +162,14 @@ mod tests {
 
     #[test]
     fn only_unfinished_slots_that_run_again_are_open() {
-        assert!(record(State::Running, "").is_open() && record(State::Failed(String::new()), "").is_open());
-        assert!(!record(State::Done, "").is_open());
+        assert!(
+            record(State::Running, "").is_open()
+                && record(State::Failed(String::new()), "").is_open()
+        );
+        assert!(
+            !record(State::Done, "").is_open()
+                && !record(State::GaveUp(String::new()), "").is_open()
+        );
         assert!(!Record { mode: Mode::AtMostOnce, ..record(State::Running, "") }.is_open());
     }
 
@@ -167,7 +187,7 @@ mod tests {
         #[test]
         fn records_come_back(claim in "[0-9a-f-]{0,36}", attempt in any::<u32>(), by in ".{0,20}", why in ".{0,40}") {
             for mode in [Mode::AtMostOnce, Mode::AtLeastOnce] {
-                for state in [State::Running, State::Done, State::Failed(why.clone())] {
+                for state in [State::Running, State::Done, State::Failed(why.clone()), State::GaveUp(why.clone())] {
                     let record = Record { claim: claim.clone(), mode, attempt, state, by: by.clone() };
                     prop_assert_eq!(Record::parse(record.encode().as_bytes()), Some(record));
                 }
@@ -181,7 +201,7 @@ mod tests {
             prop_assert_eq!(Record::parse(&text.as_bytes()[..cut.index(text.len())]), None);
         }
 
-        /// Deleted slots are recognised, also when others have been deleted since.
+        /// Deleted slots are recognised, even if others were deleted after them.
         #[test]
         fn deleted_slots_are_never_claimed_again(
             slots in prop::collection::btree_map(0..60_i64, any::<bool>(), 0..30),

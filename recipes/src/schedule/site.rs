@@ -1,14 +1,14 @@
-use std::future::pending;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::sleep;
-use tracing::debug;
+use tracing::{debug, warn};
 use zk_curator::certain::{Applied, Receipt};
-use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, Result, Stat};
+use zk_curator::{CreateMode, CuratorFramework, Error, ErrorCode, ErrorKind, Result, Stat};
 
-use super::claim::{Claim, Runner};
+use super::again::{self, Again, between};
+use super::claim::{Claim, Runner, Since};
 use super::plan;
 use super::record::{Mode, Record, State, older, outdated};
 use crate::path::child;
@@ -16,6 +16,8 @@ use crate::random::fraction;
 
 /// The number of attempts at a claim while the parent is deleted.
 const ROUNDS: usize = 50;
+/// The reason why a slot is deleted that is not done.
+const TOO_MANY: &str = "deleted, for as many newer slots are not done as are kept";
 /// The shortest pause before a slot is taken over.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -27,15 +29,17 @@ pub(super) struct Site {
     pub(super) id: String,
     pub(super) mode: Mode,
     receipt: Receipt,
-    /// Closed when this and all claims that go on in the background have ended.
+    /// Closed when this and all claims in the background have ended.
     _alive: mpsc::Sender<()>,
 }
 
-/// A slot that may run again, as it was seen.
+/// A slot that may run again, in the state of its read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Abandoned {
     version: i32,
     attempt: u32,
+    /// The time of the first claim, by the clock of the servers.
+    claimed_at: i64,
 }
 
 /// A slot that was read.
@@ -59,7 +63,7 @@ impl Site {
         Self { zk: zk.uncompressed(), path, id, mode, receipt, _alive: alive }
     }
 
-    fn slot(&self, start: i64) -> String {
+    pub(super) fn slot(&self, start: i64) -> String {
         child(&self.path, &plan::name(start))
     }
 
@@ -71,11 +75,16 @@ impl Site {
         Record { claim, mode: self.mode, attempt, state: State::Running, by: self.id.clone() }
     }
 
-    /// Claims a slot; `None` if it is claimed. One request, and one more if it `is_again`: after an unknown outcome a call with the
-    /// same GUID finds out.
+    /// Claims a slot; `None` if it is claimed. One request, and one more if it `is_again`: after an
+    /// unknown outcome, a call with the same GUID determines it.
     ///
     /// Dropping the future gives a slot back that runs at least once.
-    pub(super) async fn claim(&self, start: i64, guid: &str, is_again: bool) -> Result<Option<Claim>> {
+    pub(super) async fn claim(
+        &self,
+        start: i64,
+        guid: &str,
+        is_again: bool,
+    ) -> Result<Option<Claim>> {
         match self.mode {
             Mode::AtMostOnce => self.claim_once(start, guid, is_again).await,
             Mode::AtLeastOnce => self.claim_owned(start, None).await,
@@ -90,25 +99,25 @@ impl Site {
     async fn claim_once(&self, start: i64, guid: &str, is_again: bool) -> Result<Option<Claim>> {
         let (path, record) = (self.slot(start), self.record(1, guid.to_owned()));
         let create = self.zk.create(&path).creating_parents_as_containers().data(record.encode());
-        // Not deleted if this is dropped: older slots may be deleted by then, because this one is there.
+        // It is not deleted if this is dropped: older slots may already be deleted because this one
+        // exists.
         let created = if is_again { create.idempotent().await } else { create.await };
         match created {
-            Ok(_) => Ok(Some(Claim { start, zk: self.zk.clone(), path, record, runner: None })),
+            Ok(_) => {
+                let (zk, since) = (self.zk.clone(), Since::new(Duration::ZERO));
+                Ok(Some(Claim { start, zk, path, record, runner: None, since }))
+            }
             Err(error) if error.kind() == ErrorKind::NodeExists => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     async fn claim_owned(&self, start: i64, seen: Option<Abandoned>) -> Result<Option<Claim>> {
-        let (site, (tell, told)) = (self.clone(), oneshot::channel());
-        // A task of its own, which goes on when this future is dropped: nobody else would delete the runner, which keeps all
-        // members from the slot as long as our session.
-        self.zk.spawn(async move { drop(tell.send(site.claim_with_runner(start, seen).await)) });
-        match told.await {
-            Ok(claimed) => claimed,
-            // The runtime of the task has ended.
-            Err(_) => pending().await,
-        }
+        let site = self.clone();
+        // A separate task, which continues when this future is dropped: no other client would
+        // delete the runner, which blocks the slot for all members as long as our session lives.
+        let claimed = self.zk.spawn_task(site.claim_with_runner(start, seen)).detached().await;
+        claimed.unwrap_or_else(|why| Err(why.of_operation("claim", self.slot(start))))
     }
 
     async fn claim_with_runner(self, start: i64, seen: Option<Abandoned>) -> Result<Option<Claim>> {
@@ -119,9 +128,12 @@ impl Site {
         let applied = loop {
             let transaction = match seen {
                 None => self.zk.transaction().create(&path, record.encode()),
-                Some(seen) => self.zk.transaction().set_data_if(&path, record.encode(), seen.version),
+                Some(seen) => {
+                    self.zk.transaction().set_data_if(&path, record.encode(), seen.version)
+                }
             };
-            let transaction = transaction.create_with_mode(&runner, self.id.clone(), CreateMode::Ephemeral);
+            let transaction =
+                transaction.create_with_mode(&runner, self.id.clone(), CreateMode::Ephemeral);
             let error = match transaction.certain(&self.receipt).commit().await {
                 Ok(applied) => break applied,
                 Err(error) => error,
@@ -135,25 +147,34 @@ impl Site {
                 }
                 _ => {
                     if error.may_have_applied() {
-                        self.give_back(&path, &runner, &record.claim).await?;
+                        // Its own failure would say that nothing was claimed.
+                        drop(self.give_back(&path, &runner, &record.claim).await);
                     }
                     return Err(error);
                 }
             }
         };
         let version = seen.map_or(0, |seen| seen.version.wrapping_add(1));
-        let runner = self.own(&applied, &runner, version).await?;
-        let claim =
-            |runner| Claim { start, zk: self.zk.clone(), path, record, runner: Some(Box::new(runner)) };
+        // The slot is claimed.
+        let runner =
+            self.own(&applied, &runner, version).await.map_err(Error::of_unknown_outcome)?;
+        let claim = |runner: Runner| {
+            let before = seen.map(|seen| between(seen.claimed_at, runner.node.stat().ctime));
+            let (since, runner) = (Since::new(before.unwrap_or_default()), Some(Box::new(runner)));
+            Claim { start, zk: self.zk.clone(), path, record, runner, since }
+        };
         Ok(runner.map(claim))
     }
 
-    /// Deletes the runner of a claim that may have been applied: nobody else would, as long as our session lives.
+    /// Deletes the runner of a claim that may have been applied: no other client would, as long as
+    /// our session lives.
     async fn give_back(&self, path: &str, runner: &str, claim: &str) -> Result<()> {
         loop {
             let given_back = match self.zk.get_data(path).with_stat().linearizable().await {
-                // Nobody takes the slot over as long as there is a runner.
-                Ok((data, stat)) if Record::parse(&data).is_some_and(|record| record.claim == claim) => {
+                // No member takes the slot over as long as there is a runner.
+                Ok((data, stat))
+                    if Record::parse(&data).is_some_and(|record| record.claim == claim) =>
+                {
                     let ours = self.zk.transaction().check(path, Some(stat.version));
                     ours.delete(runner).commit().await.map(drop)
                 }
@@ -162,10 +183,12 @@ impl Site {
             };
             match given_back {
                 Ok(()) => return Ok(()),
-                Err(error) if matches!(error.code(), Some(ErrorCode::NoNode | ErrorCode::BadVersion)) => {
+                Err(error)
+                    if matches!(error.code(), Some(ErrorCode::NoNode | ErrorCode::BadVersion)) =>
+                {
                     return Ok(());
                 }
-                Err(error) => self.zk.ride_out(error).await?,
+                Err(error) => self.zk.wait_for_recovery(error).await?,
             }
         }
     }
@@ -178,44 +201,87 @@ impl Site {
                     let (_, stat) = read.value;
                     let node = applied.own(&self.zk, path, stat);
                     let receipt = self.receipt.clone();
-                    return Ok(node.map(|node| Runner { node, watch: read.watch, version, receipt }));
+                    return Ok(node.map(|node| Runner {
+                        node,
+                        watch: read.watch,
+                        version,
+                        receipt,
+                    }));
                 }
                 Err(error) if error.kind() == ErrorKind::NoNode => return Ok(None),
-                // Until it is known, nobody would delete it.
-                Err(error) => self.zk.ride_out(error).await?,
+                // Until it is known, no client would delete it.
+                Err(error) => self.zk.wait_for_recovery(error).await?,
             }
         }
     }
 
-    /// Waits until a slot that a member has claimed may run again: when it has no runner, and is not done within `after` from
-    /// then on. `None` if it is done, or need not run again.
-    pub(super) async fn until_abandoned(&self, start: i64, after: Duration) -> Result<Option<Abandoned>> {
+    /// Waits until a slot that a member has claimed may run again: when it has no runner, and is
+    /// not done within the pause of the policy from then on. `None` if it is done, need not run
+    /// again, or has failed permanently.
+    pub(super) async fn until_abandoned(
+        &self,
+        start: i64,
+        again: &Again,
+    ) -> Result<Option<Abandoned>> {
         loop {
             // No herd of requests: one event, and one read.
             self.zk.wait_gone(self.runner(start)).await?;
-            let Some(seen) = self.open(start).await? else { return Ok(None) };
-            let longest = (after / 4).max(PAUSE);
-            sleep(after.saturating_add(longest.mul_f64(fraction(&self.zk)).max(PAUSE / 10))).await;
-            match self.open(start).await? {
-                None => return Ok(None),
-                Some(now) if now == seen => return Ok(Some(now)),
+            let Some((record, stat)) = self.open(start).await? else { return Ok(None) };
+            let after = again.pause_of(&self.zk, &self.slot(start), &record, &stat);
+            let pause = after.unwrap_or_default();
+            let longest = (pause / 4).max(PAUSE);
+            sleep(pause.saturating_add(longest.mul_f64(fraction(&self.zk)).max(PAUSE / 10))).await;
+            let Some((_, now)) = self.open(start).await? else { return Ok(None) };
+            if (now.czxid, now.version) != (stat.czxid, stat.version) {
                 // Another member has taken it over.
-                Some(_) => {}
+                continue;
+            }
+            if after.is_some() {
+                let (version, claimed_at) = (stat.version, stat.ctime);
+                return Ok(Some(Abandoned { version, attempt: record.attempt, claimed_at }));
+            }
+            if self.give_up(start, record, stat.version).await? {
+                return Ok(None);
             }
         }
     }
 
+    /// Records that a slot without a runner has failed permanently. `false` if it may have been
+    /// taken over.
+    async fn give_up(&self, start: i64, record: Record, version: i32) -> Result<bool> {
+        let (path, runner, why) = (self.slot(start), self.runner(start), again::why(&record));
+        let given_up = Record { state: State::GaveUp(why.clone()), ..record }.encode();
+        let write = self.zk.transaction().set_data_if(&path, given_up, version);
+        // This proves that there is no runner.
+        let proof = write.create(&runner, "").delete(&runner);
+        match proof.certain(&self.receipt).commit().await {
+            Ok(_) => {
+                self.report_given_up(start, why);
+                Ok(true)
+            }
+            // Another member was faster.
+            Err(error) if is_changed(&error) => Ok(false),
+            Err(error) => self.zk.wait_for_recovery(error).await.map(|()| false),
+        }
+    }
+
+    /// Reports that a slot has failed permanently.
+    pub(super) fn report_given_up(&self, start: i64, why: impl Into<String>) {
+        let error = Error::body_failed("run", self.slot(start), why);
+        warn!(%error, "a slot has failed for good");
+        self.zk.report_background_error(error);
+    }
+
     /// Reads a slot, if it is to run again when it has no runner.
-    async fn open(&self, start: i64) -> Result<Option<Abandoned>> {
+    async fn open(&self, start: i64) -> Result<Option<(Record, Stat)>> {
         let (data, stat) = loop {
             match self.zk.get_data(self.slot(start)).with_stat().await {
                 Ok(read) => break read,
                 Err(error) if error.kind() == ErrorKind::NoNode => return Ok(None),
-                Err(error) => self.zk.ride_out(error).await?,
+                Err(error) => self.zk.wait_for_recovery(error).await?,
             }
         };
-        let record = Record::parse(&data).filter(Record::is_open);
-        Ok(record.map(|record| Abandoned { version: stat.version, attempt: record.attempt }))
+        Ok(Record::parse(&data).filter(Record::is_open).map(|record| (record, stat)))
     }
 
     /// The starts of the recorded slots.
@@ -227,13 +293,14 @@ impl Site {
         }
     }
 
-    /// Reads slots; without those that are gone, or that no member has written.
+    /// Reads slots; without missing ones and those that no member has written.
     pub(super) async fn read(&self, starts: &[i64]) -> Result<Vec<Entry>> {
         if starts.is_empty() {
             return Ok(Vec::new());
         }
-        let reads =
-            starts.iter().fold(self.zk.multi_read(), |reads, start| reads.get_data(self.slot(*start)));
+        let reads = starts
+            .iter()
+            .fold(self.zk.multi_read(), |reads, start| reads.get_data(self.slot(*start)));
         let mut entries = Vec::new();
         for (start, read) in starts.iter().copied().zip(reads.await?) {
             match read {
@@ -262,17 +329,33 @@ impl Site {
         let slots: Vec<(i64, bool)> =
             read.iter().map(|entry| (entry.start, entry.record.is_open())).collect();
         let outdated = outdated(&slots, keep);
-        let deletes = read.iter().filter(|entry| outdated.contains(&entry.start)).map(|entry| {
+        let outdated: Vec<&Entry> =
+            read.iter().filter(|entry| outdated.contains(&entry.start)).collect();
+        let deletes = outdated.iter().map(|entry| {
             let (path, version) = (self.slot(entry.start), entry.stat.version);
             async move { self.zk.delete(path).version(version).await }
         });
-        for deleted in join_all(deletes).await {
+        let mut refused = Ok(());
+        for (entry, deleted) in outdated.iter().zip(join_all(deletes).await) {
             match deleted.map_err(|error| (error.kind(), error)) {
+                Ok(()) if entry.record.is_open() => {
+                    self.report_given_up(
+                        entry.start,
+                        format!("{TOO_MANY}: {}", again::why(&entry.record)),
+                    );
+                }
                 // Deleted or taken over by another member, or it has a child.
-                Ok(()) | Err((ErrorKind::NoNode | ErrorKind::BadVersion | ErrorKind::NotEmpty, _)) => {}
-                Err((_, error)) => return Err(error),
+                Ok(())
+                | Err((ErrorKind::NoNode | ErrorKind::BadVersion | ErrorKind::NotEmpty, _)) => {}
+                Err((_, error)) => refused = Err(error),
             }
         }
-        Ok(())
+        refused
     }
+}
+
+/// Returns `true` if a transaction was refused because a slot or its runner has changed since it
+/// was read.
+fn is_changed(error: &Error) -> bool {
+    matches!(error.code(), Some(ErrorCode::NodeExists | ErrorCode::NoNode | ErrorCode::BadVersion))
 }

@@ -26,35 +26,38 @@ impl Slot {
         plan::time_of(self.start)
     }
 
-    /// The name of the slot: its start in UTC as in RFC 3339, for example `2026-11-22T13:00:00Z`. Suited as a key for work that
-    /// must not be done twice.
+    /// The name of the slot: its start in UTC as in RFC 3339, for example `2026-11-22T13:00:00Z`.
+    /// Suited as a key for work that must not be done twice.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The number of the run, from 1. Always 1 without [`at_least_once`](super::OncePer::at_least_once).
+    /// The number of the run, from 1. Always 1 without
+    /// [`at_least_once`](super::OncePer::at_least_once).
     #[must_use]
     pub const fn attempt(&self) -> u32 {
         self.attempt
     }
 
-    /// The runner node, with [`at_least_once`](super::OncePer::at_least_once); otherwise `None`. The body is dropped when it is
-    /// lost.
+    /// The runner node, with [`at_least_once`](super::OncePer::at_least_once); otherwise `None`.
+    /// The body is dropped when it is lost.
     #[must_use]
     pub const fn runner(&self) -> Option<&Ownership> {
         self.runner.as_ref()
     }
 
-    /// The fencing token of this run, higher than those of all earlier runs of the slot. `None` without
-    /// [`at_least_once`](super::OncePer::at_least_once): a slot has one run then.
+    /// Returns the fencing token of this run, which is higher than the tokens of all earlier runs
+    /// of the slot. `None` without [`at_least_once`](super::OncePer::at_least_once): a slot has one
+    /// run then.
     #[must_use]
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.runner.as_ref().map(Ownership::fencing_token)
     }
 
-    /// Begins a transaction that is applied only while the runner node exists, and not after another member has taken the slot
-    /// over. `None` without [`at_least_once`](super::OncePer::at_least_once).
+    /// Begins a transaction that is applied only while the runner node exists, and not after
+    /// another member has taken the slot over. `None` without
+    /// [`at_least_once`](super::OncePer::at_least_once).
     #[must_use]
     pub fn fenced(&self) -> Option<Transaction> {
         self.runner.as_ref().map(Ownership::fenced)
@@ -85,9 +88,11 @@ pub struct SlotInfo {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SlotState {
-    /// A member runs it. Of a slot that is run at most once, nobody knows whether the member is still alive.
+    /// A member runs it. If a slot runs at most once, it is unknown whether the member is still
+    /// alive.
     Running,
-    /// The member that ran it is gone. Another one takes the slot over, since it is run at least once.
+    /// The member that ran it is gone. Another one takes the slot over, since it is run at least
+    /// once.
     Abandoned,
     /// Its body has succeeded.
     Done,
@@ -95,6 +100,15 @@ pub enum SlotState {
     #[non_exhaustive]
     Failed {
         /// The reason: up to 1,024 bytes of the error.
+        why: String,
+    },
+    /// It has failed permanently: it is run at least once, and neither the
+    /// [policy](super::OncePer::at_least_once) nor the [limit](super::OncePer::max_attempts) allows
+    /// another run.
+    #[non_exhaustive]
+    GaveUp {
+        /// The reason why the last run was not successful: up to 1,024 bytes of the error, or that
+        /// its member is gone.
         why: String,
     },
 }
@@ -106,6 +120,7 @@ impl SlotState {
             State::Running => Self::Running,
             State::Done => Self::Done,
             State::Failed(why) => Self::Failed { why },
+            State::GaveUp(why) => Self::GaveUp { why },
         }
     }
 }

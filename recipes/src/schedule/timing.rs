@@ -5,7 +5,7 @@ use tokio::time::sleep;
 use super::clock::ComparedClock;
 use super::plan::{self, Missed, Plan};
 
-/// The longest sleep without a look at the clock, which may be set meanwhile.
+/// The longest sleep between two reads of the clock, which may be changed in between.
 const CLOCK_CHECKED: Duration = Duration::from_secs(10);
 /// The longest time ahead of a slot at which the clock is compared.
 const LEAD: Duration = Duration::from_secs(10);
@@ -18,15 +18,22 @@ pub(super) struct Timing {
     keep: u32,
     /// The first slot that was not dealt with.
     next: i64,
-    /// Whether slots before that were left out.
+    /// `true` if slots before that were left out.
     is_behind: bool,
-    /// The time ahead of a slot at which the clock is compared, so that a claim does not wait for that.
+    /// The time ahead of a slot at which the clock is compared, so that a claim does not wait for
+    /// that.
     lead: Duration,
 }
 
 impl Timing {
     /// `by_chance` is from 0 to 1, so that members do not compare their clocks at the same moment.
-    pub(super) fn new(clock: ComparedClock, plan: Plan, missed: Missed, keep: u32, by_chance: f64) -> Self {
+    pub(super) fn new(
+        clock: ComparedClock,
+        plan: Plan,
+        missed: Missed,
+        keep: u32,
+        by_chance: f64,
+    ) -> Self {
         let most = LEAD.min(plan.period() / 2);
         let lead = most / 2 + (most / 2).mul_f64(by_chance);
         Self { clock, plan, missed, keep, next: 0, is_behind: false, lead }
@@ -41,7 +48,7 @@ impl Timing {
         Ok(())
     }
 
-    /// Whether a slot is due, by a clock that may be wrong.
+    /// Returns `true` if a slot is due, by a clock that may be wrong.
     pub(super) fn is_due(&self) -> bool {
         self.current() >= self.next
     }
@@ -70,6 +77,19 @@ impl Timing {
             };
             sleep(pause.min(CLOCK_CHECKED)).await;
         }
+    }
+
+    /// The start of the next slot.
+    pub(super) fn next(&self) -> i64 {
+        self.plan.start(self.next)
+    }
+
+    /// The number of slots without a record between the newest recorded slot before this one and
+    /// this one. `starts` are the starts of the recorded slots.
+    pub(super) fn missed_before(&self, number: i64, starts: &[i64]) -> u64 {
+        let newest =
+            starts.iter().map(|start| self.plan.at(*start)).filter(|other| *other < number).max();
+        newest.map_or(0, |newest| number.saturating_sub(newest).saturating_sub(1).unsigned_abs())
     }
 
     /// A slot was dealt with. Returns whether slots before it were left out since the last call.

@@ -1,12 +1,12 @@
-//! A value that everybody sees.
+//! A value that clients share.
 //!
 //! # Layout
 //! ```text
 //! /limits/jobs                              persistent: the value, as its type encodes it
 //!   └─ _r_1f0c52a0-…                        ephemeral: the receipt of a process that writes, see `zk_curator::certain`
 //! ```
-//! That of Apache Curator's `SharedValue`; of a [`SharedCount`] that of its `SharedCount`. Java and Rust can use one value. Who
-//! deletes the node has to delete its children, too.
+//! The layout of Apache Curator's `SharedValue`, and for a [`SharedCount`] of its `SharedCount`.
+//! Java and Rust can use one value. Who deletes the node has to delete its children, too.
 //!
 //! # Protocol
 //! 1. Create the node with the seed if there is none.
@@ -14,18 +14,24 @@
 //! 3. Write in one transaction with a receipt, at the version that was seen if there is one.
 //!
 //! # Guarantees
-//! * A write is applied once or not at all; after a lost reply the answer is still the right one (Curator's `trySetValue` answers
-//!   `false` although it was applied).
-//! * Every last value is told, also of a node that was deleted and created again. A reconnect without a change tells no value.
-//! * After [`set`](SharedValue::set) and [`try_set`](SharedValue::try_set), [`get`](SharedValue::get) of the same handle returns
-//!   what was written, or something newer.
+//! * A write is applied once or not at all; after a lost reply the response is still the right one
+//!   (Curator's `trySetValue` answers `false` although it was applied).
+//! * The latest value is always reported, even if the node was deleted and created again. A
+//!   reconnect without a change reports no value.
+//! * After [`set`](SharedValue::set) and [`try_set`](SharedValue::try_set),
+//!   [`get`](SharedValue::get) of the same handle returns what was written, or something newer,
+//!   while the value is [fresh](SharedValue::freshness). A write that was applied succeeds also
+//!   when the value cannot be followed: the framework is closed, the cache is stopped, or the
+//!   session ends right then.
 //!
 //! # Assumptions
-//! A node that is deleted and created again begins with version 0. [`try_set`](SharedValue::try_set) with a value of the earlier
-//! node may be applied to the new one if their versions are equal and this client has not been told of the new node yet.
+//! A node that is deleted and created again begins with version 0.
+//! [`try_set`](SharedValue::try_set) with a value of the old node may be applied to the new one if
+//! their versions are equal and this client does not know of the new node yet.
 //!
 //! # Connection loss
-//! SUSPENDED and LOST: the value in memory stays, and is [stale](SharedValue::freshness). It catches up by itself.
+//! SUSPENDED and LOST: the value in memory stays, and is [stale](SharedValue::freshness). It
+//! catches up by itself.
 //!
 //! # Cancel safety
 //! Every future may be dropped at any point; a write may then be applied.
@@ -39,14 +45,14 @@
 //! # let server = zk_curator_testing::TestServer::start().await;
 //! # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
 //! # zk.start().await?;
-//! use zk_curator_recipes::shared::{Count, SharedCount};
+//! use zk_curator_recipes::shared::SharedCount;
 //!
 //! let limit = SharedCount::start(&zk, "/limits/jobs", 8).await?;
 //! let seen = limit.get()?.expect("it was created");
-//! assert_eq!(seen.value, Count(8));
-//! assert!(limit.try_set(&seen, &Count(9)).await?);
-//! assert!(!limit.try_set(&seen, &Count(10)).await?);
-//! assert_eq!(limit.get()?.expect("it was written").value, Count(9));
+//! assert_eq!(seen.value, 8);
+//! assert!(limit.try_set(&seen, 9).await?);
+//! assert!(!limit.try_set(&seen, 10).await?);
+//! assert_eq!(limit.get()?.expect("it was written").value, 9);
 //! # zk.close().await?;
 //! # Ok(()) }
 //! ```
@@ -56,7 +62,7 @@ mod value;
 
 use zk_curator::value::Failure;
 
-pub use count::{Count, SharedCount};
+pub use count::{CountWatch, SharedCount};
 pub use value::{SharedValue, ValueEvent, ValueWatch, Versioned};
 
 /// Why an operation of a shared value has failed.
@@ -64,7 +70,7 @@ pub use value::{SharedValue, ValueEvent, ValueWatch, Versioned};
 #[non_exhaustive]
 pub enum Error {
     /// The data of the node are not a value of the type.
-    #[error("the {length} bytes of {path} are not a value of this type")]
+    #[error("the {length} bytes of {path} are not a value of this type: {why}")]
     Undecodable {
         /// The path.
         path: String,
@@ -74,7 +80,7 @@ pub enum Error {
         why: Failure,
     },
     /// The value has no data. Nothing was written.
-    #[error("the value for {path} cannot be encoded")]
+    #[error("the value for {path} cannot be encoded: {why}")]
     Unencodable {
         /// The path.
         path: String,
@@ -87,9 +93,39 @@ pub enum Error {
         /// The path.
         path: String,
     },
+    /// The node exists, perhaps created by this call, but its value could not be read.
+    #[error("the value of {path} could not be read: {why}")]
+    Unfollowed {
+        /// The path.
+        path: String,
+        /// Why.
+        why: zk_curator::Error,
+    },
     /// An operation of the framework has failed.
-    #[error("the value could not be read or written")]
+    #[error(transparent)]
     Framework(#[from] zk_curator::Error),
 }
 
-crate::failure::classify!(Error, retryable: [Self::Unreadable { .. }], unknown: []);
+impl Error {
+    /// Returns `true` if the same call may succeed later. Check
+    /// [`may_have_applied`](Self::may_have_applied) too: a write that was applied is applied twice
+    /// then.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Framework(error) | Self::Unfollowed { why: error, .. } => error.is_transient(),
+            Self::Unreadable { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Returns `true` if the value may have been written although the call failed.
+    #[must_use]
+    pub const fn may_have_applied(&self) -> bool {
+        match self {
+            Self::Framework(error) => error.may_have_applied(),
+            Self::Unfollowed { .. } => true,
+            _ => false,
+        }
+    }
+}

@@ -1,17 +1,26 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::time::sleep;
+use tracing::debug;
 use zk_curator::certain::Receipt;
 use zk_curator::op::{CreateOp, SetDataOp};
 use zk_curator::value::{FromData, ToData};
-use zk_curator::{CuratorFramework, Error as ZkError, ErrorCode, ErrorKind, Version};
+use zk_curator::{
+    ConnectionState, CuratorFramework, Error as ZkError, ErrorCode, ErrorKind, Version,
+};
 
 use super::Error;
 use crate::cache::{CacheEvent, CacheEvents, CachedNode, CuratorCache, Freshness, Lookup};
 use crate::path::create_parents;
 
-/// A value that everybody sees, in memory: see the [module](super). Cheap to clone; the last handle stops it.
+/// The pause before a write that has met a node neither there nor gone.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// An in-memory copy of a shared value: see the [module](super). Cheap to clone; the last handle
+/// stops it.
 #[doc(alias = "SharedValueReader")]
 pub struct SharedValue<T> {
     zk: CuratorFramework,
@@ -44,21 +53,37 @@ pub enum ValueEvent<T> {
     Absent,
     /// The data are not a value of the type.
     Undecodable(Error),
+    /// The node may exist, and cannot be read: [`Error::Unreadable`]. Another event follows when
+    /// more is known.
+    Unreadable(Error),
     /// Changes may have been missed.
     Stale,
-    /// Everything that was missed is told.
+    /// All missed changes are reported.
     Fresh,
 }
 
+impl<T> Versioned<T> {
+    pub(super) fn map<U>(self, function: impl FnOnce(T) -> U) -> Versioned<U> {
+        let Self { value, revision, version, czxid } = self;
+        Versioned { value: function(value), revision, version, czxid }
+    }
+}
+
 impl<T: ToData + FromData> SharedValue<T> {
-    /// Creates the node with a value if there is none, and follows it; missing parents are created as containers.
+    /// Creates the node with a value if there is none, and follows it; missing parents are created
+    /// as containers.
     ///
     /// # Errors
-    /// As a create and as [`CuratorCache::loaded`]; [`Error::Unencodable`] of the seed.
+    /// As a create; [`Error::Unfollowed`] with an error of [`CuratorCache::loaded`];
+    /// [`Error::Unencodable`] of the seed.
     ///
     /// # Cancel safety
     /// Once polled, the node may be created.
-    pub async fn start(zk: &CuratorFramework, path: impl Into<String>, seed: &T) -> Result<Self, Error> {
+    pub async fn start(
+        zk: &CuratorFramework,
+        path: impl Into<String>,
+        seed: &T,
+    ) -> Result<Self, Error> {
         let (zk, path) = (zk.uncompressed(), path.into());
         let data = seed.to_data().map_err(|why| Error::Unencodable { path: path.clone(), why })?;
         match zk.create(&path).creating_parents_as_containers().data(data).idempotent().await {
@@ -66,7 +91,9 @@ impl<T: ToData + FromData> SharedValue<T> {
             _ => {}
         }
         let cache = CuratorCache::node(&zk, path.as_str()).start();
-        cache.loaded().await?;
+        if let Err(why) = cache.loaded().await {
+            return Err(Error::Unfollowed { path, why });
+        }
         let receipt = Receipt::at(&zk, path);
         Ok(Self { zk, cache, receipt, value: PhantomData })
     }
@@ -77,14 +104,14 @@ impl<T: ToData + FromData> SharedValue<T> {
         self.cache.path()
     }
 
-    /// How far the value in memory can be trusted.
+    /// Returns how fresh the value in memory is.
     #[must_use]
     pub fn freshness(&self) -> Freshness {
         self.cache.freshness()
     }
 
-    /// The cache that the value is in, to wait with it: [`synced`](CuratorCache::synced), [`reflects`](CuratorCache::reflects).
-    #[must_use]
+    /// The cache that the value is in, to wait with it: [`synced`](CuratorCache::synced),
+    /// [`reflects`](CuratorCache::reflects).
     pub const fn cache(&self) -> &CuratorCache {
         &self.cache
     }
@@ -101,13 +128,14 @@ impl<T: ToData + FromData> SharedValue<T> {
         }
     }
 
-    /// Replaces the value, whatever it is; the node is created if it was deleted. Afterwards this handle returns the new value, or
-    /// a newer one.
+    /// Replaces the value, whatever it is; the node is created if it was deleted. Afterwards this
+    /// handle returns the new value, or a newer one, if it is [fresh](Self::freshness).
     ///
     /// # Errors
     /// * [`Error::Unencodable`].
-    /// * [`Error::Framework`]: with [`may_have_applied`](zk_curator::Error::may_have_applied) only if the session ended before the
-    ///   outcome could be learned, or somebody has deleted the receipt.
+    /// * [`Error::Framework`]: with [`may_have_applied`](zk_curator::Error::may_have_applied) only
+    ///   if the session ended before the outcome could be determined, or another client has deleted
+    ///   the receipt.
     ///
     /// # Cancel safety
     /// Once polled, the value may be replaced.
@@ -116,24 +144,46 @@ impl<T: ToData + FromData> SharedValue<T> {
         loop {
             let write = SetDataOp::new(self.path(), data.clone());
             match self.zk.transaction().uncompressed().with(write).certain(&self.receipt).await {
-                Ok(applied) => return Ok(self.cache.reflects(applied.zxid()).await?),
+                Ok(applied) => {
+                    self.written(applied.zxid()).await;
+                    return Ok(());
+                }
                 Err(error) if !is_refused(&error, ErrorCode::NoNode) => return Err(error.into()),
                 Err(_) => {}
             }
             let create = CreateOp::new(self.path()).data(data.clone());
             match self.zk.transaction().uncompressed().with(create).certain(&self.receipt).await {
-                Ok(applied) => return Ok(self.cache.reflects(applied.zxid()).await?),
+                Ok(applied) => {
+                    self.written(applied.zxid()).await;
+                    return Ok(());
+                }
                 Err(error) if is_refused(&error, ErrorCode::NodeExists) => {}
                 Err(error) if is_refused(&error, ErrorCode::NoNode) => {
                     create_parents(&self.zk, self.path()).await?;
                 }
                 Err(error) => return Err(error.into()),
             }
+            // Other clients delete and create it.
+            sleep(PAUSE).await;
         }
     }
 
-    /// Replaces the value if it is the one that was seen; not `true` if it is not. Of two clients that have seen the same value,
-    /// one is told `true`, whatever answers are lost.
+    /// Waits until the value in memory is the written one, or a newer one, unless the
+    /// session ends. The write is applied, whatever becomes of that.
+    async fn written(&self, zxid: i64) {
+        let mut states = self.zk.states();
+        let followed = tokio::select! {
+            biased;
+            reflected = self.cache.reflects(zxid) => reflected.is_ok(),
+            _ = states.until(|status| status.state == ConnectionState::Lost) => false,
+        };
+        if !followed {
+            debug!(path = self.path(), zxid, "the value was replaced, and is not followed");
+        }
+    }
+
+    /// Replaces the value if it is the expected one. Returns `false` if it is not. Of two clients
+    /// that have seen the same value, only one gets `true`, even if responses are lost.
     ///
     /// # Errors
     /// As [`set`](Self::set).
@@ -145,7 +195,9 @@ impl<T: ToData + FromData> SharedValue<T> {
         let data = self.encode(value)?;
         // A newer value is known already; or another node, whose versions begin again.
         let is_old = match self.cache.get(self.path()) {
-            Lookup::Present(node) => node.stat.mzxid > seen.revision || node.stat.czxid > seen.czxid,
+            Lookup::Present(node) => {
+                node.stat.mzxid > seen.revision || node.stat.czxid > seen.czxid
+            }
             Lookup::Absent | Lookup::Unknown => false,
         };
         if is_old {
@@ -154,11 +206,12 @@ impl<T: ToData + FromData> SharedValue<T> {
         let write = SetDataOp::new(self.path(), data).version(Version::Exactly(seen.version));
         match self.zk.transaction().uncompressed().with(write).certain(&self.receipt).await {
             Ok(applied) => {
-                self.cache.reflects(applied.zxid()).await?;
+                self.written(applied.zxid()).await;
                 Ok(true)
             }
             Err(error)
-                if is_refused(&error, ErrorCode::BadVersion) || is_refused(&error, ErrorCode::NoNode) =>
+                if is_refused(&error, ErrorCode::BadVersion)
+                    || is_refused(&error, ErrorCode::NoNode) =>
             {
                 Ok(false)
             }
@@ -166,7 +219,7 @@ impl<T: ToData + FromData> SharedValue<T> {
         }
     }
 
-    /// Follows the value: the present one first, then every last one that differs.
+    /// Follows the value: the present one first, then each newer one that differs.
     pub fn follow(&self) -> ValueWatch<T> {
         ValueWatch { events: self.cache.events(), value: PhantomData }
     }
@@ -176,7 +229,8 @@ impl<T: ToData + FromData> SharedValue<T> {
     }
 }
 
-/// Whether the operation itself was refused, and not its receipt; a receipt below a node that is gone is refused with it.
+/// Returns `true` if the operation itself was refused, and not its receipt; a receipt below a node
+/// that is gone is refused with it.
 fn is_refused(error: &ZkError, code: ErrorCode) -> bool {
     !error.may_have_applied()
         && (matches!(error.kind(), ErrorKind::TransactionFailed { index: 0, code: refused } if refused == code)
@@ -189,7 +243,12 @@ fn decode<T: FromData>(node: &Arc<CachedNode>) -> Result<Versioned<T>, Error> {
         length: node.data.len(),
         why,
     })?;
-    Ok(Versioned { value, revision: node.stat.mzxid, version: node.stat.version, czxid: node.stat.czxid })
+    Ok(Versioned {
+        value,
+        revision: node.stat.mzxid,
+        version: node.stat.version,
+        czxid: node.stat.czxid,
+    })
 }
 
 impl<T> Clone for SharedValue<T> {
@@ -209,7 +268,7 @@ impl<T> fmt::Debug for SharedValue<T> {
     }
 }
 
-/// Follows a [`SharedValue`]. It tells states, not steps: see [`CacheEvents`].
+/// Follows a [`SharedValue`]. It reports states, not steps: see [`CacheEvents`].
 ///
 /// # Cancel safety
 /// Nothing is lost.
@@ -220,23 +279,30 @@ pub struct ValueWatch<T> {
 }
 
 impl<T: FromData> ValueWatch<T> {
-    /// Waits for the next event; `None` when the value is not followed any more.
+    /// Waits for the next event; `None` when the value is no longer followed.
     ///
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn next(&mut self) -> Option<ValueEvent<T>> {
-        let of =
-            |node: &Arc<CachedNode>| decode(node).map_or_else(ValueEvent::Undecodable, ValueEvent::Value);
-        loop {
-            return Some(match self.events.next().await? {
-                CacheEvent::Loaded(snapshot) => snapshot.nodes.first().map_or(ValueEvent::Absent, of),
-                CacheEvent::Created(node) => of(&node),
-                CacheEvent::Changed { new, .. } | CacheEvent::Replaced { new, .. } => of(&new),
-                CacheEvent::Deleted(_) => ValueEvent::Absent,
-                CacheEvent::Stale { .. } => ValueEvent::Stale,
-                CacheEvent::Fresh { .. } => ValueEvent::Fresh,
-                _ => continue,
-            });
-        }
+        let of = |node: &Arc<CachedNode>| {
+            decode(node).map_or_else(ValueEvent::Undecodable, ValueEvent::Value)
+        };
+        Some(match self.events.next().await? {
+            CacheEvent::Loaded(snapshot) => match snapshot.nodes.first() {
+                Some(node) => of(node),
+                None if snapshot.unreadable.is_empty() => ValueEvent::Absent,
+                None => self.unreadable(),
+            },
+            CacheEvent::Created(node) => of(&node),
+            CacheEvent::Changed { new, .. } | CacheEvent::Replaced { new, .. } => of(&new),
+            CacheEvent::Deleted(_) => ValueEvent::Absent,
+            CacheEvent::Unreadable { .. } => self.unreadable(),
+            CacheEvent::Stale { .. } => ValueEvent::Stale,
+            CacheEvent::Fresh { .. } => ValueEvent::Fresh,
+        })
+    }
+
+    fn unreadable(&self) -> ValueEvent<T> {
+        ValueEvent::Unreadable(Error::Unreadable { path: self.events.root().to_owned() })
     }
 }

@@ -1,0 +1,120 @@
+//! The requests of a contender. In debug builds their futures warn if they are left alone.
+
+use std::future::IntoFuture;
+
+use bytes::Bytes;
+use futures_util::future::{select_all, try_join_all};
+use zk_curator::path::ZPath;
+use zk_curator::watch::Watch;
+use zk_curator::{
+    CreateMode, CuratorFramework, Error, ErrorKind, EventType, OwnedNode, WatchEnded,
+};
+
+use crate::attention::attended;
+use crate::order::Rule;
+use crate::path::child;
+
+/// Creates the node of a contender and lists its siblings, in one round trip.
+pub(super) async fn create(
+    zk: &CuratorFramework,
+    parent: &ZPath,
+    rule: &Rule,
+    data: &Bytes,
+) -> Result<(OwnedNode, Vec<String>), Error> {
+    let create = zk.create(child(parent, &rule.tag)).mode(CreateMode::EphemeralSequential);
+    let create = if rule.parent_stays {
+        create.creating_parents()
+    } else {
+        create.creating_parents_as_containers()
+    };
+    let create = create.protected().data(data.clone()).owned_with_siblings();
+    attended(zk, parent.as_str(), create.into_future()).await
+}
+
+/// A watch on our own node, left while it waited.
+pub(crate) struct Kept {
+    pub(crate) watch: Watch,
+    /// The state of the connection before that: see
+    /// [`ConnectionStatus::epoch`](zk_curator::ConnectionStatus::epoch). If it is the same now,
+    /// every earlier change of the node would have come before any later event.
+    pub(crate) since: u64,
+}
+
+/// Watches on siblings, kept from one wait to the next.
+#[derive(Default)]
+pub(super) struct Watches(Vec<Watched>);
+
+struct Watched {
+    name: String,
+    /// Nothing if the node was gone when it was read.
+    watch: Option<Kept>,
+}
+
+impl Watches {
+    /// The watch on this node, if there is one.
+    pub(super) fn take(&mut self, name: &str) -> Option<Kept> {
+        let index = self.0.iter().position(|watched| watched.name == name)?;
+        self.0.swap_remove(index).watch
+    }
+
+    /// Waits until one of the nodes is gone, and returns the first of them; `None` if the session
+    /// is over. `own` is the path of the node that waits.
+    pub(super) async fn gone<'n>(
+        &mut self,
+        zk: &CuratorFramework,
+        parent: &ZPath,
+        own: &str,
+        names: &[&'n str],
+    ) -> Result<Option<&'n str>, Error> {
+        attended(zk, own, self.watch(zk, parent, names)).await
+    }
+
+    /// Watches through `getData`, not `exists`, because the latter leaves a watch even on a node
+    /// that is already gone.
+    async fn watch<'n>(
+        &mut self,
+        zk: &CuratorFramework,
+        parent: &ZPath,
+        names: &[&'n str],
+    ) -> Result<Option<&'n str>, Error> {
+        let place = |name: &str| names.iter().position(|given| *given == name);
+        self.0.retain(|watched| place(&watched.name).is_some());
+        loop {
+            let is_new = |name: &&str| !self.0.iter().any(|watched| watched.name == *name);
+            let reads = names.iter().copied().filter(is_new).map(|name| read(zk, parent, name));
+            // In one round trip.
+            let new = try_join_all(reads).await?;
+            self.0.extend(new);
+            self.0.sort_by_key(|watched| place(&watched.name));
+            let (gone, index, _) =
+                select_all(self.0.iter_mut().map(|watched| Box::pin(watched.gone()))).await;
+            let Watched { name, .. } = self.0.swap_remove(index);
+            match gone {
+                Ok(true) => return Ok(place(&name).map(|index| names[index])),
+                // Its data have changed: watch it again.
+                Ok(false) => {}
+                Err(_) => return Ok(None),
+            }
+        }
+    }
+}
+
+impl Watched {
+    /// Waits until something has happened: whether the node is gone.
+    async fn gone(&mut self) -> Result<bool, WatchEnded> {
+        match &mut self.watch {
+            Some(Kept { watch, .. }) => Ok(watch.await?.event_type == EventType::NodeDeleted),
+            None => Ok(true),
+        }
+    }
+}
+
+async fn read(zk: &CuratorFramework, parent: &ZPath, name: &str) -> Result<Watched, Error> {
+    let since = zk.status().epoch;
+    let watch = match zk.get_data(child(parent, name)).watched().await {
+        Ok(watched) => Some(Kept { watch: watched.watch, since }),
+        Err(error) if error.kind() == ErrorKind::NoNode => None,
+        Err(error) => return Err(error),
+    };
+    Ok(Watched { name: name.to_owned(), watch })
+}

@@ -1,0 +1,87 @@
+//! Groups, services, and other nodes whose children are independent.
+
+use super::names::is_hex;
+use crate::inspect::draft::Draft;
+use crate::inspect::finding::{Finding, Library, RecipeKind, Role};
+use crate::inspect::node::Node;
+
+/// `Party._NODE_NAME` of kazoo.
+const PARTY: &str = "__party__";
+
+pub(super) fn recognise(node: &Node) -> Option<Finding> {
+    partitioner(node).or_else(|| services(node)).or_else(|| parties(node))
+}
+
+/// kazoo's `SetPartitioner`: a party, and a lock for each part.
+fn partitioner(node: &Node) -> Option<Finding> {
+    let (party, locks) = (node.get("party")?, node.get("locks")?);
+    if node.children.len() != 2 {
+        return None;
+    }
+    let mut draft = Draft::new(node, RecipeKind::Partitioner, Library::Kazoo);
+    draft.part(locks);
+    draft.inside(party);
+    add(&mut draft, party, is_shallow);
+    Some(draft.finish())
+}
+
+fn services(node: &Node) -> Option<Finding> {
+    node.children.iter().any(is_instance).then(|| {
+        let mut draft = Draft::new(node, RecipeKind::Service, Library::Curator);
+        add(&mut draft, node, is_instance);
+        draft.finish()
+    })
+}
+
+/// Returns `true` for the JSON of an instance, by its shape: this crate has no parser for it.
+fn is_instance(node: &Node) -> bool {
+    let has = |part: &str| node.data.windows(part.len()).any(|window| window == part.as_bytes());
+    let text = node.data.trim_ascii();
+    text.first() == Some(&b'{')
+        && text.last() == Some(&b'}')
+        && ["\"name\"", "\"id\"", "\"serviceType\"", "\"registrationTimeUTC\""]
+            .iter()
+            .all(|key| has(key))
+}
+
+fn parties(node: &Node) -> Option<Finding> {
+    let rule = [is_party, is_shallow].into_iter().find(|rule| node.children.iter().any(rule))?;
+    let mut draft = Draft::new(node, RecipeKind::Group, Library::Kazoo);
+    add(&mut draft, node, rule);
+    Some(draft.finish())
+}
+
+/// A member of kazoo's `Party`.
+fn is_party(node: &Node) -> bool {
+    node.name().strip_suffix(PARTY).is_some_and(is_hex)
+}
+
+/// A member of kazoo's `ShallowParty`: its name ends with its identifier.
+fn is_shallow(node: &Node) -> bool {
+    let name = node.name();
+    node.is_ephemeral()
+        && name.split_at_checked(32).is_some_and(|(id, rest)| is_hex(id) && rest.starts_with('-'))
+}
+
+/// Curator's `GroupMember` has no names of its own: any ephemeral nodes look like a group.
+pub(super) fn group(node: &Node) -> Option<Finding> {
+    let is_member = |node: &Node| node.is_ephemeral();
+    if node.children.is_empty() || !node.children.iter().all(is_member) {
+        return None;
+    }
+    let mut draft = Draft::new(node, RecipeKind::Group, Library::Curator);
+    draft.guess();
+    add(&mut draft, node, is_member);
+    Some(draft.finish())
+}
+
+/// Adds the children that are members, sorted by name.
+fn add(draft: &mut Draft<'_>, directory: &Node, is_member: impl Fn(&Node) -> bool) {
+    let mut members: Vec<_> = directory.children.iter().filter(|node| is_member(node)).collect();
+    members.sort_by_key(|node| node.name().to_owned());
+    for node in members {
+        if !zk_curator::certain::is_receipt(node.name()) {
+            draft.holds(draft.contender(node, Role::Member, None));
+        }
+    }
+}

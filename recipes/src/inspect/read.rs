@@ -1,0 +1,317 @@
+use zk_curator::op::ReadResult;
+use zk_curator::path::{SequenceSuffix, ZPath};
+use zk_curator::{CuratorFramework, Error, ErrorKind};
+
+use super::finding::{Finding, RecipeKind};
+use super::layout::semaphore::{KAZOO_LOCK, add_lock};
+use super::node::Node;
+use super::recognise::{may_contain_recipes, recognise, recognise_all};
+use crate::path::child;
+
+/// The maximum number of nodes that [`inspect`] reads.
+const MOST_NODES: usize = 2048;
+/// The deepest recipe: the claim to an item of a queue is four levels below the queue.
+const DEPTH: usize = 4;
+/// Directories of recipes. Below other nodes, only the children say which recipe it is.
+const DIRECTORIES: [&str; 6] = ["leases", "items", "entries", "executing", "party", "values"];
+/// While a level has at most this many nodes, they are listed in the request that reads them.
+const FEW: usize = 16;
+
+/// Finds out which recipe is at a path, who holds it and who waits. If the node belongs to a recipe
+/// above it, for example as the node of a contender, that recipe is returned: compare
+/// [`Finding::path`].
+///
+/// Reads at most 2,048 nodes. Of a larger recipe it knows the names of all contenders, and reads
+/// those with the lowest numbers: see [`Finding::is_partial`]. Two round trips for a lock or an
+/// election, three for a semaphore, at most six for queues. The nodes are not read at one moment,
+/// and the connected server may lag.
+///
+/// # Errors
+/// `NoNode` if there is no such node; otherwise as a [`multi_read`](CuratorFramework::multi_read).
+/// Nodes without permission to read are treated as nodes that were not read.
+///
+/// # Cancel safety
+/// Nothing is changed.
+pub async fn inspect(zk: &CuratorFramework, path: impl Into<String>) -> Result<Finding, Error> {
+    let path = ZPath::for_operation("inspect", path)?;
+    let zk = zk.uncompressed();
+    let mut tree = start(chain(&zk, &path).await?);
+    let depth = depth_of(&tree);
+    Reader::new(&zk, MOST_NODES, depth).read_below(&mut tree).await?;
+    let mut finding = recognise(&tree);
+    if finding.has_own_lock() {
+        let lock = ZPath::for_operation("inspect", format!("{}{KAZOO_LOCK}", finding.path))?;
+        match read_tree(&zk, &lock, MOST_NODES, 1).await {
+            Ok((lock, ..)) => add_lock(&mut finding, recognise(&lock)),
+            Err(error) if error.kind() == ErrorKind::NoNode => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(finding)
+}
+
+/// The recipes below a node, and the extent of the search.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Found {
+    /// The recipes, sorted by path: see [`recognise_all`].
+    pub findings: Vec<Finding>,
+    /// The number of nodes that were read.
+    pub nodes: usize,
+    /// `true` if all nodes were read: the limit was not reached.
+    pub is_complete: bool,
+}
+
+/// Finds all recipes at a node and below it, except in `/zookeeper`. Reads at most `limit` nodes,
+/// level by level: one or two round trips for each level, with one request for every 256 nodes.
+///
+/// # Errors
+/// As [`inspect`].
+///
+/// # Cancel safety
+/// Nothing is changed.
+pub async fn find(
+    zk: &CuratorFramework,
+    root: impl Into<String>,
+    limit: usize,
+) -> Result<Found, Error> {
+    let root = ZPath::for_operation("find", root)?;
+    let (tree, nodes, is_complete) =
+        read_tree(&zk.uncompressed(), &root, limit, usize::MAX).await?;
+    Ok(Found { findings: recognise_all(&tree), nodes, is_complete })
+}
+
+/// Reads a node and the nodes below it. Also returns the number of nodes, and `true` if these are
+/// all.
+async fn read_tree(
+    zk: &CuratorFramework,
+    path: &ZPath,
+    limit: usize,
+    depth: usize,
+) -> Result<(Node, usize, bool), Error> {
+    let mut reader = Reader::new(zk, limit.saturating_sub(1), depth);
+    let mut nodes = read_nodes(zk, vec![path.as_str().to_owned()]).await?;
+    let mut tree = nodes.pop().expect("invariant: one result for each path")?;
+    reader.read_below(&mut tree).await?;
+    Ok((tree, reader.read + 1, !reader.was_cut))
+}
+
+/// Reads a node and the nodes above it, without the root, in one round trip: the node comes first.
+async fn chain(zk: &CuratorFramework, path: &ZPath) -> Result<Vec<Node>, Error> {
+    let above = std::iter::successors(Some(path.clone()), ZPath::parent);
+    let paths = above.take(DEPTH + 1).filter(|above| above == path || above.as_str() != "/");
+    let mut nodes = read_nodes(zk, paths.map(String::from).collect()).await?.into_iter();
+    let first = nodes.next().expect("invariant: one result for each path")?;
+    // Permission to read the nodes above it is not necessary.
+    Ok([first].into_iter().chain(nodes.map_while(Result::ok)).collect())
+}
+
+/// Reads these nodes and the names of their children.
+async fn read_nodes(
+    zk: &CuratorFramework,
+    paths: Vec<String>,
+) -> Result<Vec<Result<Node, Error>>, Error> {
+    let mut reads = zk.multi_read();
+    for path in &paths {
+        reads = reads.get_data(path).children(path);
+    }
+    let mut answers = reads.await?.into_iter();
+    let mut nodes = Vec::with_capacity(paths.len());
+    for path in paths {
+        let (Some(data), Some(children)) = (answers.next(), answers.next()) else { break };
+        let mut node = Node::new(path);
+        nodes.push(data.and_then(|data| {
+            set_data(&mut node, data);
+            set_children(&mut node, children?);
+            Ok(node)
+        }));
+    }
+    Ok(nodes)
+}
+
+fn set_data(node: &mut Node, read: ReadResult) {
+    if let Some((data, stat)) = read.into_data() {
+        (node.data, node.stat) = (data, Some(stat));
+    }
+}
+
+fn set_children(node: &mut Node, read: ReadResult) {
+    let Some(names) = read.into_children() else { return };
+    // The node may have changed between the two reads.
+    if let (Some(stat), Ok(listed)) = (&mut node.stat, i32::try_from(names.len())) {
+        stat.num_children = listed;
+    }
+    node.children = names.iter().map(|name| Node::new(child(&node.path, name))).collect();
+}
+
+/// Chooses the outermost recipe to which the first node of a chain belongs, or that node.
+fn start(chain: Vec<Node>) -> Node {
+    let mut chain = chain.into_iter();
+    let Some(mut below) = chain.next() else { return Node::new("/") };
+    let path = below.path.clone();
+    let mut chosen = below.clone();
+    for mut above in chain {
+        if let Some(place) = above.children.iter_mut().find(|node| node.path == below.path) {
+            *place = below.clone();
+        }
+        let finding = recognise(&above);
+        let is_certain = finding.kind != RecipeKind::Unknown && !finding.is_guess;
+        if is_certain && finding.covers(&path) && !may_contain_recipes(&finding, &below) {
+            chosen = above.clone();
+        }
+        below = above;
+    }
+    // Nodes of a chain were read before the nodes next to them.
+    for node in &mut chosen.children {
+        if node.stat.is_some() {
+            *node = Node::new(node.path.clone());
+        }
+    }
+    chosen
+}
+
+/// The number of levels below a node that a recipe there may have.
+fn depth_of(node: &Node) -> usize {
+    // A slot of a schedule is named for a time, and has a runner.
+    let is_slot = |name: &str| name.len() == 20 && name.ends_with('Z');
+    let is_directory = |name: &str| DIRECTORIES.contains(&name) || name.starts_with("b-");
+    let names = || node.children.iter().map(Node::name);
+    if names().any(is_directory) {
+        DEPTH
+    } else if names().any(is_slot) {
+        2
+    } else {
+        1
+    }
+}
+
+/// Reads a tree level by level.
+struct Reader<'z> {
+    zk: &'z CuratorFramework,
+    /// The number of nodes that may still be read.
+    left: usize,
+    /// The number of levels below the root.
+    depth: usize,
+    /// The number of nodes that were read.
+    read: usize,
+    /// `true` if there were too many nodes.
+    was_cut: bool,
+}
+
+impl<'z> Reader<'z> {
+    const fn new(zk: &'z CuratorFramework, left: usize, depth: usize) -> Self {
+        Self { zk, left, depth, read: 0, was_cut: false }
+    }
+
+    /// Reads the nodes below a node whose children are listed.
+    async fn read_below(&mut self, root: &mut Node) -> Result<(), Error> {
+        let mut level = Vec::new();
+        let mut next = vec![&mut *root];
+        for depth in 1..=self.depth {
+            let children = next.drain(..).flat_map(children_to_read);
+            level.extend(children);
+            if level.is_empty() {
+                break;
+            }
+            let is_last = depth == self.depth;
+            self.read_level(&mut level, is_last).await?;
+            next = std::mem::take(&mut level);
+        }
+        prune(root);
+        Ok(())
+    }
+
+    /// Reads the nodes of a level, and lists their children unless it is the last.
+    async fn read_level(&mut self, level: &mut Vec<&mut Node>, is_last: bool) -> Result<(), Error> {
+        self.was_cut |= level.len() > self.left;
+        level.truncate(self.left);
+        self.left -= level.len();
+        self.read += level.len();
+        let lists_early = !is_last && level.len() <= FEW;
+        let mut reads = self.zk.multi_read();
+        for node in level.iter() {
+            reads = reads.get_data(&node.path);
+            if lists_early {
+                reads = reads.children(&node.path);
+            }
+        }
+        let mut answers = reads.await?.into_iter();
+        for node in level.iter_mut() {
+            accept(node, answers.next(), set_data)?;
+            if lists_early {
+                accept(node, answers.next(), set_children)?;
+            }
+        }
+        level.retain(|node| node.stat.is_some_and(|stat| stat.num_children > 0));
+        if is_last || lists_early || level.is_empty() {
+            return Ok(());
+        }
+        let mut reads = self.zk.multi_read();
+        for node in level.iter() {
+            reads = reads.children(&node.path);
+        }
+        let mut answers = reads.await?.into_iter();
+        for node in level.iter_mut() {
+            accept(node, answers.next(), set_children)?;
+        }
+        Ok(())
+    }
+}
+
+/// Uses the response of a read. A node that must not be read remains unread.
+fn accept(
+    node: &mut Node,
+    answer: Option<Result<ReadResult, Error>>,
+    set: impl FnOnce(&mut Node, ReadResult),
+) -> Result<(), Error> {
+    match answer {
+        Some(Ok(read)) => set(node, read),
+        // It is gone: see `prune`.
+        Some(Err(error)) if error.kind() == ErrorKind::NoNode => node.path.clear(),
+        Some(Err(error)) if error.kind() != ErrorKind::NoAuth => return Err(error),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Removes the nodes that were gone when they were read. As contenders they would seem to hold.
+fn prune(node: &mut Node) {
+    let listed = node.children.len();
+    node.children.retain(|child| !child.path.is_empty());
+    let gone = i32::try_from(listed - node.children.len()).unwrap_or(0);
+    if let Some(stat) = &mut node.stat {
+        stat.num_children -= gone;
+    }
+    node.children.iter_mut().for_each(prune);
+}
+
+/// The children of a node to read, low sequence numbers first.
+fn children_to_read(node: &mut Node) -> Vec<&mut Node> {
+    let unread = unread_parts(node);
+    let is_root = node.path == "/";
+    let mut children: Vec<_> = node
+        .children
+        .iter_mut()
+        .filter(|child| !unread.contains(&child.name()))
+        .filter(|child| !(is_root && child.name() == "zookeeper"))
+        .collect();
+    children.sort_by_cached_key(|child| {
+        let number = SequenceSuffix::after(child.name(), "").map(SequenceSuffix::get);
+        (number, child.name().to_owned())
+    });
+    children
+}
+
+/// The large parts of a recipe that say nothing about its contenders.
+fn unread_parts(node: &Node) -> &'static [&'static str] {
+    let has = |name| node.get(name).is_some();
+    if has("all") && has("pending") && has("executing") {
+        &["all", "done", "failed", "ids", "cleaner"]
+    } else if has("items") && has("ids") {
+        &["ids"]
+    } else if has("values") && has("history") {
+        &["history"]
+    } else {
+        &[]
+    }
+}

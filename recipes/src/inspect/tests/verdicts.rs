@@ -1,0 +1,146 @@
+use std::time::Duration;
+
+use zk_curator::SessionId;
+
+use super::tree;
+use crate::inspect::{KnownSession, Sessions, recognise, verdicts};
+
+const LOCK: &str = "_c_{a}-lock-0000000001 @1 =one
+     _c_{b}-lock-0000000002 @2 =two";
+
+fn id(number: i64) -> SessionId {
+    SessionId::new(number)
+}
+
+fn connected() -> KnownSession {
+    KnownSession::new()
+        .timeout(Duration::from_secs(30))
+        .connected("zk2", "10.0.3.17:41234")
+        .heard(Duration::from_millis(800))
+}
+
+/// Sessions 1 and 2 are connected, and all servers were asked.
+fn sessions() -> Sessions {
+    let mut sessions = Sessions::new();
+    sessions.insert(id(1), connected());
+    sessions.insert(id(2), connected());
+    sessions.all_servers_asked();
+    sessions
+}
+
+fn told(lines: &str, sessions: &Sessions) -> Vec<String> {
+    let finding = recognise(&tree("/r", lines));
+    let told = verdicts(&finding, sessions).into_iter();
+    told.map(|verdict| verdict.to_string().replace("-0000-0000-0000-", "-")).collect()
+}
+
+#[track_caller]
+fn assert_told(lines: &str, sessions: &Sessions, expected: &[&str]) {
+    let expected: Vec<_> = expected.iter().map(|line| super::text(line)).collect();
+    assert_eq!(told(lines, sessions), expected);
+}
+
+#[test]
+fn a_live_holder_holds() {
+    let holder = "held by one (_c_{a}-lock-0000000001), session 0x1, from 10.0.3.17:41234 at zk2";
+    assert_told(LOCK, &sessions(), &[holder]);
+    // Nothing is known to be wrong with it.
+    assert_told(LOCK, &Sessions::new(), &["held by one (_c_{a}-lock-0000000001), session 0x1"]);
+}
+
+#[test]
+fn our_own_lock_is_told() {
+    let mut sessions = Sessions::new();
+    sessions.own(id(1));
+    let own = "held by this process: one (_c_{a}-lock-0000000001), session 0x1";
+    assert_told(LOCK, &sessions, &[own]);
+}
+
+#[test]
+fn sessions_without_a_connection_end() {
+    let mut sessions = sessions();
+    let heard = Duration::from_millis(21_200);
+    sessions.insert(id(1), KnownSession::new().timeout(Duration::from_secs(30)).heard(heard));
+    assert_told(
+        LOCK,
+        &sessions,
+        &[
+            "held by one (_c_{a}-lock-0000000001), session 0x1, which has no connection: gone in at \
+           most 9 s unless it reconnects",
+        ],
+    );
+    sessions.insert(id(1), KnownSession::new());
+    assert_told(
+        LOCK,
+        &sessions,
+        &["held by one (_c_{a}-lock-0000000001), session 0x1, which has no connection to any \
+           server: gone when its session expires"],
+    );
+}
+
+#[test]
+fn a_session_is_only_lost_if_all_servers_were_asked() {
+    let mut sessions = Sessions::new();
+    sessions.insert(id(1), KnownSession::new());
+    assert_told(LOCK, &sessions, &["held by one (_c_{a}-lock-0000000001), session 0x1"]);
+}
+
+#[test]
+fn the_old_node_of_a_client_is_told() {
+    let mut sessions = Sessions::new();
+    sessions.insert(id(2), connected());
+    sessions.all_servers_asked();
+    let lines = LOCK.replace("=two", "=one");
+    let told = told(&lines, &sessions);
+    assert!(told[0].contains("earlier session of the same client"), "{told:?}");
+    assert_eq!(told.len(), 2);
+}
+
+#[test]
+fn a_waiter_without_a_watch_is_told() {
+    let mut sessions = sessions();
+    assert_eq!(told(LOCK, &sessions).len(), 1);
+    sessions.all_watches_known();
+    sessions.watch("/router", id(2));
+    let told = told(LOCK, &sessions);
+    assert!(told[1].starts_with("two (") && told[1].contains("watches nothing"), "{told:?}");
+    sessions.watch(super::text("/r/_c_{a}-lock-0000000001"), id(2));
+    assert_eq!(super::verdicts::told(LOCK, &sessions).len(), 1);
+}
+
+#[test]
+fn free_locks_and_untaken_leases_are_told() {
+    assert_told("locks\nleases", &Sessions::new(), &["free: no contender holds or waits"]);
+    assert_told(
+        "leases\nlocks/_c_{a}-lock-0000000001 @1",
+        &Sessions::new(),
+        &["free, but not taken by the first waiter, _c_{a}-lock-0000000001, session 0x1"],
+    );
+    let full = "leases/_c_{b}-lease-0000000001 @2\nlocks/_c_{a}-lock-0000000001 @1";
+    assert_told(full, &Sessions::new(), &["held by _c_{b}-lease-0000000001, session 0x2"]);
+}
+
+#[test]
+fn mistakes_are_told() {
+    let twice = LOCK.replace("@2", "@1");
+    let told = told(&twice, &Sessions::new());
+    assert!(told[1].starts_with("session 0x1 has 2 contenders"), "{told:?}");
+    let foreign = format!("{LOCK}\nnote");
+    assert_eq!(
+        super::verdicts::told(&foreign, &Sessions::new())[1],
+        "one node does not belong to it"
+    );
+    let revoked = LOCK.replace("=one", "=__REVOKE__");
+    let told = super::verdicts::told(&revoked, &Sessions::new());
+    assert!(told[1].ends_with("was asked to let go, and has not yet"), "{told:?}");
+}
+
+#[test]
+fn the_end_of_the_numbers_is_told() {
+    for (number, word) in [("2000000000", "end at"), ("2147483647", "have ended")] {
+        let told = told(&LOCK.replace("0000000002", number), &Sessions::new());
+        assert!(told[1].contains(word), "{told:?}");
+    }
+    let mixed = "_c_{a}-lock-0000000001 @1\n{A}__lock__0000000002 @2";
+    assert!(told(mixed, &Sessions::new())[1].starts_with("contenders of Curator and of kazoo"));
+}
