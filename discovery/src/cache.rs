@@ -1,0 +1,474 @@
+//! An in-memory copy of the instances of a service.
+//!
+//! A [`ServiceCache`] decodes the nodes of a [`CuratorCache`], and has the same guarantees. A node
+//! that is not a readable instance does not hide the others: [`ServiceCache::undecodable`] lists
+//! it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures_util::stream::{Stream, unfold};
+use serde::de::DeserializeOwned;
+use tokio_util::sync::DropGuard;
+use zk_curator::certain::is_receipt;
+use zk_curator::internal::Signal;
+use zk_curator::{CancellationToken, Error};
+use zk_curator_recipes::cache::{CacheEvent, CacheEvents, CachedNode, CuratorCache, Freshness};
+use zk_curator_recipes::health::HealthWatch;
+
+use crate::discovery::ServiceDiscovery;
+use crate::instance::ServiceInstance;
+use crate::measure::Caching;
+use crate::query::{Reason, Undecodable, decode};
+
+/// An instance in a cache, with its node.
+#[derive(Debug)]
+pub(crate) struct Listed<P> {
+    pub(crate) path: Box<str>,
+    /// The transaction that created its node.
+    pub(crate) czxid: i64,
+    pub(crate) instance: Arc<ServiceInstance<P>>,
+}
+
+impl<P> Clone for Listed<P> {
+    fn clone(&self) -> Self {
+        let Self { path, czxid, instance } = self;
+        Self { path: path.clone(), czxid: *czxid, instance: Arc::clone(instance) }
+    }
+}
+
+/// The state that a cache shows.
+struct View<P> {
+    is_loaded: bool,
+    has_ended: bool,
+    members: BTreeMap<Box<str>, Member<P>>,
+    list: Arc<[Listed<P>]>,
+}
+
+/// A node of the service.
+struct Member<P> {
+    /// `None` if it can no longer be read.
+    mzxid: Option<i64>,
+    decoded: Result<Listed<P>, Undecodable>,
+}
+
+impl<P> Default for View<P> {
+    fn default() -> Self {
+        Self {
+            is_loaded: false,
+            has_ended: false,
+            members: BTreeMap::new(),
+            list: Vec::new().into(),
+        }
+    }
+}
+
+struct Shared<P> {
+    view: Signal<View<P>>,
+    /// Counts the changes of the view.
+    version: AtomicU64,
+}
+
+/// An in-memory copy of the instances of a service, as of the last change that was received. Cheap
+/// to clone; dropping the last handle stops the cache. See the [module](self).
+#[must_use = "dropping the last handle stops the cache"]
+pub struct ServiceCache<P> {
+    name: Arc<str>,
+    cache: CuratorCache,
+    shared: Arc<Shared<P>>,
+    /// The error of every operation, if the name of the service cannot be the name of a node.
+    refused: Option<Error>,
+    _alive: Arc<DropGuard>,
+}
+
+impl<P: DeserializeOwned + Send + Sync + 'static> ServiceDiscovery<P> {
+    /// Starts a cache of the instances of a service, which need not exist.
+    /// [`loaded`](ServiceCache::loaded) waits for the first load, and reports a name that cannot be
+    /// the name of a node.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, if the framework has no spawner.
+    #[doc(alias = "serviceCacheBuilder")]
+    pub fn cache(&self, name: impl Into<String>) -> ServiceCache<P> {
+        let name: Arc<str> = name.into().into();
+        let (path, refused) = match self.paths.service("cache", &name) {
+            Ok(path) => (path.into(), None),
+            // This path is invalid, so the cache reads nothing.
+            Err(error) => (String::new(), Some(error)),
+        };
+        let cache = CuratorCache::children(&self.zk, path).start();
+        let shared =
+            Arc::new(Shared { view: Signal::new(View::default()), version: AtomicU64::new(0) });
+        let stop = CancellationToken::new();
+        let follower = Follower {
+            name: Arc::clone(&name),
+            root: cache.path().to_owned(),
+            events: cache.events(),
+            shared: Arc::clone(&shared),
+            measured: Caching::begin(&self.zk, cache.path()),
+            unread: 0,
+        };
+        let (ending, token) = (Arc::clone(&shared), stop.clone());
+        self.zk.spawn_then(
+            async move {
+                tokio::select! {
+                    biased;
+                    () = token.cancelled() => {}
+                    () = follower.run() => {}
+                }
+            },
+            move |_| ending.change(|view| view.has_ended = true),
+        );
+        ServiceCache { name, cache, shared, refused, _alive: Arc::new(stop.drop_guard()) }
+    }
+}
+
+impl<P> Shared<P> {
+    /// Changes the view. What `change` returns, payloads for example, is dropped without the lock.
+    fn change<T>(&self, change: impl FnOnce(&mut View<P>) -> T) {
+        drop(self.view.modify(|view| {
+            let old = change(view);
+            self.version.fetch_add(1, Ordering::Release);
+            (old, view.list())
+        }));
+    }
+}
+
+/// The task of a cache.
+struct Follower<P> {
+    name: Arc<str>,
+    root: String,
+    events: CacheEvents,
+    shared: Arc<Shared<P>>,
+    measured: Caching,
+    /// The nodes that could not be read at the load or at the last catch-up.
+    unread: usize,
+}
+
+impl<P: DeserializeOwned> Follower<P> {
+    async fn run(mut self) {
+        while let Some(event) = self.events.next().await {
+            match event {
+                CacheEvent::Loaded(snapshot) => {
+                    self.unread = snapshot.unreadable.len();
+                    self.put(&snapshot.nodes, true);
+                }
+                CacheEvent::Fresh { unreadable, .. } => self.unread = unreadable,
+                CacheEvent::Created(node)
+                | CacheEvent::Changed { new: node, .. }
+                | CacheEvent::Replaced { new: node, .. } => self.put(&[node], false),
+                CacheEvent::Deleted(node) => {
+                    self.shared.change(|view| view.members.remove(&node.path));
+                }
+                CacheEvent::Unreadable { old, error } if is_instance(&self.root, &old) => {
+                    let (path, reason) = (old.path.to_string(), Reason::Unreadable(error));
+                    let decoded = Err(Undecodable { path, reason });
+                    let member = Member { mzxid: None, decoded };
+                    self.shared.change(|view| view.members.insert(old.path.clone(), member));
+                }
+                // An outage shows in `freshness`.
+                _ => {}
+            }
+            self.measured.shows(|| self.shared.view.look(|view| view.numbers(self.unread)));
+        }
+    }
+
+    /// Decodes nodes, and shows them.
+    fn put(&self, nodes: &[Arc<CachedNode>], is_loaded: bool) {
+        let nodes = nodes.iter().filter(|node| is_instance(&self.root, node));
+        let members: Vec<_> = nodes
+            .map(|node| {
+                let decoded = decode(&self.name, &node.path, &node.data).map(|instance| Listed {
+                    path: node.path.clone(),
+                    czxid: node.stat.czxid,
+                    instance: Arc::new(instance),
+                });
+                (node.path.clone(), Member { mzxid: Some(node.stat.mzxid), decoded })
+            })
+            .collect();
+        self.shared.change(|view| {
+            view.is_loaded |= is_loaded;
+            let old = members.into_iter().map(|(path, member)| view.members.insert(path, member));
+            old.collect::<Vec<_>>()
+        });
+    }
+}
+
+/// Returns `true` for a child of the root that may be an instance.
+fn is_instance(root: &str, node: &CachedNode) -> bool {
+    *node.path != *root && !is_receipt(node.name())
+}
+
+impl<P> View<P> {
+    /// Makes the list again, and returns the old one.
+    fn list(&mut self) -> Arc<[Listed<P>]> {
+        let decoded = self.members.values().filter_map(|member| member.decoded.as_ref().ok());
+        let list = decoded.cloned().collect();
+        std::mem::replace(&mut self.list, list)
+    }
+
+    /// Returns the numbers of enabled instances, drained instances, and nodes that are not readable
+    /// instances.
+    fn numbers(&self, unread: usize) -> (usize, usize, usize) {
+        let up = self.list.iter().filter(|listed| listed.instance.enabled).count();
+        let undecodable = self.readable().count() - self.list.len();
+        let unread = unread.max(self.members.len() - self.readable().count());
+        (up, self.list.len() - up, undecodable + unread)
+    }
+
+    fn readable(&self) -> impl Iterator<Item = &Member<P>> {
+        self.members.values().filter(|member| member.mzxid.is_some())
+    }
+}
+
+impl<P> ServiceCache<P> {
+    /// Returns the name of the service.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the path of the service; empty if the name cannot be the name of a node.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.cache.path()
+    }
+
+    /// Waits until the first load is complete.
+    ///
+    /// # Errors
+    /// Those of [`CuratorCache::loaded`]; `InvalidArgument` if the name cannot be the name of a
+    /// node.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn loaded(&self) -> Result<(), Error> {
+        if let Some(refused) = &self.refused {
+            return Err(refused.clone());
+        }
+        self.cache.loaded().await?;
+        self.shared.view.until(|view| view.is_loaded || view.has_ended).await;
+        Ok(())
+    }
+
+    /// Waits until the cache shows everything that had been committed when this was called.
+    ///
+    /// # Errors
+    /// Those of [`CuratorCache::synced`]; `InvalidArgument` if the name cannot be the name of a
+    /// node.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn synced(&self) -> Result<(), Error> {
+        self.loaded().await?;
+        self.cache.synced().await?;
+        let (root, cache) = (self.cache.path(), &self.cache);
+        let shown = self.shared.view.find(|view| {
+            let nodes = cache.children_of(root);
+            let nodes = nodes.iter().filter(|node| is_instance(root, node));
+            let is_shown = |node: &Arc<CachedNode>| {
+                let member = view.members.get(&node.path);
+                member.is_some_and(|member| member.mzxid == Some(node.stat.mzxid))
+            };
+            let mut count = 0;
+            let all = nodes.inspect(|_| count += 1).all(is_shown);
+            (view.has_ended || all && count == view.readable().count()).then_some(())
+        });
+        shown.await;
+        Ok(())
+    }
+
+    /// Returns the instances, sorted by id, including drained ones.
+    #[doc(alias = "getInstances")]
+    #[must_use]
+    pub fn instances(&self) -> Vec<Arc<ServiceInstance<P>>> {
+        self.listed().iter().map(|listed| Arc::clone(&listed.instance)).collect()
+    }
+
+    /// Returns the nodes that are not readable instances.
+    #[must_use]
+    pub fn undecodable(&self) -> Vec<Undecodable> {
+        let root = self.cache.path();
+        let unreadable = self.cache.unreadable().into_iter().filter(|(path, _)| path != root);
+        let unreadable =
+            unreadable.map(|(path, kind)| Undecodable { path, reason: Reason::Unreadable(kind) });
+        let mut all: Vec<_> = self.shared.view.look(|view| {
+            view.readable().filter_map(|member| member.decoded.as_ref().err().cloned()).collect()
+        });
+        all.extend(unreadable);
+        all
+    }
+
+    /// Returns how fresh the contents are.
+    #[must_use]
+    pub fn freshness(&self) -> Freshness {
+        self.cache.freshness()
+    }
+
+    /// Follows the health of the background task.
+    pub fn health(&self) -> HealthWatch {
+        self.cache.health()
+    }
+
+    /// Returns the changes, beginning with the loaded instances. When an event is returned, the
+    /// cache and its providers show this state, or a later one.
+    #[doc(alias = "ServiceCacheListener")]
+    pub fn events(&self) -> ServiceEvents<P> {
+        ServiceEvents {
+            cache: self.clone(),
+            version: 0,
+            told: BTreeMap::new(),
+            ready: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn listed(&self) -> Arc<[Listed<P>]> {
+        self.shared.view.look(|view| Arc::clone(&view.list))
+    }
+
+    /// Returns the number of changes of the view.
+    pub(crate) fn version(&self) -> u64 {
+        self.shared.version.load(Ordering::Acquire)
+    }
+
+    /// Waits for a later version.
+    pub(crate) async fn changed_since(&self, version: u64) {
+        self.shared.view.until(|_| self.version() != version).await;
+    }
+
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.shared.view.look(|view| view.is_loaded)
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.shared.view.look(|view| view.has_ended)
+    }
+}
+
+impl<P> Clone for ServiceCache<P> {
+    fn clone(&self) -> Self {
+        Self {
+            name: Arc::clone(&self.name),
+            cache: self.cache.clone(),
+            shared: Arc::clone(&self.shared),
+            refused: self.refused.clone(),
+            _alive: Arc::clone(&self._alive),
+        }
+    }
+}
+
+impl<P> fmt::Debug for ServiceCache<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServiceCache")
+            .field("name", &self.name)
+            .field("freshness", &self.freshness())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A change of the instances of a service.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum ServiceEvent<P> {
+    /// An instance was registered.
+    Up(Arc<ServiceInstance<P>>),
+    /// The record of an instance has changed, or it was registered again.
+    Changed {
+        /// The last reported state.
+        old: Arc<ServiceInstance<P>>,
+        /// The current state.
+        new: Arc<ServiceInstance<P>>,
+    },
+    /// An instance is no longer registered. This is its last reported state.
+    Down(Arc<ServiceInstance<P>>),
+    /// A node is not a readable instance. If it was one before, it is no longer shown. Not sent for
+    /// a node that could never be read: [`ServiceCache::undecodable`] lists it.
+    Undecodable(Undecodable),
+}
+
+/// The changes of a [`ServiceCache`], for one subscriber. As with [`CacheEvents`], a slow
+/// subscriber gets the latest states, not every step. Keeps the cache alive.
+pub struct ServiceEvents<P> {
+    cache: ServiceCache<P>,
+    /// The version of the view that was compared last.
+    version: u64,
+    told: BTreeMap<Box<str>, Told<P>>,
+    ready: VecDeque<ServiceEvent<P>>,
+}
+
+/// The last reported state of a node.
+struct Told<P> {
+    mzxid: Option<i64>,
+    instance: Option<Arc<ServiceInstance<P>>>,
+}
+
+impl<P> ServiceEvents<P> {
+    /// Waits for the next event; `None` when the cache has ended.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn next(&mut self) -> Option<ServiceEvent<P>> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(event);
+            }
+            let has_ended = self.compare();
+            if self.ready.is_empty() {
+                if has_ended {
+                    return None;
+                }
+                self.cache.changed_since(self.version).await;
+            }
+        }
+    }
+
+    /// Compares the view with the reported states. Returns `true` if the view no longer changes.
+    fn compare(&mut self) -> bool {
+        let Self { cache, version, told, ready } = self;
+        // Payloads are dropped without the lock.
+        let mut dropped = Vec::new();
+        cache.shared.view.look(|view| {
+            *version = cache.version();
+            told.retain(|path, told| {
+                let is_there = view.members.contains_key(path);
+                if !is_there {
+                    ready.extend(told.instance.take().map(ServiceEvent::Down));
+                }
+                is_there
+            });
+            for (path, Member { mzxid, decoded }) in &view.members {
+                if told.get(path).is_some_and(|told| told.mzxid == *mzxid) {
+                    continue;
+                }
+                let new = decoded.as_ref().map(|listed| Arc::clone(&listed.instance));
+                let (mzxid, instance) = (*mzxid, new.clone().ok());
+                let old = told.insert(path.clone(), Told { mzxid, instance });
+                ready.push_back(match (old.and_then(|old| old.instance), new) {
+                    (old, Err(why)) => {
+                        dropped.extend(old);
+                        ServiceEvent::Undecodable(why.clone())
+                    }
+                    (Some(old), Ok(new)) => ServiceEvent::Changed { old, new },
+                    (None, Ok(new)) => ServiceEvent::Up(new),
+                });
+            }
+            view.has_ended
+        })
+    }
+
+    /// Returns the events as a stream.
+    pub fn into_stream(self) -> impl Stream<Item = ServiceEvent<P>> + Send + 'static
+    where
+        P: Send + Sync + 'static,
+    {
+        unfold(self, async |mut events| events.next().await.map(|event| (event, events)))
+    }
+}
+
+impl<P> fmt::Debug for ServiceEvents<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServiceEvents").field("name", &self.cache.name).finish_non_exhaustive()
+    }
+}

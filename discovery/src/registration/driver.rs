@@ -1,0 +1,603 @@
+//! The task of a registration: performs what the machine decides.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::{Instant, sleep};
+use tracing::debug;
+use zk_curator::internal::Signal;
+use zk_curator::op::Authorship;
+use zk_curator::watch::{Watch, Watched};
+use zk_curator::{
+    ConnectionState, ConnectionStatus, CreateMode, Created, CuratorFramework, Error, ErrorCode,
+    ErrorKind, OpResult, OwnedNode, Stat,
+};
+
+use super::machine::{Action, End, Found, Machine};
+use super::shared::{Change, Ending, Shared};
+use super::state::{Gate, RegistrationState, Rival};
+
+/// The pause after a failure.
+const PAUSE: Duration = Duration::from_millis(500);
+/// The pause before a deleted node is created again: the first pause, which doubles each time, and
+/// the longest.
+const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+/// A node that has existed for this long has settled: its next deletion counts as the first.
+const SETTLED: Duration = Duration::from_secs(60);
+
+/// The functions with which the driver reads a record.
+pub(super) struct Codec {
+    /// Returns `true` if the data are a record.
+    pub(super) is_valid: fn(&Bytes) -> bool,
+    /// Returns the address in a record.
+    pub(super) address: fn(&Bytes) -> Option<String>,
+    /// Returns `false` if a record says that the instance gets no traffic.
+    pub(super) is_enabled: fn(&Bytes) -> bool,
+}
+
+impl Codec {
+    /// Returns `true` if the data are a record; not if the payload's type panics on them.
+    fn accepts(&self, data: &Bytes) -> bool {
+        unless_it_panics(|| (self.is_valid)(data)).unwrap_or(false)
+    }
+}
+
+/// Calls code of the user. A panic there must not end the task, which has to delete the node.
+fn unless_it_panics<T>(call: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(call)).ok()
+}
+
+pub(super) struct Driver {
+    pub(super) zk: CuratorFramework,
+    pub(super) path: String,
+    pub(super) mode: CreateMode,
+    pub(super) codec: Codec,
+    pub(super) machine: Machine,
+    pub(super) shared: Arc<Signal<Shared>>,
+    /// The creates without a response, which may have been applied.
+    pub(super) author: Authorship,
+    /// The data of the last of these creates. They identify its node.
+    pub(super) sent: Option<Bytes>,
+    /// The record as it was last written or read.
+    pub(super) record: Bytes,
+    /// The position of the gate that the record has.
+    pub(super) gate: Gate,
+    pub(super) since: Instant,
+}
+
+/// A node, with the watch that its read has set.
+struct Present {
+    found: Found,
+    data: Bytes,
+    watch: Watch,
+}
+
+fn is_writable(status: &ConnectionStatus) -> bool {
+    status.state.is_connected() && status.state != ConnectionState::ReadOnly
+}
+
+impl Driver {
+    /// Registers, stays registered, and deletes the node at the end.
+    pub(super) async fn run(mut self) {
+        let mut states = self.zk.states();
+        while self.machine.action() != Action::Stop && !self.is_ending() {
+            if self.is_of_before() {
+                self.publish(RegistrationState::Lost);
+                self.machine.session_lost();
+            }
+            let status = self.zk.status();
+            if !is_writable(&status) {
+                if status.state == ConnectionState::Suspended
+                    && self.shared.look(Shared::is_registered)
+                {
+                    self.publish(RegistrationState::Suspended);
+                }
+                let may_be_lost = self.machine.held().is_some_and(|(_, owner)| owner != 0);
+                let shared = Arc::clone(&self.shared);
+                let is_news = |status: &ConnectionStatus| {
+                    is_writable(status) || may_be_lost && status.state == ConnectionState::Lost
+                };
+                tokio::select! {
+                    biased;
+                    () = shared.until(|shared| shared.ending.is_some()) => {}
+                    status = states.until(is_news) => if status.is_none() { break },
+                }
+                continue;
+            }
+            match self.step().await {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::Closed => break,
+                Err(error) => self.failed(error).await,
+            }
+        }
+        self.finish().await;
+    }
+
+    async fn step(&mut self) -> Result<(), Error> {
+        match self.machine.action() {
+            Action::Create => self.create().await,
+            Action::Replace(found) => self.replace(found).await,
+            Action::Wait(found) => self.wait(found).await,
+            Action::Follow => self.follow().await,
+            Action::Stop => Ok(()),
+        }
+    }
+
+    fn is_ending(&self) -> bool {
+        self.shared.look(|shared| shared.ending.is_some())
+    }
+
+    /// Waits for a time, or for the end of the registration.
+    async fn pause(&self, pause: Duration) {
+        self.unless_ending(sleep(pause)).await;
+    }
+
+    async fn failed(&self, error: Error) {
+        debug!(path = self.path, %error, "not registered");
+        if !error.is_transient() && error.kind() != ErrorKind::SessionExpired {
+            self.zk.report_background_error(error.clone());
+            self.publish(RegistrationState::Failed(error));
+        }
+        self.pause(PAUSE).await;
+    }
+
+    fn publish(&self, state: RegistrationState) {
+        self.shared.modify(|shared| shared.publish(state));
+    }
+
+    /// Returns the id of the current session, or zero.
+    fn session(&self) -> i64 {
+        self.zk.session().map_or(0, |session| session.id.get())
+    }
+
+    /// Creates the node. A sequential node that existed before keeps its number.
+    async fn create(&mut self) -> Result<(), Error> {
+        if let Some(again) = self.machine.deletions().checked_sub(1) {
+            self.pause(AGAIN.0.saturating_mul(1 << again.min(5)).min(AGAIN.1)).await;
+            if self.is_ending() {
+                return Ok(());
+            }
+        }
+        let data = self.sent.take().unwrap_or_else(|| self.record.clone());
+        self.machine.sending(self.session());
+        let Some(created) = self.unless_ending(self.send(data.clone())).await else {
+            // The dropped create may have been applied.
+            self.unanswered(data);
+            return Ok(());
+        };
+        match created {
+            Ok(created) => {
+                self.created(&created.path, &created.stat, data);
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::NodeExists => self.look().await,
+            Err(error) => {
+                if error.may_have_applied() {
+                    self.unanswered(data);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Sends the create of the node. This task deletes the node, so the guard is given up.
+    fn send(&self, data: Bytes) -> impl Future<Output = Result<Created, Error>> + use<> {
+        let create = self.zk.create(self.path.as_str()).mode(self.mode).data(data);
+        let create = create.creating_parents_as_containers();
+        let (mode, author) = (self.mode, self.author.clone());
+        async move {
+            match mode {
+                CreateMode::EphemeralSequential => create.protected().owned().await,
+                CreateMode::Ephemeral => create.idempotent().authored_by(&author).owned().await,
+                _ => return create.await,
+            }
+            .map(OwnedNode::leak)
+        }
+    }
+
+    /// Notes that a create of the node with these data may have been applied. The framework looks
+    /// after protected ones.
+    fn unanswered(&mut self, data: Bytes) {
+        match self.mode {
+            CreateMode::EphemeralSequential => {}
+            CreateMode::Ephemeral => self.sent = Some(data),
+            _ => self.machine.lost(self.session()),
+        }
+    }
+
+    /// Waits for a future. When the registration ends, drops it and returns `None`: a request that
+    /// waits for its next attempt must not bring the node back later.
+    async fn unless_ending<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            () = self.shared.until(|shared| shared.ending.is_some()) => None,
+            output = future => Some(output),
+        }
+    }
+
+    fn created(&mut self, path: &str, stat: &Stat, data: Bytes) {
+        if self.mode == CreateMode::EphemeralSequential {
+            path.clone_into(&mut self.path);
+            self.mode = CreateMode::Ephemeral;
+            self.shared.modify(|shared| path.clone_into(&mut shared.path));
+        }
+        self.machine.created(stat.czxid, stat.ephemeral_owner);
+        self.registered(data);
+    }
+
+    fn registered(&mut self, data: Bytes) {
+        self.sent = None;
+        self.since = Instant::now();
+        self.record = data;
+        let session = zk_curator::SessionId::new(self.session());
+        self.publish(RegistrationState::Registered { session });
+    }
+
+    /// Reads the node behind a quorum, so that all our earlier requests are settled, and decides.
+    async fn look(&mut self) -> Result<(), Error> {
+        let found = self.read().await?;
+        let session = self.session();
+        let (found, data) = found.unzip();
+        self.machine.looked(found, session);
+        self.judged(data);
+        Ok(())
+    }
+
+    /// Reads the node behind a quorum.
+    async fn read(&self) -> Result<Option<(Found, Bytes)>, Error> {
+        match self.zk.get_data(self.path.as_str()).with_stat().linearizable().await {
+            Ok((data, stat)) => Ok(Some((self.found(&data, &stat), data))),
+            Err(error) if error.kind() == ErrorKind::NoNode => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn found(&self, data: &Bytes, stat: &Stat) -> Found {
+        let has_our_data = *data == self.record || self.sent.as_ref() == Some(data);
+        Found {
+            czxid: stat.czxid,
+            version: stat.version,
+            owner: stat.ephemeral_owner,
+            has_our_data,
+        }
+    }
+
+    /// Publishes what the machine has decided after a read of these data.
+    fn judged(&mut self, data: Option<Bytes>) {
+        let rival = |data: Option<Bytes>, driver: &Self| Rival {
+            address: data.and_then(|data| (driver.codec.address)(&data)),
+        };
+        match (self.machine.action(), self.machine.end()) {
+            (Action::Follow, _) if !self.shared.look(Shared::is_registered) => {
+                let data = data.unwrap_or_else(|| self.record.clone());
+                self.registered(data);
+            }
+            (Action::Wait(_), _) => {
+                let by = rival(data, self);
+                self.publish(RegistrationState::Waiting { by });
+            }
+            (_, Some(End::Superseded)) => {
+                let by = rival(data, self);
+                self.publish(RegistrationState::Superseded { by });
+            }
+            (_, Some(End::Refused)) => {
+                let by = rival(data, self);
+                self.publish(RegistrationState::Refused { by });
+            }
+            (_, Some(End::Deleted)) => self.publish(RegistrationState::Deleted),
+            _ => {}
+        }
+    }
+
+    /// Deletes the node of another session and creates ours, in one transaction. The new node never
+    /// has the version of the old one, so a late write to the old one is refused.
+    async fn replace(&mut self, with: Found) -> Result<(), Error> {
+        let zk = self.zk.bound_to_session()?;
+        let session = self.session();
+        self.machine.sending(session);
+        let (path, data) = (self.path.as_str(), self.record.clone());
+        let mut replacement = zk.transaction().delete_if(path, with.version).create_with_mode(
+            path,
+            data.clone(),
+            self.mode,
+        );
+        if with.version == 0 {
+            replacement = replacement.set_data(path, data.clone());
+        }
+        let Some(replaced) = self.unless_ending(replacement.commit()).await else {
+            self.machine.lost(session);
+            return Ok(());
+        };
+        match replaced {
+            Ok(results) => {
+                let created = results.iter().rev().find_map(OpResult::stat);
+                let known = created.filter(|stat| stat.czxid > 0);
+                match known {
+                    Some(stat) => {
+                        self.machine.replaced(&with, stat.czxid, stat.ephemeral_owner);
+                        self.registered(data);
+                        Ok(())
+                    }
+                    // ZooKeeper before 3.5 does not return the stat.
+                    None => {
+                        self.machine.lost(session);
+                        self.look().await
+                    }
+                }
+            }
+            Err(error) if error.may_have_applied() => {
+                self.machine.lost(session);
+                self.settle(&error).await
+            }
+            Err(error) if error.kind() == ErrorKind::SessionExpired => Err(error),
+            // The node was deleted or changed since it was read.
+            Err(error) if error.code().is_some_and(is_conflict) => self.look().await,
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads until the outcome of a transaction is known. `lost` is its error.
+    async fn settle(&mut self, lost: &Error) -> Result<(), Error> {
+        debug!(path = self.path, %lost, "a replacement without a response");
+        while let Err(error) = self.look().await {
+            if !error.is_transient() {
+                return Err(error);
+            }
+            if self.is_ending() {
+                break;
+            }
+            self.zk.wait_for_recovery(error).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the node of another session is deleted or replaced.
+    async fn wait(&mut self, with: Found) -> Result<(), Error> {
+        let Some(Present { found, data, watch }) = self.watched().await? else {
+            self.machine.looked(None, self.session());
+            return Ok(());
+        };
+        self.machine.looked(Some(found), self.session());
+        self.judged(Some(data));
+        if found.czxid == with.czxid {
+            drop(self.unless_ending(watch).await);
+        }
+        Ok(())
+    }
+
+    async fn watched(&self) -> Result<Option<Present>, Error> {
+        match self.zk.get_data(self.path.as_str()).watched().await {
+            Ok(Watched { value: (data, stat), watch, .. }) => {
+                Ok(Some(Present { found: self.found(&data, &stat), data, watch }))
+            }
+            Err(error) if error.kind() == ErrorKind::NoNode => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The node is ours: waits until something happens to it.
+    async fn follow(&mut self) -> Result<(), Error> {
+        if let Some(change) = self.shared.modify(|shared| shared.changes.pop_front()) {
+            return self.change(change).await;
+        }
+        let present = self.watched().await?;
+        let (found, data) = match present {
+            // A later session has begun during the read.
+            _ if self.is_of_before() => return Ok(()),
+            None => return self.gone(None),
+            Some(present) if Some(present.found.czxid) == self.held() => {
+                return self.stay(present).await;
+            }
+            Some(Present { found, data, .. }) => (found, data),
+        };
+        self.gone(Some((found, data)))
+    }
+
+    fn held(&self) -> Option<i64> {
+        self.machine.held().map(|(czxid, _)| czxid)
+    }
+
+    /// Returns `true` if the session of the node is over.
+    fn is_of_before(&self) -> bool {
+        let status = self.zk.status();
+        let present = status.session.map(|session| session.id.get());
+        match self.machine.held() {
+            None | Some((_, 0)) => false,
+            Some((_, owner)) => {
+                status.state == ConnectionState::Lost
+                    || present.is_some_and(|present| present != owner)
+            }
+        }
+    }
+
+    /// Decides after the node was deleted, or another one (`found`) has taken its place.
+    fn gone(&mut self, found: Option<(Found, Bytes)>) -> Result<(), Error> {
+        if self.since.elapsed() > SETTLED {
+            self.machine.settled();
+        }
+        let (found, data) = found.unzip();
+        self.machine.followed(found);
+        if self.machine.action() == Action::Create {
+            self.publish(RegistrationState::Deleted);
+        }
+        self.judged(data);
+        Ok(())
+    }
+
+    /// Adopts the data of our node, which other clients may have written, and waits for a change.
+    async fn stay(&mut self, present: Present) -> Result<(), Error> {
+        let Present { data, mut watch, .. } = present;
+        if self.codec.accepts(&data) {
+            self.record = data;
+        }
+        self.publish_registered();
+        let mut states = self.zk.states();
+        loop {
+            tokio::select! {
+                biased;
+                () = self.shared.until(|shared| shared.ending.is_some() || !shared.changes.is_empty()) => {
+                    return Ok(());
+                }
+                // The watch also fires at the end of the session, which the next step notices.
+                _ = &mut watch => return Ok(()),
+                status = states.next() => match status {
+                    None => return Ok(()),
+                    Some(status) if status.state == ConnectionState::Suspended => {
+                        self.publish(RegistrationState::Suspended);
+                    }
+                    Some(_) if self.is_of_before() => return Ok(()),
+                    Some(status) if status.state.is_connected() => self.publish_registered(),
+                    Some(_) => {}
+                },
+            }
+        }
+    }
+
+    fn publish_registered(&self) {
+        if let Some((_, owner)) = self.machine.held() {
+            let session = if owner == 0 { self.session() } else { owner };
+            let session = zk_curator::SessionId::new(session);
+            self.publish(RegistrationState::Registered { session });
+        }
+    }
+
+    /// Writes a change, if the node is still ours. The change stays queued if the node must be
+    /// created first.
+    async fn change(&mut self, mut change: Change) -> Result<(), Error> {
+        let changed = self.write(&mut change).await;
+        match changed {
+            Ok(true) => {
+                change.answer(Ok(()));
+                Ok(())
+            }
+            Ok(false) => {
+                self.shared.modify(|shared| shared.changes.push_front(change));
+                Ok(())
+            }
+            Err(error) if error.is_transient() || error.kind() == ErrorKind::SessionExpired => {
+                self.shared.modify(|shared| shared.changes.push_front(change));
+                Err(error)
+            }
+            Err(error) => {
+                change.answer(Err(error));
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns `false` if the node was deleted, replaced, or changed in between.
+    async fn write(&mut self, change: &mut Change) -> Result<bool, Error> {
+        let Some((found, data)) = self.read().await? else {
+            if !self.is_of_before() {
+                self.gone(None)?;
+            }
+            return Ok(false);
+        };
+        if self.held() != Some(found.czxid) {
+            if !self.is_of_before() {
+                self.gone(Some((found, data)))?;
+            }
+            return Ok(false);
+        }
+        // An earlier attempt was applied, and its response was lost.
+        if let Some((written, version, gate)) = &change.written
+            && *written == data
+            && *version == found.version
+        {
+            let gate = *gate;
+            self.wrote(data, gate);
+            return Ok(true);
+        }
+        let base = if self.codec.accepts(&data) { &data } else { &self.record };
+        // An earlier attempt may have closed the gate, before another client has written, too.
+        let attempted = change.written.as_ref().map(|(_, _, gate)| *gate);
+        let attempted = attempted.filter(|_| change.is_of_gate && !(self.codec.is_enabled)(base));
+        let gate = attempted.unwrap_or(self.gate);
+        let edited = unless_it_panics(|| (change.edit)(base, gate));
+        let (new, gate) = edited.unwrap_or_else(|| {
+            Err(Error::invalid_argument("update", self.path.as_str(), "the edit has panicked"))
+        })?;
+        if new == data && !change.is_forced {
+            self.wrote(data, gate);
+            return Ok(true);
+        }
+        change.written = Some((new.clone(), found.version.wrapping_add(1), gate));
+        let write = self.zk.set_data(self.path.as_str(), new.clone()).version(found.version);
+        match write.idempotent().await {
+            Ok(stat) if Some(stat.czxid) == self.held() => {
+                self.wrote(new, gate);
+                Ok(true)
+            }
+            // The node was replaced between the read and the write, by one of the same version.
+            Ok(_) => Ok(false),
+            // After a lost response, this does not say that the change was not applied.
+            Err(error) if error.kind() == ErrorKind::BadVersion => Ok(false),
+            Err(error) if error.kind() == ErrorKind::NoNode => {
+                change.written = None;
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The node has this record.
+    fn wrote(&mut self, record: Bytes, gate: Gate) {
+        self.record = record;
+        if self.gate != gate {
+            self.gate = gate;
+            self.shared.modify(|shared| shared.is_gated = gate != Gate::Open);
+        }
+    }
+
+    /// Deletes the node, and completes the waiting calls. Retries until the node is deleted or the
+    /// framework is closed.
+    async fn finish(self) {
+        let deletes = match self.shared.look(|shared| shared.ending) {
+            Some(Ending { deletes }) => deletes && self.machine.end().is_none(),
+            // The framework is closed, or the machine has ended.
+            None => false,
+        };
+        let is_deleted =
+            self.machine.end() == Some(End::Deleted) || deletes && self.remove_with_retries().await;
+        // The changes are dropped without the lock: they are code of the user.
+        drop(self.shared.modify(|shared| shared.end(is_deleted)));
+    }
+
+    /// Deletes our node, and retries without a limit. Returns `false` if the framework was closed
+    /// first.
+    async fn remove_with_retries(&self) -> bool {
+        while let Err(error) = self.remove().await {
+            if error.kind() == ErrorKind::Closed {
+                return false;
+            }
+            debug!(path = self.path, %error, "not unregistered yet");
+            self.shared.modify(|shared| shared.not_ended(error));
+            sleep(PAUSE).await;
+        }
+        true
+    }
+
+    /// Deletes our node, if there may be one.
+    async fn remove(&self) -> Result<(), Error> {
+        let held = self.held();
+        if let Some(czxid) = held {
+            self.delete(czxid).await?;
+        } else if self.machine.may_have_left()
+            && let Some((found, _)) = self.read().await?
+            && self.machine.answers_for(&found, self.session(), self.sent.is_some())
+        {
+            self.delete(found.czxid).await?;
+        }
+        Ok(())
+    }
+
+    async fn delete(&self, czxid: i64) -> Result<(), Error> {
+        self.zk.delete(self.path.as_str()).czxid(czxid).guaranteed().quietly().await
+    }
+}
+
+const fn is_conflict(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::NoNode | ErrorCode::NodeExists | ErrorCode::BadVersion)
+}

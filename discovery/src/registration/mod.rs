@@ -1,0 +1,28 @@
+//! Registrations are instances that stay registered through outages and in later sessions.
+//!
+//! # Protocol
+//! 1. Create the node; missing parents become containers.
+//! 2. If the node exists, and an earlier session of this registration has created it, replace it.
+//!    For any other node the [policy](OnConflict) decides.
+//! 3. To replace a node, delete it at its version and create ours in one transaction, so that
+//!    consumers always see one of them.
+//! 4. Read the node with a watch. Keep data that other clients have written to it. If another node
+//!    has taken its place, end as [`Superseded`](RegistrationState::Superseded).
+//! 5. If another client deletes the node, create it again after a pause of 1 to 30 seconds, or
+//!    [end](OnDeleted::End).
+//! 6. In the next session, continue with step 1.
+//!
+//! # Connection loss
+//! * SUSPENDED, and RECONNECTED in the same session: nothing is sent.
+//! * LOST: the instance is registered again in the next session.
+
+mod driver;
+mod gate;
+mod handle;
+mod machine;
+mod shared;
+mod state;
+
+pub(crate) use handle::Plan;
+pub use handle::{Registration, RegistrationError, RegistrationEvents, Result};
+pub use state::{OnConflict, OnDeleted, RegistrationState, Rival};

@@ -1,0 +1,273 @@
+//! Providers: which instances are picked.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::{Instant, advance, sleep, timeout};
+use zk_curator::{ConnectionState, CuratorFramework};
+use zk_curator_discovery::provider::{LeastLoaded, Unavailable};
+use zk_curator_discovery::{DownInstancePolicy, Registration, ServiceEvent, ServiceProvider};
+use zk_curator_tests::{expire, simulated_on, until_state};
+
+use crate::support::{
+    discovery, in_memory, instance, registered, registered_again, simulated_with, two_in_memory,
+};
+
+async fn three(zk: &CuratorFramework) -> Vec<Registration<u32>> {
+    let mut all = Vec::new();
+    for id in ["a", "b", "c"] {
+        all.push(registered(zk, id).await);
+    }
+    all
+}
+
+/// The number of times that each instance is picked.
+fn picks(provider: &ServiceProvider<u32>, calls: usize) -> BTreeMap<String, usize> {
+    let mut picks = BTreeMap::new();
+    for _ in 0..calls {
+        *picks.entry(provider.get().unwrap().id.clone()).or_default() += 1;
+    }
+    picks
+}
+
+fn picked(provider: &ServiceProvider<u32>) -> Vec<String> {
+    picks(provider, 60).into_keys().collect()
+}
+
+/// Fails calls until the instance is down.
+fn fail(provider: &ServiceProvider<u32>, id: &str, times: usize) {
+    let mut left = times;
+    for _ in 0..100 {
+        let call = provider.get().unwrap();
+        if call.id == id {
+            call.failed();
+            left -= 1;
+            if left == 0 {
+                return;
+            }
+        }
+    }
+    panic!("{id} is not picked");
+}
+
+#[test]
+fn instances_are_picked_round_robin() {
+    simulated_with(async |_, zk| {
+        let provider = discovery(&zk).provider("orders").start();
+        assert_eq!(provider.get().unwrap_err(), Unavailable::Loading);
+        provider.cache().loaded().await.unwrap();
+        assert_eq!(provider.get().unwrap_err(), Unavailable::NoInstances);
+        let all = three(&zk).await;
+        provider.wait_ready(3).await.unwrap();
+        assert!(picks(&provider, 30).values().all(|picks| *picks == 10));
+        assert_eq!(provider.all().len(), 3);
+        drop(all);
+    });
+}
+
+/// A program that waits for an event can pick immediately afterwards, without waiting for another
+/// event. The thread of the program races with the thread of the cache.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_event_tells_is_picked() {
+    let (_server, zk) = in_memory().await;
+    let mut a = registered(&zk, "a").await;
+    let provider = discovery(&zk).provider("orders").start();
+    let mut events = provider.cache().events();
+    let event = events.next().await.unwrap();
+    assert!(matches!(&event, ServiceEvent::Up(up) if up.id == "a"), "{event:?}");
+    for payload in 2..500 {
+        a.update(move |instance| instance.payload = payload).await.unwrap();
+        let event = events.next().await.unwrap();
+        assert!(matches!(&event, ServiceEvent::Changed { new, .. } if new.payload == payload));
+        assert_eq!(provider.get().unwrap().payload, payload);
+    }
+    drop(a);
+    let event = events.next().await.unwrap();
+    assert!(matches!(&event, ServiceEvent::Down(down) if down.id == "a"), "{event:?}");
+    assert_eq!(provider.get().unwrap_err(), Unavailable::NoInstances);
+}
+
+#[test]
+fn drained_and_filtered_instances_are_not_picked() {
+    simulated_with(async |_, zk| {
+        let mut all = three(&zk).await;
+        let provider = discovery(&zk).provider("orders").filter(|i| i.payload < 5).start();
+        provider.wait_ready(3).await.unwrap();
+        all[0].drain().await.unwrap();
+        provider.cache().synced().await.unwrap();
+        assert_eq!(picked(&provider), ["b", "c"]);
+        assert_eq!(provider.cache().instances().len(), 3, "it is there all the same");
+        all[1].update(|instance| instance.payload = 9).await.unwrap();
+        provider.cache().synced().await.unwrap();
+        assert_eq!(picked(&provider), ["c"]);
+        all[0].resume().await.unwrap();
+        provider.wait_ready(2).await.unwrap();
+        assert_eq!(picked(&provider), ["a", "c"]);
+    });
+}
+
+#[test]
+fn down_marks_end_exactly_at_their_timeout() {
+    simulated_with(async |server, zk| {
+        let mut all = three(&zk).await;
+        let policy = DownInstancePolicy::new(2, Duration::from_secs(2));
+        let provider = discovery(&zk).provider("orders").down_policy(policy).start();
+        provider.wait_ready(3).await.unwrap();
+        fail(&provider, "b", 1);
+        assert_eq!(picked(&provider), ["a", "b", "c"]);
+        fail(&provider, "b", 1);
+        let down = Instant::now();
+        assert_eq!(picked(&provider), ["a", "c"]);
+        // An update of the record keeps the mark.
+        all[1].update(|instance| instance.payload = 3).await.unwrap();
+        provider.cache().synced().await.unwrap();
+        assert_eq!(picked(&provider), ["a", "c"]);
+        advance(Duration::from_secs(2) - Duration::from_nanos(1) - down.elapsed()).await;
+        assert_eq!(picked(&provider), ["a", "c"]);
+        advance(Duration::from_nanos(1)).await;
+        assert_eq!(picked(&provider), ["a", "b", "c"]);
+        // A new registration has none.
+        fail(&provider, "b", 2);
+        assert_eq!(picked(&provider), ["a", "c"]);
+        registered_again(&server, &zk, &all[1]).await;
+        for again in &all {
+            again.registered().await.unwrap();
+        }
+        provider.wait_ready(3).await.unwrap();
+        provider.cache().synced().await.unwrap();
+        assert_eq!(picked(&provider), ["a", "b", "c"]);
+    });
+}
+
+#[test]
+fn waiting_ends_with_the_marks() {
+    simulated_with(async |_, zk| {
+        let all = three(&zk).await;
+        let provider = discovery(&zk).provider("orders").start();
+        provider.wait_ready(3).await.unwrap();
+        fail(&provider, "b", 2);
+        let began = Instant::now();
+        provider.wait_ready(3).await.unwrap();
+        assert_eq!(began.elapsed().as_secs(), 30);
+        drop(all);
+    });
+}
+
+#[test]
+fn a_success_ends_a_mark() {
+    simulated_with(async |_, zk| {
+        let all = three(&zk).await;
+        let provider = discovery(&zk).provider("orders").start();
+        provider.wait_ready(3).await.unwrap();
+        let late = loop {
+            let call = provider.get().unwrap();
+            if call.id == "b" {
+                break call;
+            }
+        };
+        fail(&provider, "b", 2);
+        assert_eq!(picked(&provider), ["a", "c"]);
+        late.ok();
+        assert_eq!(picked(&provider), ["a", "b", "c"]);
+        drop(all);
+    });
+}
+
+#[test]
+fn marks_by_address_outlive_a_registration() {
+    simulated_with(async |_, zk| {
+        let mut here = instance("a");
+        here.address = Some("10.0.0.9".to_owned());
+        let one = discovery(&zk).register(here.clone()).await.unwrap();
+        let other = registered(&zk, "b").await;
+        let policy = DownInstancePolicy::default().by_address();
+        let provider = discovery(&zk).provider("orders").down_policy(policy).start();
+        provider.wait_ready(2).await.unwrap();
+        fail(&provider, "a", 2);
+        drop(one);
+        here.id = "z".to_owned();
+        let again = discovery(&zk).register(here).await.unwrap();
+        provider.cache().synced().await.unwrap();
+        assert_eq!(picked(&provider), ["b"]);
+        drop((other, again));
+    });
+}
+
+#[test]
+fn all_instances_are_served_when_all_are_down() {
+    simulated_with(async |_, zk| {
+        let all = three(&zk).await;
+        let provider = discovery(&zk).provider("orders").start();
+        let half = discovery(&zk).provider("orders").panic_threshold(0.5).start();
+        for provider in [&provider, &half] {
+            provider.wait_ready(3).await.unwrap();
+            fail(provider, "a", 2);
+            assert_eq!(picked(provider), ["b", "c"]);
+            fail(provider, "b", 2);
+        }
+        assert_eq!(picked(&provider), ["c"]);
+        assert_eq!(picked(&half), ["a", "b", "c"], "a third is at most a half");
+        fail(&provider, "c", 2);
+        assert_eq!(picked(&provider), ["a", "b", "c"]);
+        assert!(timeout(Duration::from_secs(1), provider.wait_ready(1)).await.is_err());
+        drop(all);
+    });
+}
+
+#[test]
+fn a_provider_serves_stale_instances_without_a_connection() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        let all = three(&other).await;
+        let provider = discovery(&zk).provider("orders").start();
+        let bound = discovery(&zk).provider("orders");
+        let bound = bound.max_staleness(Duration::from_secs(60)).start();
+        provider.wait_ready(3).await.unwrap();
+        bound.wait_ready(3).await.unwrap();
+        assert!(!provider.get().unwrap().is_stale());
+        server.partition();
+        until_state(&zk, ConnectionState::Lost).await;
+        assert!(provider.get().unwrap().is_stale() && bound.get().unwrap().is_stale());
+        sleep(Duration::from_secs(60)).await;
+        assert_eq!(picked(&provider), ["a", "b", "c"]);
+        let error = bound.get().unwrap_err();
+        assert!(matches!(error, Unavailable::Stale(time) if time >= Duration::from_secs(60)));
+        server.heal();
+        provider.cache().synced().await.unwrap();
+        bound.cache().synced().await.unwrap();
+        assert!(bound.get().is_ok() || bound.cache().instances().is_empty());
+        drop(all);
+    });
+}
+
+#[test]
+fn calls_in_flight_are_counted() {
+    simulated_with(async |_, zk| {
+        let all = three(&zk).await;
+        let provider = discovery(&zk).provider("orders").strategy(LeastLoaded::seed(3)).start();
+        provider.wait_ready(3).await.unwrap();
+        let busy: Vec<_> = (0..300).map(|_| provider.get().unwrap()).collect();
+        let mut counts = BTreeMap::<String, usize>::new();
+        for call in &busy {
+            *counts.entry(call.id.clone()).or_default() += 1;
+        }
+        assert!(counts.values().all(|count| (95..=105).contains(count)), "{counts:?}");
+        drop(busy);
+        drop(all);
+    });
+}
+
+/// Calls continue while instances are killed, and never go to an instance that is known to be gone.
+#[test]
+fn instances_of_ended_sessions_are_not_picked() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        let mine = registered(&zk, "mine").await;
+        let theirs = registered(&other, "theirs").await;
+        let provider = discovery(&zk).provider("orders").start();
+        provider.wait_ready(2).await.unwrap();
+        drop(theirs);
+        expire(&server, &other).await;
+        provider.cache().synced().await.unwrap();
+        assert_eq!(picked(&provider), ["mine"]);
+        drop(mine);
+    });
+}
