@@ -1,0 +1,310 @@
+//! What a command runs with: the target, the connection, and the output.
+
+use std::fmt;
+use std::io::{BufRead, IsTerminal};
+use std::path::PathBuf;
+#[cfg(feature = "shell")]
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+#[cfg(feature = "shell")]
+use clap::ArgMatches;
+use tokio::sync::OnceCell;
+use zk_curator::retry::ExponentialBackoffRetry;
+use zk_curator::state::ConnectionStateErrorPolicy;
+use zk_curator::{CuratorFramework, ErrorKind};
+
+use crate::args::Global;
+use crate::context::{self, Config, Context, SecretRef};
+use crate::exit::{Exit, Failure};
+#[cfg(feature = "shell")]
+use crate::output::Answer;
+use crate::output::Out;
+use crate::path;
+
+/// The command tree, for the commands that need all others: the shell, completions and manual.
+pub(crate) trait Grammar: fmt::Debug + Sync {
+    /// Returns the command tree.
+    fn command(&self) -> clap::Command;
+
+    /// Runs a parsed line.
+    #[cfg(feature = "shell")]
+    fn run<'a>(
+        &self,
+        app: &'a App,
+        matches: &ArgMatches,
+    ) -> Pin<Box<dyn Future<Output = Result<Answer, Failure>> + 'a>>;
+}
+
+/// The environment of a command.
+#[derive(Debug, Clone)]
+pub(crate) struct App {
+    global: Global,
+    config: PathBuf,
+    target: Arc<Target>,
+    out: Out,
+    zk: Arc<OnceCell<CuratorFramework>>,
+    grammar: &'static dyn Grammar,
+}
+
+/// The servers, and the rules of the context.
+#[derive(Debug)]
+struct Target {
+    servers: String,
+    /// The name of the context, if there is one.
+    context: Option<String>,
+    /// `false` if only the rules of the context apply, because other servers were named.
+    is_used: bool,
+    settings: Context,
+}
+
+impl App {
+    /// Reads the configuration. Connects when a command needs it.
+    pub(crate) fn new(global: Global, grammar: &'static dyn Grammar) -> Result<Self, Failure> {
+        let config = context::config_path(&global)?;
+        let selected = Config::read(&config)?.select(&global)?;
+        let (name, mut settings) =
+            selected.map_or_else(Default::default, |(name, context)| (Some(name), context));
+        let is_used = global.context.is_some() || global.servers.is_none();
+        if !is_used {
+            // The identities of the current context are not for other servers; its rules are.
+            let Context { read_only, confirm, .. } = settings;
+            settings = Context { read_only, confirm, ..Context::default() };
+        }
+        let servers = global.servers.clone().or_else(|| settings.servers.clone());
+        let servers = servers.unwrap_or_else(|| "localhost:2181".to_owned());
+        let target = Arc::new(Target { servers, context: name, is_used, settings });
+        let out = Out::new(&global);
+        Ok(Self { global, config, target, out, zk: Arc::default(), grammar })
+    }
+
+    /// Returns the environment of a line of the shell: the same session, with the options of the
+    /// line for output and confirmation.
+    #[cfg(feature = "shell")]
+    pub(crate) fn with_options_of(&self, line: &Global) -> Self {
+        let mut app = self.clone();
+        app.out = Out::new(line);
+        app.global.read_only |= line.read_only;
+        app.global.yes |= line.yes;
+        app.global.confirm = line.confirm.clone().or(app.global.confirm);
+        app
+    }
+
+    pub(crate) fn grammar(&self) -> &'static dyn Grammar {
+        self.grammar
+    }
+
+    /// Returns the state of the connection.
+    pub(crate) fn connection(&self) -> Option<String> {
+        self.zk.get().map(|zk| zk.state().to_string())
+    }
+
+    /// Returns an environment for another context, without the options that are about servers.
+    pub(crate) fn of_context(&self, context: &str) -> Result<Self, Failure> {
+        let global = Global {
+            context: Some(context.to_owned()),
+            config: Some(self.config.clone()),
+            output: self.global.output,
+            timeout: self.global.timeout,
+            session_timeout: self.global.session_timeout,
+            quiet: self.global.quiet,
+            verbose: self.global.verbose,
+            read_only: true,
+            ..Global::default()
+        };
+        Self::new(global, self.grammar)
+    }
+
+    pub(crate) const fn out(&self) -> &Out {
+        &self.out
+    }
+
+    pub(crate) const fn global(&self) -> &Global {
+        &self.global
+    }
+
+    /// Returns the path of the configuration file.
+    pub(crate) const fn config_file(&self) -> &PathBuf {
+        &self.config
+    }
+
+    /// Returns the servers, as a connect string.
+    pub(crate) fn servers(&self) -> &str {
+        &self.target.servers
+    }
+
+    /// Returns the name of the context, if one is used.
+    pub(crate) fn context(&self) -> Option<&str> {
+        self.target.context.as_deref()
+    }
+
+    /// Returns the name of the context whose servers and identities are used.
+    #[cfg(unix)]
+    pub(crate) fn used_context(&self) -> Option<&str> {
+        self.context().filter(|_| self.target.is_used)
+    }
+
+    /// Returns `true` if changes are refused.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.global.read_only || self.target.settings.read_only
+    }
+
+    /// Returns the connection, for reads.
+    pub(crate) async fn zk(&self) -> Result<&CuratorFramework, Failure> {
+        self.zk.get_or_try_init(|| self.connect()).await
+    }
+
+    /// Returns the connection, for a change: refused in a context that is read-only, and confirmed
+    /// where the context requires it.
+    pub(crate) async fn zk_to_change(&self) -> Result<&CuratorFramework, Failure> {
+        self.allow_change().await?;
+        self.zk().await
+    }
+
+    /// Checks that changes are allowed here.
+    async fn allow_change(&self) -> Result<(), Failure> {
+        if self.is_read_only() {
+            return Err(Failure::new(Exit::NO_PERMISSION, "read-only: nothing was changed")
+                .hint("--read-only, ZKC_READ_ONLY or the context forbids changes"));
+        }
+        let Some(name) = self.context().filter(|_| self.target.settings.confirm) else {
+            return Ok(());
+        };
+        let given = match &self.global.confirm {
+            Some(given) => given.clone(),
+            None if std::io::stdin().is_terminal() => {
+                self.out.warn(format!("This changes {name}. Type its name to continue:"));
+                read_line().await?
+            }
+            None => {
+                return Err(Failure::usage(format!("the context {name} asks for confirmation"))
+                    .hint(format!("pass --confirm {name}")));
+            }
+        };
+        if given == name {
+            return Ok(());
+        }
+        Err(Failure::usage(format!("not confirmed: the context is {name}")))
+    }
+
+    /// Asks a question of yes or no. Without a terminal, only `--yes` is yes.
+    pub(crate) async fn agree(&self, question: &str) -> Result<(), Failure> {
+        if self.global.yes {
+            return Ok(());
+        }
+        if !std::io::stdin().is_terminal() {
+            return Err(Failure::usage(format!("not done: {question}")).hint("pass --yes"));
+        }
+        self.out.warn(format!("{question} [y/N]"));
+        match read_line().await?.to_lowercase().as_str() {
+            "y" | "yes" => Ok(()),
+            _ => Err(Failure::usage("not done")),
+        }
+    }
+
+    /// Returns a framework with the options of the command line, which is not started yet.
+    pub(crate) fn framework(&self) -> Result<CuratorFramework, Failure> {
+        let (global, settings) = (&self.global, &self.target.settings);
+        let mut builder = CuratorFramework::builder()
+            .connect_string(&self.target.servers)
+            .session_timeout(global.session_timeout)
+            .connection_timeout(global.timeout)
+            .retry(ExponentialBackoffRetry::new(Duration::from_millis(50), 10))
+            .read_only(true)
+            // `elect` decides itself when to stop a leader without a connection.
+            .connection_state_error_policy(ConnectionStateErrorPolicy::Session)
+            .name("zkc");
+        if let Some(namespace) = global.namespace.as_ref().or(settings.namespace.as_ref()) {
+            builder = builder.namespace(namespace.trim_matches('/'));
+        }
+        let references = if global.auth.is_empty() { &settings.auth } else { &global.auth };
+        for reference in references {
+            let secret = SecretRef::parse("--auth", reference)?;
+            builder = builder.authorization(&secret.name, secret.read()?);
+        }
+        #[cfg(feature = "sasl")]
+        if let Some(reference) = global.sasl.as_ref().or(settings.sasl.as_ref()) {
+            let secret = SecretRef::parse("--sasl", reference)?;
+            builder = builder.sasl_digest_md5(&secret.name, secret.read()?);
+        }
+        #[cfg(feature = "tls")]
+        if let Some(connector) = tls(global, settings)? {
+            builder = builder.connector(Arc::new(connector));
+        }
+        Ok(builder.build()?)
+    }
+
+    async fn connect(&self) -> Result<CuratorFramework, Failure> {
+        let zk = self.framework()?;
+        if let Err(error) = zk.start().await {
+            let failure = match error.kind() {
+                ErrorKind::ConnectionLoss => {
+                    let within = humantime::format_duration(self.global.timeout);
+                    let text = format!("no connection: {} within {within}", self.servers());
+                    Failure::new(Exit::NO_CONNECTION, text)
+                }
+                _ => error.into(),
+            };
+            return Err(match zk.last_failure() {
+                Some(why) => failure.hint(why.to_string()),
+                None => failure,
+            });
+        }
+        self.tell_session(&zk);
+        Ok(zk.with_deadline(self.global.timeout))
+    }
+
+    fn tell_session(&self, zk: &CuratorFramework) {
+        let Some(session) = zk.session() else { return };
+        let timeout = humantime::format_duration(session.timeout);
+        self.out.detail(format!("session {} at {}, timeout {timeout}", session.id, self.servers()));
+    }
+
+    /// Adds what the servers know about a failure: the deepest ancestor of a missing node.
+    pub(crate) async fn explain(&self, failure: Failure) -> Failure {
+        let (Some(missing), Some(zk)) = (failure.missing(), self.zk.get()) else { return failure };
+        let ancestors = path::ancestors(missing);
+        let answers = zk.children_of_each(ancestors.iter().map(String::as_str)).await;
+        let exists = answers.ok().and_then(|answers| answers.iter().rposition(Option::is_some));
+        match exists.and_then(|place| ancestors.get(place)) {
+            Some(deepest) => failure.hint(format!("deepest that exists: {deepest}")),
+            None => failure,
+        }
+    }
+
+    /// Ends the session, if there is one.
+    pub(crate) async fn close(&self) -> Result<(), Failure> {
+        let Some(zk) = self.zk.get() else { return Ok(()) };
+        match zk.close().await {
+            Err(error) if error.kind() == ErrorKind::LeftBehind => Err(error.into()),
+            // The session then ends by itself.
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(feature = "tls")]
+fn tls(
+    global: &Global,
+    settings: &Context,
+) -> Result<Option<zk_curator::tls::TlsConnector>, Failure> {
+    let Some(ca) = global.tls_ca.as_ref().or(settings.tls_ca.as_ref()) else { return Ok(None) };
+    let mut builder = zk_curator::tls::TlsConnector::builder().ca_file(ca);
+    let certificate = global.tls_cert.as_ref().or(settings.tls_cert.as_ref());
+    let key = global.tls_key.as_ref().or(settings.tls_key.as_ref());
+    if let (Some(certificate), Some(key)) = (certificate, key) {
+        builder = builder.client_certificate_file(certificate, key);
+    }
+    builder.build().map(Some).map_err(|error| Failure::usage(format!("TLS: {error}")))
+}
+
+/// Reads a line in a thread of its own, so that the session lives on while the user thinks.
+async fn read_line() -> Result<String, Failure> {
+    let read = tokio::task::spawn_blocking(|| {
+        let mut line = String::new();
+        std::io::stdin().lock().read_line(&mut line).map(|_| line)
+    });
+    let line = read.await.map_err(|error| Failure::usage(error.to_string()))??;
+    Ok(line.trim().to_owned())
+}

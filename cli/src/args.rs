@@ -1,0 +1,105 @@
+//! The arguments that all commands have.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+/// The options of all commands.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Options of all commands")]
+pub(crate) struct Global {
+    /// Servers, with an optional chroot: `host:port,host:port/chroot` [default: those of the
+    /// context, else localhost:2181]
+    #[arg(short, long, global = true, env = "ZK_CONNECT", value_name = "SERVERS")]
+    pub(crate) servers: Option<String>,
+    /// Context of the configuration file
+    #[arg(short, long, global = true, env = "ZKC_CONTEXT", value_name = "NAME")]
+    pub(crate) context: Option<String>,
+    /// Node below which all paths are
+    #[arg(long, global = true, env = "ZKC_NAMESPACE", value_name = "PATH")]
+    pub(crate) namespace: Option<String>,
+    /// Identity, as `SCHEME:@FILE` or `SCHEME:env:VARIABLE`; never the secret itself. Repeatable
+    #[arg(long, global = true, value_name = "AUTH")]
+    pub(crate) auth: Vec<String>,
+    /// Identity for SASL DIGEST-MD5, as `USER:@FILE` or `USER:env:VARIABLE`
+    #[cfg(feature = "sasl")]
+    #[arg(long, global = true, value_name = "AUTH")]
+    pub(crate) sasl: Option<String>,
+    /// Connect with TLS, and check the servers with this CA (PEM)
+    #[cfg(feature = "tls")]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) tls_ca: Option<PathBuf>,
+    /// Client certificate (PEM)
+    #[cfg(feature = "tls")]
+    #[arg(long, global = true, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Key of the client certificate (PEM)
+    #[cfg(feature = "tls")]
+    #[arg(long, global = true, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Configuration file [default: $XDG_CONFIG_HOME/zkc/config.toml]
+    #[arg(long, global = true, env = "ZKC_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Format of the output
+    #[arg(short, long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
+    pub(crate) output: Format,
+    /// Time limit of each operation, with its retries
+    #[arg(long, global = true, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
+    pub(crate) timeout: Duration,
+    /// Session timeout to request from the servers
+    #[arg(long, global = true, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
+    pub(crate) session_timeout: Duration,
+    /// Refuse every command that changes something
+    #[arg(long, global = true, env = "ZKC_READ_ONLY", value_parser = clap::builder::FalseyValueParser::new())]
+    pub(crate) read_only: bool,
+    /// Name of the context, which confirms a change where the context requires it
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) confirm: Option<String>,
+    /// Answer all questions with yes
+    #[arg(short, long, global = true)]
+    pub(crate) yes: bool,
+    /// When to use colour
+    #[cfg(feature = "tui")]
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
+    pub(crate) color: Color,
+    /// Print only data and errors
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+    /// Print the session, its timeout and the server on stderr
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+}
+
+/// A format of the output.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Text for people
+    #[default]
+    Table,
+    /// Text for people, with all columns
+    Wide,
+    /// One JSON document
+    Json,
+    /// A JSON document a line
+    Jsonl,
+    /// One YAML document
+    Yaml,
+    /// Names or paths only, one a line
+    Name,
+    /// The bytes of the data, unchanged
+    Raw,
+}
+
+/// When to use colour.
+#[cfg(feature = "tui")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}

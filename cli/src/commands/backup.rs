@@ -1,0 +1,114 @@
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use clap::Args;
+use serde_json::json;
+
+use crate::app::App;
+use crate::exit::{Exit, Failure};
+use crate::output::{Answer, Report};
+use crate::path;
+use crate::transfer::backup::{self, Options, Summary};
+use crate::transfer::format::{Consistency, Header};
+
+/// The paths that are named on the terminal.
+const NAMED: usize = 10;
+
+/// The arguments of `zkc backup`.
+#[derive(Debug, Args)]
+pub(crate) struct Backup {
+    /// Root of the nodes; with `/`, the nodes of the servers below /zookeeper are left out
+    #[arg(value_parser = path::parse)]
+    path: String,
+    /// File to write, usually with the ending .zkb; replaced when the backup is complete
+    file: PathBuf,
+    /// Write plain text instead of gzip
+    #[arg(long)]
+    plain: bool,
+    /// After the nodes were read, look for a moment without a change for this time
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
+    within: Duration,
+    /// Write no file, and end with 1, if nodes of one moment are not found
+    #[arg(long)]
+    require_exact: bool,
+}
+
+impl Backup {
+    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+        let zk = app.zk().await?;
+        let taken = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+        let options = Options {
+            root: &self.path,
+            file: &self.file,
+            header: Header::new(&self.path, taken, app.servers()),
+            plain: self.plain,
+            within: self.within,
+            exact_only: self.require_exact,
+        };
+        let summary = backup::backup(zk, options).await?;
+        warn(app, &summary);
+        let Summary { trailer, ephemerals, masked, published, .. } = summary;
+        let exit = match (published, trailer.unreadable.is_empty()) {
+            (false, _) => Exit::NO,
+            (true, false) => Exit::PARTLY,
+            (true, true) => Exit::DONE,
+        };
+        let (nodes, is_exact) = (trailer.nodes(), trailer.consistency == Consistency::Exact);
+        let consistency = if is_exact { "exact" } else { "fuzzy" };
+        let mut text = format!("{nodes} nodes, {consistency}");
+        if ephemerals > 0 {
+            text.push_str(&format!(", {ephemerals} of them ephemeral"));
+        }
+        if !published {
+            text.push_str("; no file was written");
+        }
+        let value = json!({
+            "file": self.file.display().to_string(),
+            "written": published,
+            "nodes": nodes,
+            "ephemerals": ephemerals,
+            "consistency": consistency,
+            "zxid": trailer.zxid,
+            "changed": trailer.changed,
+            "unreadable": trailer.unreadable,
+            "hidden_passwords": masked,
+        });
+        Ok(Answer::from(Report::new(text, value)).with_exit(exit))
+    }
+}
+
+fn warn(app: &App, summary: &Summary) {
+    let (out, trailer) = (app.out(), &summary.trailer);
+    if trailer.consistency == Consistency::Fuzzy {
+        match (&trailer.changed, summary.gap) {
+            (Some(changed), _) => {
+                let number = changed.len();
+                out.warn(format!(
+                    "fuzzy: {number} nodes are not of the same moment as the others:"
+                ));
+                name(app, changed);
+            }
+            (None, why) => {
+                let why = why.unwrap_or("the changes are not known");
+                out.warn(format!("fuzzy: {why}, so the nodes may be of different moments"));
+            }
+        }
+    }
+    if !trailer.unreadable.is_empty() {
+        out.warn(format!("no permission: {} nodes are missing:", trailer.unreadable.len()));
+        name(app, &trailer.unreadable);
+    }
+    if summary.masked > 0 {
+        let nodes = summary.masked;
+        out.warn(format!("{nodes} nodes: the ACL hides a password (ADMIN permission shows it)"));
+    }
+}
+
+fn name(app: &App, paths: &[String]) {
+    for path in paths.iter().take(NAMED) {
+        app.out().warn(format!("  {}", crate::output::printable(path)));
+    }
+    if paths.len() > NAMED {
+        app.out().warn("  …");
+    }
+}

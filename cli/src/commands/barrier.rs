@@ -1,0 +1,96 @@
+use clap::{Args, Subcommand};
+use zk_curator_recipes::barrier::{DistributedBarrier, DistributedDoubleBarrier};
+
+use crate::app::App;
+use crate::exit::{Exit, Failure};
+use crate::output::{Answer, Report};
+use crate::path;
+
+/// The arguments of `zkc barrier`.
+#[derive(Debug, Args)]
+pub(crate) struct Barrier {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Set a barrier, which blocks all waiters
+    Set {
+        /// Node
+        #[arg(value_parser = path::parse)]
+        path: String,
+    },
+    /// Remove a barrier, so that all waiters continue
+    Rm {
+        /// Node
+        #[arg(value_parser = path::parse)]
+        path: String,
+    },
+    /// Say whether a barrier is set, by the exit code
+    Show {
+        /// Node
+        #[arg(value_parser = path::parse)]
+        path: String,
+    },
+    /// Wait until a barrier is removed
+    Wait {
+        /// Node
+        #[arg(value_parser = path::parse)]
+        path: String,
+    },
+    /// Enter a double barrier, wait for all members, print a line, and leave at Ctrl-C or at the
+    /// end of standard input together with the others
+    Enter {
+        /// Node
+        #[arg(value_parser = path::parse)]
+        path: String,
+        /// Number of members
+        members: usize,
+    },
+}
+
+impl Barrier {
+    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+        match self.verb {
+            Verb::Set { path } => {
+                DistributedBarrier::new(app.zk_to_change().await?, path).set().await?;
+            }
+            Verb::Rm { path } => {
+                DistributedBarrier::new(app.zk_to_change().await?, path).remove().await?;
+            }
+            Verb::Show { path } => {
+                let is_set = DistributedBarrier::new(app.zk().await?, path).is_set().await?;
+                let exit = if is_set { Exit::DONE } else { Exit::NO };
+                let text = if is_set { "set" } else { "not set" };
+                return Ok(Answer::from(Report::new(text, is_set)).with_exit(exit));
+            }
+            Verb::Wait { path } => DistributedBarrier::new(app.zk().await?, path).wait().await?,
+            Verb::Enter { path, members } => enter(app, path, members).await?,
+        }
+        Ok(Answer::nothing())
+    }
+}
+
+async fn enter(app: &App, path: String, members: usize) -> Result<(), Failure> {
+    let barrier = DistributedDoubleBarrier::new(app.zk_to_change().await?, path, members);
+    let stop = crate::stop::requested();
+    tokio::pin!(stop);
+    let round = tokio::select! {
+        round = barrier.enter() => round?,
+        interrupted = &mut stop => {
+            interrupted?;
+            return Err(Failure::new(Exit::INTERRUPTED, "interrupted"));
+        }
+    };
+    app.out().print(&Report::new("entered", "entered").names(["entered".to_owned()]).into())?;
+    let mut input = tokio::io::stdin();
+    let mut nowhere = tokio::io::sink();
+    tokio::select! {
+        read = tokio::io::copy(&mut input, &mut nowhere) => {
+            read?;
+        }
+        interrupted = &mut stop => interrupted?,
+    }
+    Ok(round.leave().await?)
+}

@@ -1,0 +1,72 @@
+use clap::Args;
+use zk_curator::{ErrorKind, SessionId};
+
+use crate::app::App;
+use crate::exit::{Exit, Failure};
+use crate::output::{Answer, Report};
+use crate::{holders, node, path};
+
+const AFTER_HELP: &str = "\
+Deletes the node of exactly this holder, in a transaction that fails with exit code 6 if the node \
+has changed or is gone. The token is printed by `zkc lock`, and is the czxid of the node.
+
+The holder may go on: `zkc lock` stops its command as soon as it learns of the loss, other clients \
+may not. Only writes that check the lock, such as `zkc set --fenced`, are safe against a holder \
+that goes on. Try `zkc revoke` first.";
+
+/// The arguments of `zkc break`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Break {
+    /// Lock, or the node of the holder
+    #[arg(value_parser = path::parse)]
+    path: String,
+    /// Fencing token of the holder
+    #[arg(long, value_name = "TOKEN", value_parser = holders::parse_token)]
+    token: i64,
+    /// Only if the holder has this session
+    #[arg(long, value_name = "SESSION", value_parser = holders::parse_token)]
+    if_session: Option<i64>,
+    /// Print what would happen, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Break {
+    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+        let zk = if self.dry_run { app.zk().await? } else { app.zk_to_change().await? };
+        let token = node::hex(self.token);
+        let contenders = holders::contenders(zk, &self.path, holders::LOCKS_AND_ELECTIONS).await?;
+        let holder = contenders.into_iter().find(|holder| holder.stat.czxid == self.token);
+        let Some(holder) = holder else {
+            return Err(conflict(format!("no longer held with token {token}: {}", self.path)));
+        };
+        let session = SessionId::new(holder.stat.ephemeral_owner);
+        if self.if_session.is_some_and(|wanted| wanted != session.get()) {
+            return Err(conflict(format!("other session: {} is of {session}", holder.path)));
+        }
+        if self.dry_run {
+            let text = format!("delete {} of session {session}", holder.path);
+            return Ok(Report::new(text, holder.path.as_str()).names([holder.path]).into());
+        }
+        app.agree(&format!("take {} away from session {session}, which may go on?", self.path))
+            .await?;
+        let transaction = zk
+            .transaction()
+            .check(&holder.path, holder.stat.version)
+            .delete_if(&holder.path, holder.stat.version);
+        match transaction.commit().await {
+            Ok(_) => Ok(Report::new("", holder.path.as_str()).names([holder.path]).into()),
+            Err(error) => Err(match error.kind() {
+                ErrorKind::TransactionFailed { .. } if !error.may_have_applied() => {
+                    conflict(format!("changed since it was read: {}", holder.path))
+                }
+                _ => error.into(),
+            }),
+        }
+    }
+}
+
+fn conflict(text: String) -> Failure {
+    Failure::new(Exit::CONFLICT, text)
+}

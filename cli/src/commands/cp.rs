@@ -1,0 +1,93 @@
+use clap::Args;
+use serde_json::json;
+
+use crate::app::App;
+use crate::exit::{Exit, Failure};
+use crate::output::{Answer, Report, printable};
+use crate::path;
+use crate::transfer::arguments::Low;
+use crate::transfer::copy::Copying;
+use crate::transfer::plan::OnLow;
+
+/// The arguments of `zkc cp`.
+#[derive(Debug, Args)]
+pub(crate) struct Cp {
+    #[command(flatten)]
+    paths: Paths,
+}
+
+/// The arguments of copies and moves.
+#[derive(Debug, Args)]
+pub(crate) struct Paths {
+    /// Node
+    #[arg(value_parser = path::parse)]
+    source: String,
+    /// Path that the node gets, which must be free
+    #[arg(value_parser = path::parse)]
+    target: String,
+    /// With everything below the node, except ephemeral nodes
+    #[arg(short, long)]
+    recursive: bool,
+    #[command(flatten)]
+    low: Low,
+    /// Print what would happen, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Cp {
+    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+        self.paths.run(app, false).await
+    }
+}
+
+impl Paths {
+    /// Copies the node, and then removes it if `removes`.
+    pub(crate) async fn run(self, app: &App, removes: bool) -> Result<Answer, Failure> {
+        let zk = if self.dry_run { app.zk().await? } else { app.zk_to_change().await? };
+        let (from, to, recursive) = (&*self.source, &*self.target, self.recursive);
+        let copying = Copying { zk, from, to, recursive, removes };
+        copying.check_paths()?;
+        let mut plan = copying.plan().await?;
+        let burns = self.low.policy() == OnLow::Burn;
+        if burns {
+            plan.burn();
+        }
+        let (verb, done) = if removes { ("move", "moved") } else { ("copy", "copied") };
+        let way = match (plan.is_atomic(), removes) {
+            (true, _) => "in one transaction: all or none",
+            (false, false) => "in several transactions",
+            (false, true) => "copied in several transactions, compared, and then removed",
+        };
+        if !plan.ephemerals.is_empty() {
+            app.out().warn("skipped, because they are ephemeral:");
+            for path in &plan.ephemerals {
+                app.out().warn(format!("  {}", printable(path)));
+            }
+        }
+        let value = |transactions: Option<u64>| {
+            json!({
+                "from": from,
+                "to": to,
+                "nodes": plan.nodes,
+                "ephemerals": plan.ephemerals,
+                "atomic": plan.is_atomic(),
+                "transactions": transactions,
+            })
+        };
+        if self.dry_run {
+            let text = format!("{verb} {} nodes {way}", plan.nodes);
+            Low::warn(app, &plan.hazards);
+            let refused = self.low.refuses(&plan.hazards);
+            let exit = if refused { Exit::USAGE } else { Exit::DONE };
+            return Ok(Answer::from(Report::new(text, value(None))).with_exit(exit));
+        }
+        self.low.check(app, &plan.hazards).await?;
+        if !plan.is_atomic() {
+            app.out().say(format!("{} nodes: {way}", plan.nodes));
+        }
+        let transactions = copying.apply(&plan, burns).await?;
+        let text = format!("{done} {} nodes", plan.nodes);
+        Ok(Report::new(text, value(Some(transactions))).names([self.target.clone()]).into())
+    }
+}

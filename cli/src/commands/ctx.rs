@@ -1,0 +1,143 @@
+use clap::{Args, Subcommand};
+
+use crate::app::App;
+use crate::context::{Config, Context, SecretRef};
+use crate::exit::Failure;
+use crate::output::{Answer, Column, Report, Rows, text};
+
+/// The arguments of `zkc ctx`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Ctx {
+    /// Context to use from now on [default: list all]
+    name: Option<String>,
+    #[command(subcommand)]
+    change: Option<Change>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Change {
+    /// Add a context, or replace it, with the options of the command line
+    Add(Add),
+    /// Remove a context
+    Rm {
+        /// Context
+        name: String,
+    },
+    /// Show a context
+    Show {
+        /// Context [default: the current one]
+        name: Option<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Add {
+    /// Context
+    name: String,
+    /// Ask for the name of the context before each change
+    #[arg(long)]
+    confirm_changes: bool,
+}
+
+const COLUMNS: &[Column] =
+    &[text("name"), text("current"), text("servers"), text("namespace"), text("rules")];
+
+impl Ctx {
+    #[expect(clippy::unused_async, reason = "the signature of all commands")]
+    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+        let file = app.config_file();
+        let mut config = Config::read(file)?;
+        match (self.change, self.name) {
+            (None, None) => return Ok(list(&config).into()),
+            (None, Some(name)) => {
+                known(&config, &name)?;
+                config.current = Some(name);
+            }
+            (Some(Change::Show { name }), _) => return show(&config, name),
+            (Some(Change::Rm { name }), _) => {
+                known(&config, &name)?;
+                config.contexts.remove(&name);
+                config.current = config.current.filter(|current| *current != name);
+            }
+            (Some(Change::Add(add)), _) => {
+                let context = described(app, &add)?;
+                config.current.get_or_insert_with(|| add.name.clone());
+                config.contexts.insert(add.name, context);
+            }
+        }
+        config.write(file)?;
+        Ok(Answer::nothing())
+    }
+}
+
+fn known<'a>(config: &'a Config, name: &str) -> Result<&'a Context, Failure> {
+    let context = config.contexts.get(name);
+    context.ok_or_else(|| Failure::usage(format!("no context {name}")).hint("`zkc ctx` lists them"))
+}
+
+/// Returns a context with the options of the command line.
+fn described(app: &App, add: &Add) -> Result<Context, Failure> {
+    let global = app.global();
+    for reference in &global.auth {
+        SecretRef::parse("--auth", reference)?;
+    }
+    #[cfg(feature = "sasl")]
+    if let Some(reference) = &global.sasl {
+        SecretRef::parse("--sasl", reference)?;
+    }
+    Ok(Context {
+        servers: global.servers.clone(),
+        namespace: global.namespace.clone(),
+        auth: global.auth.clone(),
+        #[cfg(feature = "sasl")]
+        sasl: global.sasl.clone(),
+        #[cfg(not(feature = "sasl"))]
+        sasl: None,
+        #[cfg(feature = "tls")]
+        tls_ca: global.tls_ca.clone(),
+        #[cfg(feature = "tls")]
+        tls_cert: global.tls_cert.clone(),
+        #[cfg(feature = "tls")]
+        tls_key: global.tls_key.clone(),
+        #[cfg(not(feature = "tls"))]
+        tls_ca: None,
+        #[cfg(not(feature = "tls"))]
+        tls_cert: None,
+        #[cfg(not(feature = "tls"))]
+        tls_key: None,
+        read_only: global.read_only,
+        confirm: add.confirm_changes,
+    })
+}
+
+fn list(config: &Config) -> Rows {
+    let mut rows = Rows::new(COLUMNS);
+    for (name, context) in &config.contexts {
+        let rules = match (context.read_only, context.confirm) {
+            (true, _) => "read-only",
+            (false, true) => "confirm",
+            (false, false) => "",
+        };
+        let is_current = config.current.as_ref() == Some(name);
+        rows.push(vec![
+            name.as_str().into(),
+            if is_current { "*" } else { "" }.into(),
+            context.servers.clone().into(),
+            context.namespace.clone().into(),
+            rules.into(),
+        ]);
+    }
+    rows
+}
+
+/// Shows a context. Its secrets are references, so nothing has to be masked.
+fn show(config: &Config, name: Option<String>) -> Result<Answer, Failure> {
+    let name = name.or_else(|| config.current.clone());
+    let name = name.ok_or_else(|| Failure::usage("no current context"))?;
+    let context = known(config, &name)?;
+    let text =
+        toml::to_string_pretty(context).map_err(|error| Failure::usage(error.to_string()))?;
+    let value = serde_json::to_value(context).map_err(|error| Failure::usage(error.to_string()))?;
+    Ok(Report::new(text, value).names([name]).into())
+}

@@ -1,0 +1,112 @@
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::app::App;
+use crate::exit::{Exit, Failure};
+use crate::output::{Answer, Rows, text};
+use crate::path;
+use crate::transfer::diff::{Difference, Scope, Tree, differences};
+
+/// The arguments of `zkc diff`.
+#[derive(Debug, Args)]
+pub(crate) struct Diff {
+    /// Path, `CONTEXT:PATH`, or backup file: `@FILE`, or a name that ends with .zkb
+    before: String,
+    /// The same, compared with the first one
+    after: String,
+    /// Compare ephemeral nodes too
+    #[arg(long)]
+    ephemerals: bool,
+    /// Compare only data, not ACLs
+    #[arg(long)]
+    no_acl: bool,
+}
+
+/// A tree to compare.
+#[derive(Debug, PartialEq, Eq)]
+enum Side {
+    File(PathBuf),
+    Servers { context: Option<String>, path: String },
+}
+
+impl Side {
+    fn parse(text: &str) -> Self {
+        if let Some(file) = text.strip_prefix('@') {
+            return Self::File(file.into());
+        }
+        if Path::new(text).extension().is_some_and(|ending| ending == "zkb") {
+            return Self::File(text.into());
+        }
+        match text.split_once(":/") {
+            Some((context, below)) if !context.is_empty() && !context.contains('/') => {
+                let (context, path) = (Some(context.to_owned()), path::normal(below));
+                Self::Servers { context, path }
+            }
+            _ => Self::Servers { context: None, path: path::normal(text) },
+        }
+    }
+
+    /// Reads the tree. Returns its root too.
+    async fn read(self, app: &App, scope: Scope) -> Result<(Tree, String), Failure> {
+        match self {
+            Self::File(file) => Tree::of_file(&file, scope),
+            Self::Servers { context: None, path } => {
+                Ok((Tree::of_servers(app.zk().await?, &path, scope).await?, path))
+            }
+            Self::Servers { context: Some(context), path } => {
+                let other = app.of_context(&context)?;
+                let tree = match other.zk().await {
+                    Ok(zk) => Tree::of_servers(zk, &path, scope).await,
+                    Err(failure) => Err(failure),
+                };
+                let closed = other.close().await;
+                let tree = tree?;
+                closed.map(|()| (tree, path))
+            }
+        }
+    }
+}
+
+impl Diff {
+    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+        let scope = Scope { ephemerals: self.ephemerals, acls: !self.no_acl };
+        let (before, old_root) = Side::parse(&self.before).read(app, scope).await?;
+        let (after, new_root) = Side::parse(&self.after).read(app, scope).await?;
+        let mut rows = Rows::new(const { &[text("change"), text("path"), text("what")] }).plain();
+        let differences = differences(&before, &after);
+        let exit = if differences.is_empty() { Exit::DONE } else { Exit::NO };
+        for difference in differences {
+            let (sign, root, path, what) = match difference {
+                Difference::Removed(path) => ("-", &old_root, path, String::new()),
+                Difference::Added(path) => ("+", &new_root, path, String::new()),
+                Difference::Changed(path, what) => ("~", &old_root, path, what.join(", ")),
+            };
+            rows.push(vec![sign.into(), path::moved(&path, "/", root).into(), what.into()]);
+        }
+        Ok(Answer::from(rows).with_exit(exit))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sides_are_paths_or_files() {
+        let servers = |context: Option<&str>, path: &str| Side::Servers {
+            context: context.map(ToOwned::to_owned),
+            path: path.to_owned(),
+        };
+        for (text, side) in [
+            ("/a", servers(None, "/a")),
+            ("a/b", servers(None, "/a/b")),
+            ("prod:/a", servers(Some("prod"), "/a")),
+            ("/a:/b", servers(None, "/a:/b")),
+            ("@/a", Side::File("/a".into())),
+            ("old.zkb", Side::File("old.zkb".into())),
+        ] {
+            assert_eq!(Side::parse(text), side, "{text}");
+        }
+    }
+}

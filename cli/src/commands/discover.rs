@@ -1,0 +1,130 @@
+use clap::{Args, Subcommand};
+use serde_json::json;
+use zk_curator_discovery::{ServiceDiscovery, ServiceInstance};
+
+use crate::app::App;
+use crate::exit::Failure;
+use crate::output::{Answer, Column, Report, Rows, number, text, time};
+use crate::{node, path};
+
+/// The arguments of `zkc discover`.
+#[derive(Debug, Args)]
+pub(crate) struct Discover {
+    #[command(subcommand)]
+    verb: Verb,
+    /// Node of all services
+    #[arg(long, value_name = "PATH", default_value = "/services", global = true, value_parser = path::parse)]
+    base: String,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// List the services, with the numbers of their instances
+    Ls,
+    /// List the instances of a service
+    Show {
+        /// Service
+        name: String,
+    },
+    /// Register an instance until Ctrl-C
+    Register {
+        /// Service
+        name: String,
+        /// Port
+        #[arg(long, value_name = "PORT")]
+        port: u16,
+        /// Address [default: the address of this host]
+        #[arg(long, value_name = "HOST")]
+        address: Option<String>,
+        /// Id [default: a UUID]
+        #[arg(long)]
+        id: Option<String>,
+    },
+}
+
+const SERVICES: &[Column] =
+    &[text("name"), number("instances"), number("drained"), number("undecodable")];
+const INSTANCES: &[Column] = &[
+    text("id"),
+    text("address"),
+    number("port"),
+    text("state"),
+    text("registered"),
+    text("session"),
+    text("path").wide(),
+];
+
+impl Discover {
+    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+        let base = self.base;
+        match self.verb {
+            Verb::Ls => list(&ServiceDiscovery::new(app.zk().await?, base)).await,
+            Verb::Show { name } => show(&ServiceDiscovery::new(app.zk().await?, base), &name).await,
+            Verb::Register { name, port, address, id } => {
+                let mut instance = ServiceInstance::builder(name).port(port);
+                if let Some(address) = address {
+                    instance = instance.address(address);
+                }
+                if let Some(id) = id {
+                    instance = instance.id(id);
+                }
+                let instance = instance.build().map_err(|why| Failure::usage(why.to_string()))?;
+                let discovery = ServiceDiscovery::<()>::new(app.zk_to_change().await?, base);
+                let mut registration = discovery
+                    .register(instance)
+                    .await
+                    .map_err(|error| Failure::usage(error.to_string()))?;
+                let stop = crate::stop::requested();
+                let path = registration.path();
+                let report = Report::new(path.as_str(), json!({ "path": path }));
+                app.out().print(&report.names([path]).in_one_line().into())?;
+                stop.await?;
+                let ended = registration.unregister().await;
+                ended.map_err(|error| Failure::usage(error.to_string()))?;
+                Ok(Answer::nothing())
+            }
+        }
+    }
+}
+
+async fn list(discovery: &ServiceDiscovery<()>) -> Result<Answer, Failure> {
+    let mut rows = Rows::new(SERVICES);
+    for service in discovery.inspect().await? {
+        let drained = service.instances.iter().filter(|one| !one.instance.enabled).count();
+        rows.push(vec![
+            service.name.into(),
+            service.instances.len().into(),
+            drained.into(),
+            service.undecodable.len().into(),
+        ]);
+    }
+    Ok(rows.into())
+}
+
+async fn show(discovery: &ServiceDiscovery<()>, name: &str) -> Result<Answer, Failure> {
+    let services = discovery.inspect().await?;
+    let service = services.into_iter().find(|service| service.name == name);
+    let service = service.ok_or_else(|| Failure::no_node(name))?;
+    let mut rows = Rows::new(INSTANCES);
+    for one in service.instances {
+        let instance = &one.instance;
+        rows.push(vec![
+            instance.id.as_str().into(),
+            instance.address.clone().into(),
+            instance.port.map(i64::from).into(),
+            if instance.enabled { "up" } else { "drained" }.into(),
+            time::cell(one.stat.mtime),
+            node::owner(&one.stat).into(),
+            one.path.into(),
+        ]);
+    }
+    for other in service.undecodable {
+        let mut cells = vec![path::split(&other.path).1.into()];
+        cells.extend((0..2).map(|_| None::<String>.into()));
+        cells.push(format!("undecodable: {}", other.reason).into());
+        cells.extend((0..2).map(|_| None::<String>.into()));
+        cells.push(other.path.into());
+        rows.push(cells);
+    }
+    Ok(rows.into())
+}

@@ -1,0 +1,205 @@
+use std::ffi::OsString;
+use std::future::pending;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::json;
+use tokio::time::{sleep, timeout};
+use zk_curator::CuratorFramework;
+use zk_curator_recipes::leader::{Error, LatchState, LeaderLatch, Leadership};
+
+use crate::app::App;
+use crate::exit::{Exit, Failure};
+use crate::output::{Answer, Report, printable};
+use crate::supervise::process::{Group, Start};
+use crate::supervise::{
+    Ending, Environment, Hold, Signals, Supervision, Talk, before_the_command, environment,
+    supervise,
+};
+use crate::{node, path};
+
+/// The pause between two terms.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The longest wait for the end of a candidacy.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+const AFTER_HELP: &str = "\
+An election is a node with a child for each candidate, in the layout of Apache Curator's \
+LeaderLatch: Java services and scripts can be in one election. The leader runs the command. When \
+the command ends, the candidate leaves the election, and joins it again a second later at its end, \
+unless --once is given or a signal has asked for the end. After a lost leadership it also joins \
+again.
+
+The command is started and stopped as by `zkc lock`, with the same environment; ZKC_LOCK_PATH is \
+the election. See `zkc lock --help`.
+
+With --observe, a line is printed for each leader: `leader`, its id and its token, with tabs between \
+them, and `none` when there is no leader. The first line is the present state.
+
+Exit codes:
+  the code of the command with --once, or if a signal has asked for the end
+  123  with --once: the leadership was lost, and the command was stopped
+  125  zkc failed before the command was started
+  126  the command cannot be executed
+  127  the command was not found
+  130  interrupted while waiting (128+n for signal n)";
+
+/// The arguments of `zkc elect`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Elect {
+    /// Election
+    #[arg(value_parser = path::parse)]
+    path: String,
+    /// Print the leaders, without taking part
+    #[arg(long, conflicts_with_all = ["id", "once", "command"])]
+    observe: bool,
+    /// Id of this candidate, which other clients see
+    #[arg(long, required_unless_present = "observe")]
+    id: Option<String>,
+    /// End with the command, after one term
+    #[arg(long)]
+    once: bool,
+    #[command(flatten)]
+    supervision: Supervision,
+    /// Command with its arguments
+    #[arg(last = true, required_unless_present = "observe", value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// The end of a term.
+enum Term {
+    /// A signal came while the candidate waited.
+    Interrupted(Exit),
+    Ended {
+        ending: Ending,
+        environment: Environment,
+    },
+}
+
+impl Elect {
+    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+        if self.observe {
+            let zk = app.zk().await?;
+            let mut signals = Signals::catch()?;
+            return tokio::select! {
+                biased;
+                _ = signals.end() => Ok(Answer::nothing()),
+                failure = self.print_leaders(app, zk) => Err(failure),
+            };
+        }
+        // It may ask for a confirmation, which Ctrl-C ends.
+        let zk = app.zk_to_change().await.map_err(before_the_command)?;
+        let mut signals = Signals::catch()?;
+        let talk = Talk::new(app.out());
+        loop {
+            let ending = match self.term(app, zk, &mut signals, &talk).await? {
+                Term::Interrupted(exit) => return Ok(exit.into()),
+                Term::Ended { ending, .. } => ending,
+            };
+            if self.once || ending.by_user || matches!(ending.code, 126 | 127) {
+                return Ok(Exit::of_command(ending.code).into());
+            }
+            talk.say(format!("the command has ended with code {}; joins again", ending.code));
+            tokio::select! {
+                biased;
+                signal = signals.end() => return Ok(Exit::of_command(signal.code()).into()),
+                () = sleep(PAUSE) => {}
+            }
+        }
+    }
+
+    /// Joins the election, and runs the command as the leader.
+    async fn term(
+        &self,
+        app: &App,
+        zk: &CuratorFramework,
+        signals: &mut Signals,
+        talk: &Talk,
+    ) -> Result<Term, Failure> {
+        let candidate =
+            LeaderLatch::new(zk, &self.path).id(self.id.clone().unwrap_or_default()).join();
+        let elected = async {
+            loop {
+                match candidate.await_leadership().await {
+                    Err(Error::Framework(error)) if error.is_retryable() => {
+                        talk.say(format!("not elected yet: {error}"));
+                        sleep(PAUSE).await;
+                    }
+                    elected => return elected,
+                }
+            }
+        };
+        let leadership = tokio::select! {
+            biased;
+            signal = signals.end() => Err(signal),
+            elected = elected => Ok(elected.map_err(|error| before_the_command(error.into()))?),
+        };
+        let term = match leadership {
+            Err(signal) => Term::Interrupted(Exit::of_command(signal.code())),
+            Ok(leadership) => {
+                let token = leadership.fencing_token();
+                talk.say(format!("leads {} token={token}", self.path));
+                let environment = environment(app, &self.path, leadership.ownership());
+                // The candidate watches its node: no request.
+                let mut states = candidate.states();
+                let over =
+                    async move { while let Some(LatchState::Leader(_)) = states.next().await {} };
+                let ending = self.lead(&leadership, over, &environment, signals, talk).await?;
+                Term::Ended { ending, environment }
+            }
+        };
+        match timeout(PATIENCE, candidate.close()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => talk.say(format!("the end of the candidacy: {error}")),
+            Err(_) => talk.say("the end of the candidacy is not confirmed yet"),
+        }
+        if let Term::Ended { ending: Ending { stopped: Some(_), .. }, environment } = &term {
+            self.supervision.run_on_lost(environment, signals, talk).await;
+        }
+        Ok(term)
+    }
+
+    async fn lead(
+        &self,
+        leadership: &Leadership,
+        over: impl Future<Output = ()> + Send,
+        environment: &Environment,
+        signals: &mut Signals,
+        talk: &Talk,
+    ) -> Result<Ending, Failure> {
+        let ownership = leadership.ownership();
+        let start =
+            Start { command: &self.command, environment, no_stdin: self.supervision.no_stdin() };
+        let group = Group::start(&start)
+            .map_err(|error| before_the_command(Failure::usage(format!("not started: {error}"))))?;
+        let hold = Hold { ownership, asked: Box::pin(over), acknowledge: Box::pin(pending()) };
+        let plan = self.supervision.plan(ownership.framework(), talk);
+        Ok(supervise(hold, group, plan, signals, talk).await)
+    }
+
+    /// Prints each leader, until it fails.
+    async fn print_leaders(&self, app: &App, zk: &CuratorFramework) -> Failure {
+        let mut leaders = LeaderLatch::new(zk, &self.path).observe();
+        loop {
+            let answer = match leaders.next().await {
+                Ok(Some(leader)) => {
+                    let (id, token) = (leader.label_str(), leader.fencing_token);
+                    let value = json!({
+                        "leader": id,
+                        "token": node::hex(token.get()),
+                        "node": leader.path,
+                    });
+                    let id = printable(&id);
+                    Report::new(format!("leader\t{id}\t{token}"), value).names([id]).in_one_line()
+                }
+                Ok(None) => Report::new("none", json!({ "leader": null })).in_one_line(),
+                Err(error) => return error.into(),
+            };
+            if let Err(failure) = app.out().print(&answer.into()) {
+                return failure;
+            }
+        }
+    }
+}

@@ -1,0 +1,59 @@
+use clap::Args;
+use zk_curator::SessionId;
+
+use crate::app::App;
+use crate::ensemble::probe::Options;
+use crate::ensemble::sessions;
+use crate::exit::{Exit, Failure};
+use crate::node;
+use crate::output::{Answer, Cell, Column, Rows, text};
+
+/// The arguments of `zkc ephemerals`.
+#[derive(Debug, Args)]
+pub(crate) struct Ephemerals {
+    /// Only those of this session, such as 0x10000a3f2100001
+    #[arg(long, value_name = "SESSION", value_parser = parse)]
+    session: Option<SessionId>,
+    #[command(flatten)]
+    options: Options,
+}
+
+const COLUMNS: &[Column] = &[text("path"), text("session"), text("client")];
+
+impl Ephemerals {
+    /// Lists the nodes as the servers name them: with the chroot, of all namespaces.
+    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+        let found = sessions::sessions(app, &self.options).await?;
+        if !found.all_sessions {
+            let failure = Failure::new(Exit::NO_PERMISSION, "no server told its ephemeral nodes");
+            return Err(failure.hint(found.notes.join("; ")));
+        }
+        found.notes.iter().for_each(|note| app.out().detail(format!("note: {note}")));
+        let wanted = |id: &SessionId| self.session.is_none_or(|session| session == *id);
+        let sessions = found.by_id.iter().filter(|(id, _)| wanted(id));
+        let mut nodes: Vec<_> = sessions
+            .flat_map(|(id, session)| {
+                session.ephemerals.iter().map(move |path| (path, id, session))
+            })
+            .collect();
+        nodes.sort_by(|(a, ..), (b, ..)| node::compare(a, b));
+        let mut rows = Rows::new(COLUMNS);
+        for (path, id, session) in nodes {
+            let client = session.address.clone();
+            rows.push(vec![
+                path.clone().into(),
+                id.to_string().into(),
+                client.map(Cell::from).into(),
+            ]);
+        }
+        Ok(rows.into())
+    }
+}
+
+/// Parses a session, in hexadecimal as everything prints it.
+fn parse(text: &str) -> Result<SessionId, String> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    let id =
+        u64::from_str_radix(digits, 16).map_err(|_| "not a session: 0x and hexadecimal digits")?;
+    Ok(SessionId::new(id.cast_signed()))
+}

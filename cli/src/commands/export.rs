@@ -1,0 +1,53 @@
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+
+use crate::app::App;
+use crate::exit::{Exit, Failure};
+use crate::output::{Answer, Report};
+use crate::path;
+use crate::transfer::export::{directories, document};
+use crate::transfer::source::Walk;
+
+/// The arguments of `zkc export`.
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    /// Root of the nodes
+    #[arg(value_parser = path::parse)]
+    path: String,
+    /// Write a directory for each node, with its data in the file _data, instead of one document;
+    /// must not exist
+    folder: Option<PathBuf>,
+}
+
+impl Export {
+    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+        let zk = app.zk().await?;
+        let (mut records, mut walk) = (Vec::new(), Walk::new(&self.path, false));
+        loop {
+            let found = walk.next(zk).await?;
+            if found.is_empty() {
+                break;
+            }
+            records.extend(found.into_iter().map(|node| node.record));
+        }
+        let unreadable = walk.into_unreadable();
+        for path in &unreadable {
+            app.out().warn(format!("no permission: {}", crate::output::printable(path)));
+        }
+        let exit = if unreadable.is_empty() { Exit::DONE } else { Exit::PARTLY };
+        let report = match &self.folder {
+            None => {
+                let document = document(records);
+                Report::new(format!("{document:#}"), document)
+            }
+            Some(folder) => {
+                directories(&records, folder)?;
+                let nodes = records.len();
+                Report::new(format!("{nodes} nodes"), json!({ "nodes": nodes }))
+            }
+        };
+        Ok(Answer::from(report).with_exit(exit))
+    }
+}

@@ -1,0 +1,78 @@
+use bytes::Bytes;
+use clap::Args;
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::ensemble::flw::Word;
+use crate::ensemble::probe::{self, Options};
+use crate::ensemble::{members, sessions};
+use crate::exit::{Exit, Failure};
+use crate::output::{Answer, Report};
+
+/// The arguments of `zkc flw`.
+#[derive(Debug, Args)]
+pub(crate) struct Flw {
+    /// Four-letter word that only reads, such as srvr, mntr, cons, dump
+    #[arg(value_parser = parse)]
+    word: Word,
+    /// Server, as host:port [default: each server of the connect string]
+    server: Option<String>,
+    #[command(flatten)]
+    options: Options,
+}
+
+impl Flw {
+    /// Prints the response of one server unchanged, and those of several below their names.
+    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+        let servers = match &self.server {
+            Some(server) => vec![members::one(server)?],
+            None => members::connect_string(app)?.iter().map(members::plain).collect(),
+        };
+        let (word, within) = (self.word, self.options.within);
+        let responses =
+            join_all(servers.iter().map(|server| probe::ask(server, word, within))).await;
+        if let ([server], [Err(trouble)]) = (&servers[..], &responses[..]) {
+            let exit = if trouble.is_unreachable() { Exit::NO_CONNECTION } else { Exit::NO };
+            let failure = Failure::new(exit, format!("{server}: {trouble}"));
+            return Err(match trouble {
+                probe::Trouble::NotListed => failure.hint(sessions::whitelist(&[word.text()])),
+                _ => failure,
+            });
+        }
+        let mut text = String::new();
+        let mut values = Vec::new();
+        for (server, response) in servers.iter().zip(&responses) {
+            let (shown, value) = match response {
+                Ok(response) => (response.clone(), json!({ "response": response })),
+                Err(trouble) => {
+                    app.out().say(format!("{server}: {trouble}"));
+                    (String::new(), json!({ "trouble": trouble.name() }))
+                }
+            };
+            if servers.len() > 1 && response.is_ok() {
+                text.push_str(&format!("# {server}\n"));
+            }
+            text.push_str(&shown);
+            if !shown.is_empty() && !shown.ends_with('\n') {
+                text.push('\n');
+            }
+            let mut value = value;
+            value["server"] = Value::from(server.to_string());
+            values.push(value);
+        }
+        let exit = if responses.iter().all(Result::is_ok) { Exit::DONE } else { Exit::NO };
+        let raw = match &responses[..] {
+            [Ok(response)] => response.clone(),
+            _ => text.clone(),
+        };
+        Ok(Answer::from(Report::new(text, values).raw(Bytes::from(raw))).with_exit(exit))
+    }
+}
+
+fn parse(text: &str) -> Result<Word, String> {
+    Word::parse(text).ok_or_else(|| {
+        let words: Vec<_> = Word::ALL.iter().map(|word| word.text()).collect();
+        format!("not a word that only reads: those are {}", words.join(", "))
+    })
+}

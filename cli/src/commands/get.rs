@@ -1,0 +1,51 @@
+use clap::Args;
+use serde_json::json;
+
+use crate::app::App;
+use crate::exit::Failure;
+use crate::output::data::{self, As};
+use crate::output::{Answer, Report};
+use crate::{node, path};
+
+/// The arguments of `zkc get`.
+#[derive(Debug, Args)]
+pub(crate) struct Get {
+    /// Node
+    #[arg(value_parser = path::parse)]
+    path: String,
+    /// Also show the metadata
+    #[arg(long)]
+    stat: bool,
+    /// Form of the data [default: text, or a dump of the bytes]
+    #[arg(long = "as", value_enum, value_name = "FORM")]
+    form: Option<As>,
+    /// Print the bytes unchanged; the same as `--output raw`
+    #[arg(long)]
+    raw: bool,
+}
+
+impl Get {
+    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+        let zk = app.zk().await?;
+        let (data, stat) = zk.get_data(&self.path).undecompressed().with_stat().await?;
+        let mut text = match self.form {
+            Some(form) => data::show_as(&data, form)?,
+            None if data::is_gzip(&data) => {
+                data::gunzip(&data).map_or_else(|_| data::show(&data), |plain| data::show(&plain))
+            }
+            None => data::show(&data),
+        };
+        if self.stat {
+            if !text.is_empty() && !text.ends_with('\n') {
+                text.push('\n');
+            }
+            text.push_str(&node::stat_text(&self.path, &stat));
+        }
+        let mut value = json!({ "path": self.path, "data": data::value(&data) });
+        if self.stat {
+            value["stat"] = node::stat_value(&self.path, &stat);
+        }
+        let report = Report::new(text, value).names([self.path]).raw(data);
+        Ok(if self.raw { report.only_raw() } else { report }.into())
+    }
+}

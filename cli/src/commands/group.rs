@@ -1,0 +1,117 @@
+use clap::{Args, Subcommand};
+use serde_json::json;
+use zk_curator_recipes::group::{Group as Members, GroupEvent, GroupMember};
+
+use crate::app::App;
+use crate::exit::Failure;
+use crate::output::{Answer, Column, Report, Rows, data, text};
+use crate::path;
+
+/// The most characters of the data of a member in a table.
+const SHOWN: usize = 80;
+
+/// The arguments of `zkc group`.
+#[derive(Debug, Args)]
+pub(crate) struct Group {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// List the members
+    Ls {
+        /// Group
+        #[arg(value_parser = path::parse)]
+        path: String,
+    },
+    /// Be a member until Ctrl-C
+    Join {
+        /// Group; created if it does not exist
+        #[arg(value_parser = path::parse)]
+        path: String,
+        /// Id of the member
+        id: String,
+        /// Data of the member: text, `@FILE`, or `-` for standard input
+        #[arg(default_value = "")]
+        data: String,
+    },
+    /// Wait until the group has this many members, and list them
+    Wait {
+        /// Group
+        #[arg(value_parser = path::parse)]
+        path: String,
+        /// Least number of members
+        members: usize,
+    },
+    /// Print members that join, change and leave, until Ctrl-C
+    Follow {
+        /// Group
+        #[arg(value_parser = path::parse)]
+        path: String,
+    },
+}
+
+const COLUMNS: &[Column] = &[text("id"), text("data")];
+
+impl Group {
+    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+        match self.verb {
+            Verb::Ls { path } => {
+                Ok(list(&Members::new(app.zk().await?, path).members().await?).into())
+            }
+            Verb::Wait { path, members } => {
+                let group = Members::new(app.zk().await?, path);
+                Ok(list(&group.wait_for(members).await?).into())
+            }
+            Verb::Join { path, id, data } => {
+                let data = data::argument(&data)?;
+                let zk = app.zk_to_change().await?;
+                let member = GroupMember::builder(zk, path, id.as_str()).data(data).start();
+                let stop = crate::stop::requested();
+                member.joined().await?;
+                let report = Report::new(format!("joined {id}"), json!({ "joined": id }));
+                app.out().print(&report.names([id]).in_one_line().into())?;
+                stop.await?;
+                member.leave().await?;
+                Ok(Answer::nothing())
+            }
+            Verb::Follow { path } => {
+                let mut events = Members::new(app.zk().await?, path).follow();
+                let stop = crate::stop::requested();
+                tokio::pin!(stop);
+                loop {
+                    tokio::select! {
+                        event = events.next() => {
+                            app.out().print(&told(&event?).in_one_line().into())?;
+                        }
+                        interrupted = &mut stop => {
+                            interrupted?;
+                            return Ok(Answer::nothing());
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn list(members: &std::collections::BTreeMap<String, bytes::Bytes>) -> Rows {
+    let mut rows = Rows::new(COLUMNS);
+    for (id, data) in members {
+        rows.push(vec![id.as_str().into(), data::cell(data, SHOWN)]);
+    }
+    rows
+}
+
+fn told(event: &GroupEvent) -> Report {
+    let (kind, id, data) = match event {
+        GroupEvent::Joined { id, data } => ("joined", id, Some(data)),
+        GroupEvent::Changed { id, data } => ("changed", id, Some(data)),
+        GroupEvent::Left { id } => ("left", id, None),
+        _ => return Report::new("", json!(null)),
+    };
+    let shown = data.map(|data| data::line(data, SHOWN)).unwrap_or_default();
+    let value = json!({ "event": kind, "id": id, "data": data.map(|data| data::value(data)) });
+    Report::new(format!("{kind:<8} {id}  {shown}").trim_end(), value)
+}

@@ -1,0 +1,64 @@
+use clap::Args;
+use zk_curator_recipes::inspect;
+
+use crate::app::App;
+use crate::ensemble::probe::Options;
+use crate::exit::{Exit, Failure};
+use crate::output::{Answer, Column, Rows, data, number, text};
+use crate::path;
+use crate::who::{self, Facts};
+
+/// The most characters of a label.
+const SHOWN: usize = 40;
+
+/// The arguments of `zkc inspect`.
+#[derive(Debug, Args)]
+pub(crate) struct Inspect {
+    /// Root of the subtree
+    #[arg(value_parser = path::parse, default_value = "/")]
+    path: String,
+    /// Read at most this many nodes
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    limit: usize,
+    #[command(flatten)]
+    options: Options,
+}
+
+const COLUMNS: &[Column] = &[
+    text("path"),
+    text("recipe"),
+    number("holders"),
+    number("waiting"),
+    text("holder"),
+    text("verdict").wide(),
+    number("ignored").wide(),
+];
+
+impl Inspect {
+    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+        let zk = app.zk().await?;
+        let (found, facts) = tokio::join!(
+            inspect::find(zk, &self.path, self.limit),
+            Facts::gather(app, &self.options)
+        );
+        let (found, facts) = (found?, facts?);
+        let mut rows = Rows::new(COLUMNS);
+        for finding in &found.findings {
+            rows.push(vec![
+                finding.path.as_str().into(),
+                who::kind(finding).into(),
+                finding.holders.len().into(),
+                finding.waiting.len().into(),
+                finding.holders.first().map(|first| data::line(&first.label, SHOWN)).into(),
+                facts.verdicts(finding).into_iter().next().into(),
+                finding.ignored.len().into(),
+            ]);
+        }
+        facts.notes().iter().for_each(|note| app.out().say(format!("note: {note}")));
+        let exit = if found.is_complete { Exit::DONE } else { Exit::PARTLY };
+        if !found.is_complete {
+            app.out().warn(format!("only {} nodes were read: --limit", found.nodes));
+        }
+        Ok(Answer::from(rows).with_exit(exit))
+    }
+}

@@ -1,0 +1,58 @@
+use std::collections::BTreeMap;
+
+use clap::Args;
+use globset::{Glob, GlobMatcher};
+use serde_json::Value;
+
+use crate::app::App;
+use crate::ensemble::flw::Word;
+use crate::ensemble::probe::Options;
+use crate::ensemble::{self, sessions};
+use crate::exit::{Exit, Failure};
+use crate::output::{Answer, Cell, Column, Rows, number, text};
+
+/// The arguments of `zkc metrics`.
+#[derive(Debug, Args)]
+pub(crate) struct Metrics {
+    /// Only metrics whose names match this pattern, such as '*latency*'
+    #[arg(long = "match", value_name = "GLOB", value_parser = Glob::new)]
+    pattern: Option<Glob>,
+    #[command(flatten)]
+    options: Options,
+}
+
+const COLUMNS: &[Column] = &[text("metric"), text("server"), number("value")];
+
+impl Metrics {
+    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+        let words = [Word::Srvr, Word::Mntr];
+        let (_, reports) = ensemble::survey(app, &words, &self.options).await?;
+        sessions::notes(&reports).iter().for_each(|note| app.out().say(format!("note: {note}")));
+        let pattern = self.pattern.as_ref().map(Glob::compile_matcher);
+        let wanted = |name: &str| pattern.as_ref().is_none_or(|p: &GlobMatcher| p.is_match(name));
+        let mut metrics: BTreeMap<&str, Vec<(String, &str)>> = BTreeMap::new();
+        for report in &reports {
+            for (name, value) in report.mntr.iter().flat_map(|mntr| &mntr.metrics) {
+                let name = name.strip_prefix("zk_").unwrap_or(name);
+                if wanted(name) {
+                    metrics.entry(name).or_default().push((report.server.to_string(), value));
+                }
+            }
+        }
+        let mut rows = Rows::new(COLUMNS);
+        for (name, values) in metrics {
+            for (server, value) in values {
+                rows.push(vec![name.into(), server.into(), Cell::new(value, parsed(value))]);
+            }
+        }
+        let told = reports.iter().any(|report| report.mntr.is_ok());
+        let exit = if told { Exit::DONE } else { Exit::NO_PERMISSION };
+        Ok(Answer::from(rows).with_exit(exit))
+    }
+}
+
+/// Returns a number where the text is one.
+fn parsed(text: &str) -> Value {
+    let whole = text.parse::<i64>().map(Value::from);
+    whole.or_else(|_| text.parse::<f64>().map(Value::from)).unwrap_or_else(|_| Value::from(text))
+}

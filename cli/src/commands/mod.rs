@@ -1,0 +1,215 @@
+//! The commands: a file for each.
+
+mod acl;
+mod backup;
+mod barrier;
+mod break_lock;
+mod completions;
+mod config;
+mod counter;
+mod cp;
+mod create;
+mod cron;
+mod ctx;
+mod deadlocks;
+mod diff;
+mod discover;
+mod doctor;
+mod du;
+mod edit;
+#[cfg(unix)]
+mod elect;
+mod ephemerals;
+mod exists;
+mod export;
+mod find;
+mod flw;
+mod get;
+mod grep;
+mod group;
+mod inspect;
+mod jobs;
+#[cfg(unix)]
+mod lock;
+mod ls;
+mod man;
+mod metrics;
+mod mv;
+mod queue;
+mod quota;
+mod reconfig;
+mod restore;
+mod revoke;
+mod rm;
+#[cfg(unix)]
+mod semaphore;
+#[cfg(feature = "serve")]
+mod serve;
+mod servers;
+mod sessions;
+mod set;
+#[cfg(feature = "shell")]
+mod shell;
+mod stat;
+mod status;
+#[cfg(feature = "tui")]
+mod top;
+mod tree;
+mod txn;
+mod wait;
+mod watch;
+mod watches;
+mod why;
+
+use clap::Subcommand;
+
+use crate::app::App;
+use crate::exit::Failure;
+use crate::output::Answer;
+
+#[cfg(unix)]
+pub(crate) use set::LOCK_NODE;
+
+macro_rules! commands {
+    ($(
+        $(#[doc = $about:literal])*
+        $([$feature:literal])? $name:ident($args:path)
+            $(or $alias:literal)? $(if $platform:meta)?,
+    )*) => {
+        /// A command, with its arguments.
+        #[derive(Debug, Subcommand)]
+        pub(crate) enum Command {
+            $(
+                $(#[doc = $about])*
+                $(#[cfg(feature = $feature)])?
+                $(#[command(visible_alias = $alias)])?
+                $(#[cfg($platform)])?
+                $name($args),
+            )*
+        }
+
+        impl Command {
+            /// Runs the command.
+            pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+                match self {
+                    $(
+                        $(#[cfg(feature = $feature)])?
+                        $(#[cfg($platform)])?
+                        Self::$name(args) => Box::pin(args.run(app)).await,
+                    )*
+                }
+            }
+        }
+    };
+}
+
+commands! {
+    /// List the children of a node
+    Ls(ls::Ls),
+    /// Show the data of a node
+    Get(get::Get),
+    /// Change the data of a node
+    Set(set::Set),
+    /// Create a node
+    Create(create::Create),
+    /// Delete nodes
+    Rm(rm::Rm),
+    /// Show the metadata of a node
+    Stat(stat::StatCommand),
+    /// Say whether a node exists, by the exit code
+    Exists(exists::Exists),
+    /// Change the data of a node in an editor
+    Edit(edit::Edit),
+    /// Copy a node, or a subtree
+    Cp(cp::Cp),
+    /// Move a node, or a subtree
+    Mv(mv::Mv),
+    /// Show or change the access control list of a node
+    Acl(acl::Acl),
+    /// Show or change the quota of a subtree
+    Quota(quota::Quota),
+    /// Run a transaction
+    Txn(txn::Txn),
+    /// Wait for a state of a node
+    Wait(wait::Wait),
+    /// Print changes of nodes as they happen
+    Watch(watch::Watch),
+    /// Show a subtree
+    Tree(tree::Tree),
+    /// Show the sizes of subtrees
+    Du(du::Du),
+    /// Find nodes by name, kind, age and size
+    Find(find::Find),
+    /// Find nodes by their data
+    Grep(grep::Grep),
+    /// Compare two subtrees or backup files
+    Diff(diff::Diff),
+    /// Show a subtree as one document, or write it to directories
+    Export(export::Export),
+    /// Write a subtree to a backup file
+    Backup(backup::Backup),
+    /// Write the nodes of a backup file to the servers
+    Restore(restore::Restore) or "import",
+    /// Tell who holds a lock or another recipe, who waits, and why
+    Why(why::Why),
+    /// Find recipes, with their holders and waiters
+    Inspect(inspect::Inspect),
+    /// Find sessions that wait for each other
+    Deadlocks(deadlocks::Deadlocks),
+    /// Run a command while holding a lock
+    Lock(lock::Lock) if unix,
+    /// Run a command while holding a lease of a semaphore
+    Semaphore(semaphore::Semaphore) if unix,
+    /// Ask the holder of a lock to release it
+    Revoke(revoke::Revoke),
+    /// Take a lock away from its holder
+    Break(break_lock::Break),
+    /// Run a command while being the leader
+    Elect(elect::Elect) if unix,
+    /// Set, remove and wait for barriers
+    Barrier(barrier::Barrier),
+    /// Read and change counters
+    Counter(counter::Counter),
+    /// Look into queues, put and take items
+    Queue(queue::Queue),
+    /// Look into jobs, submit and change them
+    Jobs(jobs::Jobs),
+    /// Read and change configuration stores
+    Config(config::Config),
+    /// Look into service discovery, and register instances
+    Discover(discover::Discover),
+    /// List, join and follow groups
+    Group(group::Group),
+    /// Run a command once per period on one of several hosts
+    Cron(cron::Cron),
+    /// Show the state of the servers; fails if the ensemble is degraded
+    Status(status::Status),
+    /// Follow the servers, clients, sessions and watches on a screen
+    ["tui"] Top(top::Top),
+    /// Show the members of the ensemble
+    Servers(servers::Servers),
+    /// Show the sessions, with their clients
+    Sessions(sessions::Sessions),
+    /// Show the ephemeral nodes, with their sessions
+    Ephemerals(ephemerals::Ephemerals),
+    /// Count the watches
+    Watches(watches::Watches),
+    /// Ask servers a four-letter word
+    Flw(flw::Flw),
+    /// Show the metrics of all servers
+    Metrics(metrics::Metrics),
+    /// Show or change the members of the ensemble
+    Reconfig(reconfig::Reconfig),
+    /// Look for faults and risks
+    Doctor(doctor::Doctor),
+    /// Run many commands in one session
+    ["shell"] Shell(shell::Shell),
+    /// Run a ZooKeeper server for tests and development
+    ["serve"] Serve(serve::Serve),
+    /// Show, choose and change contexts
+    Ctx(ctx::Ctx),
+    /// Print the completions for a shell
+    Completions(completions::Completions),
+    /// Print the manual page
+    Man(man::Man),
+}

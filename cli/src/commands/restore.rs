@@ -1,0 +1,157 @@
+use std::path::PathBuf;
+
+use clap::Args;
+use globset::GlobMatcher;
+use serde_json::{Value, json};
+use zk_curator::{ConnectionState, ConnectionStatus, CuratorFramework};
+
+use crate::app::App;
+use crate::exit::{Exit, Failure};
+use crate::output::{Answer, Report, printable};
+use crate::path;
+use crate::transfer::arguments::{Low, glob};
+use crate::transfer::plan::{Acls, Counts, Ephemerals, OnConflict, Rules};
+use crate::transfer::restore::{Options, Plan, Restore as Restoring};
+
+/// The arguments of `zkc restore`.
+#[derive(Debug, Args)]
+pub(crate) struct Restore {
+    /// Backup file
+    file: PathBuf,
+    /// Root of the restored nodes [default: the root of the backup]
+    #[arg(long, value_name = "PATH", value_parser = path::parse)]
+    root: Option<String>,
+    /// Restore only nodes whose paths in the file match, and their parents
+    #[arg(long, value_name = "GLOB", value_parser = glob)]
+    only: Option<GlobMatcher>,
+    /// Create persistent nodes whose paths in the file match as containers: servers do not tell
+    /// which ones were
+    #[arg(long, value_name = "GLOB", value_parser = glob)]
+    containers: Option<GlobMatcher>,
+    /// Treatment of ephemeral nodes in the file
+    #[arg(long, value_enum, value_name = "WAY", default_value = "skip")]
+    ephemerals: Ephemerals,
+    /// Treatment of nodes that exist and differ
+    #[arg(long, value_enum, value_name = "WAY", default_value = "fail")]
+    on_conflict: OnConflict,
+    /// Source of the ACLs
+    #[arg(long, value_enum, value_name = "WAY", default_value = "keep")]
+    acl: Acls,
+    /// Delete the nodes below the root that the file does not have, except ephemeral ones
+    #[arg(long)]
+    delete_extra: bool,
+    #[command(flatten)]
+    low: Low,
+    /// Print what would happen, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Restore {
+    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+        let zk = if self.dry_run { app.zk().await? } else { app.zk_to_change().await? };
+        let rules =
+            Rules { on_conflict: self.on_conflict, ephemerals: self.ephemerals, acls: self.acl };
+        let options = Options {
+            file: &self.file,
+            root: self.root.as_deref(),
+            only: self.only.as_ref(),
+            containers: self.containers.as_ref(),
+            rules,
+            delete_extra: self.delete_extra,
+            on_low: self.low.policy(),
+        };
+        let mut restore = Restoring::open(zk, options).await?;
+        if let Some(warning) = restore.warning() {
+            app.out().warn(warning);
+        }
+        let plan = restore.plan().await?;
+        if self.dry_run {
+            Low::warn(app, &plan.hazards);
+            let exit = match plan.counts.conflict {
+                0 if self.low.refuses(&plan.hazards) => Exit::USAGE,
+                0 => Exit::DONE,
+                _ => Exit::CONFLICT,
+            };
+            let text = format!("{}\n{}", plan.counts, way(&plan));
+            return Ok(Answer::from(Report::new(text, value(&plan, None))).with_exit(exit));
+        }
+        app.out().say(plan.counts.to_string());
+        self.agree(app, &restore.to, &plan).await?;
+        let session = zk.status().session_epoch;
+        let transactions = restore.apply(&plan).await?;
+        app.out().detail(format!("{transactions} transactions"));
+        if self.ephemerals == Ephemerals::Own {
+            hold(app, zk, session).await?;
+        }
+        let text = if plan.counts.is_nothing() { "nothing to do" } else { "restored" };
+        Ok(Report::new(text, value(&plan, Some(transactions))).into())
+    }
+
+    /// Refuses a plan, or asks where it is dangerous.
+    async fn agree(&self, app: &App, root: &str, plan: &Plan) -> Result<(), Failure> {
+        let Counts { conflict, delete, .. } = plan.counts;
+        if conflict > 0 {
+            for path in &plan.conflicts {
+                app.out().warn(format!("differs: {}", printable(path)));
+            }
+            let text = format!("conflict: {conflict} nodes exist and differ; nothing was changed");
+            return Err(Failure::new(Exit::CONFLICT, text).hint("see --on-conflict"));
+        }
+        self.low.check(app, &plan.hazards).await?;
+        if delete > 0 {
+            app.agree(&format!("delete {delete} nodes below {root}?")).await?;
+        }
+        if !plan.is_atomic() && !plan.counts.is_nothing() {
+            app.out().say(way(plan));
+        }
+        Ok(())
+    }
+}
+
+/// Says if the changes are applied together.
+const fn way(plan: &Plan) -> &'static str {
+    if plan.is_atomic() {
+        "one transaction: all changes or none"
+    } else {
+        "several transactions: if it is interrupted, run it again"
+    }
+}
+
+fn value(plan: &Plan, transactions: Option<u64>) -> Value {
+    let Counts { create, replace, same, keep, delete, skip, conflict, burn } = plan.counts;
+    json!({
+        "create": create,
+        "replace": replace,
+        "same": same,
+        "keep": keep,
+        "delete": delete,
+        "ephemerals_skipped": skip,
+        "conflict": conflict,
+        "conflicts": plan.conflicts,
+        "sequence_numbers": burn,
+        "low_counters": plan.hazards.iter().map(|low| &low.parent).collect::<Vec<_>>(),
+        "atomic": plan.is_atomic(),
+        "transactions": transactions,
+    })
+}
+
+/// Keeps the session, and so its ephemeral nodes, until Ctrl-C.
+async fn hold(app: &App, zk: &CuratorFramework, session: u64) -> Result<(), Failure> {
+    let is_lost = |status: &ConnectionStatus| {
+        status.state == ConnectionState::Lost || status.session_epoch != session
+    };
+    let lost = async {
+        app.out().say("holding the ephemeral nodes until Ctrl-C");
+        zk.states().until(is_lost).await
+    };
+    tokio::select! {
+        // Polled first, so that it is true when it is said.
+        biased;
+        interrupted = crate::stop::requested() => Ok(interrupted?),
+        _ = lost => {
+            let text = "the session was lost, and the ephemeral nodes with it";
+            Err(Failure::new(Exit::NO_CONNECTION, text))
+        }
+    }
+}

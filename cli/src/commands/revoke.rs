@@ -1,0 +1,57 @@
+use clap::Args;
+use zk_curator_recipes::lock::attempt_revoke;
+
+use crate::app::App;
+use crate::exit::{Exit, Failure};
+use crate::output::{Answer, Rows, text};
+use crate::{holders, node, path};
+
+const AFTER_HELP: &str = "\
+Writes `__REVOKE__` into the node of each holder, in place of its label, as Curator's Revoker does. \
+The holder decides: `zkc lock` stops its command and releases the lock, unless it runs with \
+`--on-revoke ignore`; a Java client does so only if it was made revocable.
+
+Exit codes: 0 asked, 1 nobody holds the lock.";
+
+/// The arguments of `zkc revoke`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Revoke {
+    /// Lock, or the node of a client that holds it or waits for it
+    #[arg(value_parser = path::parse)]
+    path: String,
+    /// Only the client with this fencing token
+    #[arg(long, value_name = "TOKEN", value_parser = holders::parse_token)]
+    token: Option<i64>,
+    /// Print who would be asked, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Revoke {
+    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+        let zk = if self.dry_run { app.zk().await? } else { app.zk_to_change().await? };
+        let mut rows = Rows::new(const { &[text("node"), text("token"), text("session")] });
+        let mut asked = false;
+        let contenders = holders::contenders(zk, &self.path, holders::LOCKS).await?;
+        let wanted = |holder: &holders::Holder| match self.token {
+            Some(token) => token == holder.stat.czxid,
+            None => holder.holds || holder.path == self.path,
+        };
+        for holder in contenders.into_iter().filter(wanted) {
+            if self.dry_run || attempt_revoke(zk, &holder.path).await? {
+                asked = true;
+                let owner = node::owner(&holder.stat);
+                rows.push(vec![
+                    holder.path.into(),
+                    node::hex(holder.stat.czxid).into(),
+                    owner.into(),
+                ]);
+            }
+        }
+        if !asked {
+            app.out().say(format!("not held: {}", self.path));
+        }
+        Ok(Answer::from(rows).with_exit(if asked { Exit::DONE } else { Exit::NO }))
+    }
+}

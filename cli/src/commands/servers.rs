@@ -1,0 +1,56 @@
+use clap::Args;
+
+use crate::app::App;
+use crate::ensemble::flw::Word;
+use crate::ensemble::probe::Options;
+use crate::ensemble::{self, probe};
+use crate::exit::Failure;
+use crate::output::{Answer, Cell, Column, Rows, number, text};
+
+/// The arguments of `zkc servers`.
+#[derive(Debug, Args)]
+pub(crate) struct Servers {
+    #[command(flatten)]
+    options: Options,
+}
+
+const COLUMNS: &[Column] =
+    &[text("server"), number("id"), text("kind"), text("state"), text("peers").wide()];
+
+impl Servers {
+    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+        let (members, reports) = ensemble::survey(app, &[Word::Srvr], &self.options).await?;
+        members.note().iter().for_each(|note| app.out().say(format!("note: {note}")));
+        let mut rows = Rows::new(COLUMNS);
+        for report in &reports {
+            let probe::Server { id, observer, .. } = report.server;
+            let of_id = |member: &&zk_curator::ensemble::EnsembleServer| Some(member.id) == id;
+            let configured = members.config.as_ref();
+            let configured = configured.and_then(|config| config.servers.iter().find(of_id));
+            let kind = match (configured, observer) {
+                (None, _) => "not in the configuration",
+                (Some(_), true) => "observer",
+                (Some(_), false) => "participant",
+            };
+            let state = match (report.mode(), &report.srvr) {
+                (Some(mode), _) => mode.to_string(),
+                (None, Err(trouble)) => trouble.to_string(),
+                (None, Ok(_)) => "unknown".to_owned(),
+            };
+            let peers = configured.map(|member| {
+                let peers = member.peers.iter();
+                let peers =
+                    peers.map(|p| format!("{}:{}:{}", p.host, p.quorum_port, p.election_port));
+                Cell::from(peers.collect::<Vec<_>>().join("|"))
+            });
+            rows.push(vec![
+                report.server.to_string().into(),
+                id.into(),
+                kind.into(),
+                state.into(),
+                peers.into(),
+            ]);
+        }
+        Ok(rows.into())
+    }
+}

@@ -1,0 +1,89 @@
+use clap::{Args, ValueEnum};
+
+use crate::app::App;
+use crate::ensemble::probe::Options;
+use crate::ensemble::sessions::{self, Session};
+use crate::exit::{Exit, Failure};
+use crate::output::{Answer, Cell, Column, Rows, number, text, time};
+
+/// The arguments of `zkc sessions`.
+#[derive(Debug, Args)]
+pub(crate) struct Sessions {
+    /// Order
+    #[arg(long, value_enum, value_name = "KEY", default_value = "id")]
+    sort: Sort,
+    #[command(flatten)]
+    options: Options,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Sort {
+    /// By id
+    Id,
+    /// By address
+    Client,
+    /// By server
+    Server,
+    /// Most requests first
+    Requests,
+    /// Most ephemeral nodes first
+    Ephemerals,
+}
+
+const COLUMNS: &[Column] = &[
+    text("session"),
+    text("client"),
+    text("server"),
+    number("timeout"),
+    text("last"),
+    number("requests"),
+    number("ephemerals"),
+    number("queued").wide(),
+    number("silent").wide(),
+    text("connected").wide(),
+    text("expires").wide(),
+];
+
+impl Sessions {
+    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+        let found = sessions::sessions(app, &self.options).await?;
+        found.notes.iter().for_each(|note| app.out().say(format!("note: {note}")));
+        let mut all: Vec<_> = found.by_id.into_iter().collect();
+        match self.sort {
+            Sort::Id => {}
+            Sort::Client => all.sort_by(|(_, a), (_, b)| a.address.cmp(&b.address)),
+            Sort::Server => all.sort_by(|(_, a), (_, b)| a.server.cmp(&b.server)),
+            Sort::Requests => all.sort_by_key(|(_, session)| std::cmp::Reverse(session.requests)),
+            Sort::Ephemerals => {
+                all.sort_by_key(|(_, session)| std::cmp::Reverse(session.ephemerals.len()));
+            }
+        }
+        let mut rows = Rows::new(COLUMNS);
+        for (id, session) in &all {
+            rows.push(row(id.to_string(), session));
+        }
+        let told = found.all_connections || found.all_sessions || !all.is_empty();
+        let exit = if told { Exit::DONE } else { Exit::NO_PERMISSION };
+        Ok(Answer::from(rows).with_exit(exit))
+    }
+}
+
+fn row(id: String, session: &Session) -> Vec<Cell> {
+    let span = |span: std::time::Duration| {
+        let ms = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        Cell::new(time::duration(span), ms)
+    };
+    vec![
+        id.into(),
+        session.address.clone().into(),
+        session.server.clone().into(),
+        session.timeout.map(span).into(),
+        session.last_operation.clone().into(),
+        session.requests.into(),
+        session.ephemerals.len().into(),
+        session.queued.into(),
+        session.silent.map(span).into(),
+        session.established.map(time::cell).into(),
+        session.expires.clone().into(),
+    ]
+}

@@ -1,0 +1,120 @@
+use clap::Args;
+use zk_curator::{ErrorKind, Version};
+
+use crate::app::App;
+use crate::exit::{Exit, Failure};
+use crate::output::{Answer, Report, data};
+use crate::{node, path};
+
+/// The variable with the node of the lock under which a command runs.
+pub(crate) const LOCK_NODE: &str = "ZKC_LOCK_NODE";
+
+/// The arguments of `zkc set`.
+#[derive(Debug, Args)]
+pub(crate) struct Set {
+    /// Node
+    #[arg(value_parser = path::parse)]
+    path: String,
+    /// Data: text, `@FILE`, or `-` for standard input
+    #[arg(allow_hyphen_values = true)]
+    data: String,
+    /// Only if the node has this version
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    version: Option<i32>,
+    /// Only if the node has these data
+    #[arg(long, value_name = "DATA", conflicts_with = "version")]
+    if_data: Option<String>,
+    /// Create the node, and missing parents, if it does not exist
+    #[arg(long, conflicts_with_all = ["version", "if_data"])]
+    create: bool,
+    /// Compress with gzip, as Curator does
+    #[arg(long)]
+    compress: bool,
+    /// Only while the lock of the surrounding `zkc lock` or `zkc elect` is held
+    #[arg(long, conflicts_with = "create")]
+    fenced: bool,
+    /// Print what would happen, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Set {
+    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+        let data = data::argument(&self.data)?;
+        if self.dry_run {
+            let stat = app.zk().await?.exists(&self.path).await?;
+            let change = match stat {
+                Some(stat) => format!("set version {} to {} bytes", stat.version, data.len()),
+                None if self.create => format!("create with {} bytes", data.len()),
+                None => "no node".to_owned(),
+            };
+            return Ok(Report::new(format!("{}: {change}", self.path), change).into());
+        }
+        let zk = app.zk_to_change().await?;
+        let version = self.expected_version(zk).await?;
+        let data = if self.compress { zk.compress(&self.path, data)? } else { data };
+        if self.fenced {
+            let lock = std::env::var(LOCK_NODE).map_err(|_| {
+                Failure::usage("--fenced works only below `zkc lock` and `zkc elect`")
+            })?;
+            return self.set_fenced(zk, &lock, data, version).await;
+        }
+        let set = zk.set_data(&self.path, data.clone()).uncompressed().version(version);
+        let stat = match set.await {
+            Err(error) if error.kind() == ErrorKind::NoNode && self.create => {
+                zk.create(&self.path)
+                    .creating_parents()
+                    .data(data.clone())
+                    .uncompressed()
+                    .or_set_data()
+                    .await?;
+                zk.exists(&self.path).await?
+            }
+            stat => Some(stat?),
+        };
+        let version = stat.map(|stat| stat.version);
+        app.out().detail(format!("{}: version {version:?}", self.path));
+        let value = stat.map(|stat| node::stat_value(&self.path, &stat));
+        Ok(Report::new("", value.unwrap_or_default()).names([self.path]).into())
+    }
+
+    /// Returns the version to require.
+    async fn expected_version(
+        &self,
+        zk: &zk_curator::CuratorFramework,
+    ) -> Result<Version, Failure> {
+        let Some(expected) = &self.if_data else {
+            return Ok(self.version.map_or(Version::Any, Version::from));
+        };
+        let (current, stat) = zk.get_data(&self.path).undecompressed().with_stat().await?;
+        if current != expected.as_bytes() {
+            return Err(Failure::new(Exit::CONFLICT, format!("other data: {}", self.path)));
+        }
+        Ok(Version::Exactly(stat.version))
+    }
+
+    /// Sets the data in a transaction that fails if the node of the lock is gone.
+    async fn set_fenced(
+        self,
+        zk: &zk_curator::CuratorFramework,
+        lock: &str,
+        data: bytes::Bytes,
+        version: Version,
+    ) -> Result<Answer, Failure> {
+        let transaction = zk
+            .transaction()
+            .uncompressed()
+            .check(lock, Version::Any)
+            .set_data_if(&self.path, data, version);
+        match transaction.commit().await {
+            Ok(_) => Ok(Answer::nothing()),
+            Err(error) => match error.kind() {
+                ErrorKind::TransactionFailed { index: 0, .. } => Err(Failure::new(
+                    Exit::CONFLICT,
+                    format!("no longer held: {lock}; {} was not changed", self.path),
+                )),
+                _ => Err(error.into()),
+            },
+        }
+    }
+}

@@ -1,0 +1,97 @@
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use crate::app::App;
+use crate::ensemble::flw::Word;
+use crate::ensemble::probe::{Options, Report};
+use crate::ensemble::rates::Before;
+use crate::ensemble::{health, members};
+use crate::exit::{Exit, Failure};
+use crate::output::{Answer, Cell, Column, Rows, number, text, time};
+use crate::tui;
+
+/// The shortest interval. The servers are asked more often by nobody.
+const SHORTEST: Duration = Duration::from_millis(200);
+
+/// The arguments of `zkc top`.
+#[derive(Debug, Args)]
+pub(crate) struct Top {
+    /// Time between two samples, from 200ms
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = humantime::parse_duration)]
+    interval: Duration,
+    /// Print the servers once, with rates over one interval, and end
+    #[arg(long)]
+    once: bool,
+    #[command(flatten)]
+    options: Options,
+}
+
+const COLUMNS: &[Column] = &[
+    text("server"),
+    text("role"),
+    text("version"),
+    number("up"),
+    number("conn"),
+    number("requests_per_s"),
+    number("outstanding"),
+    number("avg_ms"),
+    number("max_ms"),
+    number("lag"),
+    number("znodes"),
+    number("data"),
+    number("watches"),
+];
+
+impl Top {
+    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+        let interval = self.interval.max(SHORTEST);
+        // A connect string that is not valid fails here, not on the screen.
+        members::connect_string(app)?;
+        if !self.once {
+            if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
+                return Err(Failure::usage("not a terminal").hint("pass --once"));
+            }
+            tui::run(app, &self.options, interval).await?;
+            return Ok(Answer::nothing());
+        }
+        let found = members::find(app, &self.options).await?;
+        let words = [Word::Srvr, Word::Mntr];
+        let start = Instant::now();
+        let first = tui::sample(&found, &self.options, &words, start).await;
+        tokio::time::sleep(interval).await;
+        let second = tui::sample(&found, &self.options, &words, start).await;
+        let before = Before::new(&first.reports, second.at.saturating_sub(first.at));
+        let mut rows = Rows::new(COLUMNS);
+        for report in &second.reports {
+            rows.push(row(&second.reports, report, &before));
+        }
+        let unreachable = second.reports.iter().all(|report| report.srvr.is_err());
+        let exit = if unreachable { Exit::NO_CONNECTION } else { Exit::DONE };
+        Ok(Answer::from(rows).with_exit(exit))
+    }
+}
+
+fn row(reports: &[Report], report: &Report, before: &Before) -> Vec<Cell> {
+    let srvr = report.srvr.as_ref().ok();
+    let decimal = |number: f64| Cell::new(format!("{number:.1}"), number);
+    let latency = srvr.and_then(|srvr| srvr.latency);
+    let up = report.count("uptime");
+    let lag = health::lag(reports, report).filter(|_| !report.leads());
+    vec![
+        report.server.to_string().into(),
+        report.role().into(),
+        report.release().map(Cell::from).into(),
+        up.map(|ms| Cell::new(time::duration(Duration::from_millis(ms)), ms)).into(),
+        srvr.and_then(|srvr| srvr.connections).into(),
+        before.requests(report).map(decimal).into(),
+        srvr.and_then(|srvr| srvr.outstanding).into(),
+        latency.map(|(average, _)| decimal(average)).into(),
+        latency.map(|(_, greatest)| decimal(greatest)).into(),
+        lag.into(),
+        srvr.and_then(|srvr| srvr.nodes).into(),
+        report.count("approximate_data_size").map(|size| Cell::new(time::size(size), size)).into(),
+        report.count("watch_count").into(),
+    ]
+}

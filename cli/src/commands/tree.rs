@@ -1,0 +1,118 @@
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use crate::app::App;
+use crate::exit::Failure;
+use crate::output::{Answer, Report, printable, time};
+use crate::walk::{self, Listed};
+use crate::{node, path};
+
+/// Above this many nodes, `tree` asks before it reads them.
+const MANY: u32 = 100_000;
+
+/// The arguments of `zkc tree`.
+#[derive(Debug, Args)]
+pub(crate) struct Tree {
+    /// Root of the subtree
+    #[arg(value_parser = path::parse, default_value = "/")]
+    path: String,
+    /// Greatest depth below the root
+    #[arg(short, long, value_name = "N")]
+    depth: Option<usize>,
+    /// Show the size of the data, and how many nodes are below each node
+    #[arg(long)]
+    sizes: bool,
+}
+
+impl Tree {
+    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+        let zk = app.zk().await?;
+        if self.depth.is_none() {
+            ask(app, &self.path).await?;
+        }
+        let depth = self.depth.unwrap_or(usize::MAX);
+        let nodes = walk::list(zk, &self.path, depth, |_| true).await?;
+        let mut sizes = std::collections::HashMap::new();
+        if self.sizes {
+            let paths: Vec<_> = nodes.iter().map(|node| node.path.clone()).collect();
+            walk::read(zk, &paths, |node| {
+                sizes.insert(node.path, node.data.len());
+            })
+            .await?;
+        }
+        let drawing = Drawing::new(&nodes, sizes);
+        let mut text = String::new();
+        drawing.draw(0, "", &mut text);
+        text.push_str(&format!("\n{} nodes", nodes.len()));
+        Ok(Report::new(text, drawing.value(0))
+            .names(nodes.iter().map(|node| node.path.clone()))
+            .into())
+    }
+}
+
+/// Asks before very many nodes are read.
+pub(super) async fn ask(app: &App, path: &str) -> Result<(), Failure> {
+    // Servers before 3.6 cannot count.
+    let Ok(count) = app.zk().await?.get_all_children_number(path).await else { return Ok(()) };
+    if count > MANY {
+        app.agree(&format!("{path} has {count} nodes. Continue?")).await
+    } else {
+        Ok(())
+    }
+}
+
+/// A subtree, with the places of the children of each node.
+struct Drawing<'a> {
+    nodes: &'a [Listed],
+    children: Vec<Vec<usize>>,
+    sizes: std::collections::HashMap<String, usize>,
+}
+
+impl<'a> Drawing<'a> {
+    fn new(nodes: &'a [Listed], sizes: std::collections::HashMap<String, usize>) -> Self {
+        let places: std::collections::HashMap<_, _> =
+            nodes.iter().enumerate().map(|(place, node)| (node.path.as_str(), place)).collect();
+        let of = |node: &Listed| {
+            let mut paths: Vec<_> =
+                node.children.iter().map(|name| path::join(&node.path, name)).collect();
+            paths.sort_by(|a, b| node::compare(a, b));
+            paths.iter().filter_map(|path| places.get(path.as_str()).copied()).collect()
+        };
+        Self { nodes, children: nodes.iter().map(of).collect(), sizes }
+    }
+
+    fn draw(&self, place: usize, indent: &str, text: &mut String) {
+        let node = &self.nodes[place];
+        let name = if place == 0 { node.path.as_str() } else { path::split(&node.path).1 };
+        text.push_str(&printable(name));
+        if let Some(size) = self.sizes.get(&node.path) {
+            text.push_str(&format!("  {}", time::size(*size as u64)));
+        }
+        let hidden = node.children.len() - self.children[place].len();
+        if hidden > 0 {
+            text.push_str(&format!("  … {hidden} below"));
+        }
+        let last = self.children[place].len().saturating_sub(1);
+        for (index, child) in self.children[place].iter().enumerate() {
+            let (branch, below) =
+                if index == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+            text.push('\n');
+            text.push_str(indent);
+            text.push_str(branch);
+            self.draw(*child, &format!("{indent}{below}"), text);
+        }
+    }
+
+    fn value(&self, place: usize) -> Value {
+        let node = &self.nodes[place];
+        let children = self.children[place].iter().map(|child| {
+            let name = path::split(&self.nodes[*child].path).1;
+            (name.to_owned(), self.value(*child))
+        });
+        let children: Map<_, _> = children.collect();
+        match self.sizes.get(&node.path) {
+            Some(size) => json!({ "size": size, "children": children }),
+            None => json!({ "children": children }),
+        }
+    }
+}

@@ -1,0 +1,199 @@
+use std::io::Read;
+
+use clap::Args;
+use zk_curator::op::{CheckOp, CreateOp, DeleteOp, SetDataOp, TransactionOp};
+use zk_curator::{CreateMode, ErrorKind, OpResult, Version};
+
+use crate::app::App;
+use crate::exit::Failure;
+use crate::output::{Answer, Column, Rows, data, number, text};
+use crate::words;
+use crate::{acls, path};
+
+/// The arguments of `zkc txn`.
+///
+/// Each line is an operation: `check PATH [VERSION]`, `create [-e] [-S] [-c] [--acl ACL] PATH
+/// [DATA]`, `set PATH DATA [VERSION]` or `rm PATH [VERSION]`. DATA is a text or `@FILE`. All
+/// operations are applied, or none. Empty lines, and lines that begin with #, are skipped.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Txn {
+    /// File with the operations, or `-` for standard input
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    file: String,
+    /// Check the operations, and send nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+const COLUMNS: &[Column] = &[text("operation"), text("path"), number("version")];
+
+impl Txn {
+    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+        let text = self.text()?;
+        let mut lines = Vec::new();
+        for (index, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let invalid = |why: Failure| Failure::usage(format!("line {}: {why}", index + 1));
+            let words = words::split(line).map_err(Failure::usage).map_err(invalid)?;
+            lines.push((index + 1, operation(&words).map_err(invalid)?));
+        }
+        if lines.is_empty() {
+            return Err(Failure::usage("no operations"));
+        }
+        let zk = if self.dry_run { app.zk().await? } else { app.zk_to_change().await? };
+        let mut transaction = zk.transaction().uncompressed();
+        for (_, (_, op)) in &lines {
+            transaction = transaction.with(op.clone());
+        }
+        transaction.check_size()?;
+        if self.dry_run {
+            return Ok(Answer::nothing());
+        }
+        let results = transaction.commit().await.map_err(|error| failed(error, &lines))?;
+        let mut rows = Rows::new(COLUMNS);
+        for ((_, (named, _)), result) in lines.iter().zip(results) {
+            let (path, version) = match result {
+                OpResult::Created { path, .. } => (path, None),
+                OpResult::DataSet(stat) => (named.path.clone(), Some(stat.version)),
+                _ => (named.path.clone(), None),
+            };
+            rows.push(vec![named.verb.into(), path.into(), version.into()]);
+        }
+        Ok(rows.into())
+    }
+
+    fn text(&self) -> Result<String, Failure> {
+        if self.file == "-" {
+            let mut text = String::new();
+            std::io::stdin().lock().read_to_string(&mut text)?;
+            return Ok(text);
+        }
+        std::fs::read_to_string(&self.file)
+            .map_err(|error| Failure::usage(format!("{}: {error}", self.file)))
+    }
+}
+
+/// The verb and the path of an operation.
+#[derive(Debug)]
+struct Named {
+    verb: &'static str,
+    path: String,
+}
+
+fn failed(error: zk_curator::Error, lines: &[(usize, (Named, TransactionOp))]) -> Failure {
+    let ErrorKind::TransactionFailed { index, .. } = error.kind() else { return error.into() };
+    let Some((line, (named, _))) = lines.get(index) else { return error.into() };
+    let why = error.code().map(|code| code.to_string()).unwrap_or_default();
+    let exit = Failure::from(error).exit();
+    let text = format!("line {line}: {} {}: {why}", named.verb, named.path);
+    Failure::new(exit, text).hint("nothing was applied")
+}
+
+fn operation(words: &[String]) -> Result<(Named, TransactionOp), Failure> {
+    let mut words = words.iter().map(String::as_str);
+    let verb = words.next().unwrap_or_default();
+    if verb == "create" {
+        return create(words);
+    }
+    let path = words.next().map(path::normal);
+    let path = path.ok_or_else(|| Failure::usage(format!("{verb}: no path")))?;
+    let (verb, op): (_, TransactionOp) = match verb {
+        "check" => ("check", CheckOp::new(&path).version(version(words.next())?).into()),
+        "rm" | "delete" => ("rm", DeleteOp::new(&path).version(version(words.next())?).into()),
+        "set" => {
+            let value = words.next().ok_or_else(|| Failure::usage("set: no data"))?;
+            let op = SetDataOp::new(&path, argument(value)?);
+            ("set", op.version(version(words.next())?).into())
+        }
+        other => return Err(Failure::usage(format!("not an operation: {other}"))),
+    };
+    no_more(words)?;
+    Ok((Named { verb, path }, op))
+}
+
+fn create<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<(Named, TransactionOp), Failure> {
+    let (mut ephemeral, mut sequential, mut container) = (false, false, false);
+    let mut acl = None;
+    let path = loop {
+        match words.next() {
+            Some("-e") => ephemeral = true,
+            Some("-S") => sequential = true,
+            Some("-c") => container = true,
+            Some("--acl") => {
+                let list = words.next().ok_or_else(|| Failure::usage("--acl: no list"))?;
+                acl = Some(acls::parse(list)?);
+            }
+            Some(path) => break path::normal(path),
+            None => return Err(Failure::usage("create: no path")),
+        }
+    };
+    let mode = match (ephemeral, sequential, container) {
+        (false, false, false) => CreateMode::Persistent,
+        (false, true, false) => CreateMode::PersistentSequential,
+        (true, false, false) => CreateMode::Ephemeral,
+        (true, true, false) => CreateMode::EphemeralSequential,
+        (false, false, true) => CreateMode::Container,
+        _ => return Err(Failure::usage("create: -c excludes -e and -S")),
+    };
+    let data = words.next().map(argument).transpose()?.unwrap_or_default();
+    no_more(words)?;
+    let mut op = CreateOp::new(&path).data(data).mode(mode);
+    if let Some(acl) = acl {
+        op = op.acl(acl);
+    }
+    Ok((Named { verb: "create", path }, op.into()))
+}
+
+/// Returns data. Standard input has the operations, so `-` is a text.
+fn argument(word: &str) -> Result<bytes::Bytes, Failure> {
+    if word == "-" { Ok("-".into()) } else { data::argument(word) }
+}
+
+fn version(word: Option<&str>) -> Result<Version, Failure> {
+    let Some(word) = word else { return Ok(Version::Any) };
+    let number: i32 = word.parse().map_err(|_| Failure::usage(format!("not a version: {word}")))?;
+    Ok(number.into())
+}
+
+fn no_more<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
+    match words.next() {
+        Some(word) => Err(Failure::usage(format!("too many words: {word}"))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<&'static str, String> {
+        let words = words::split(line).map_err(|why| why.to_string())?;
+        operation(&words).map(|(named, _)| named.verb).map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn lines_are_operations() {
+        for (line, verb) in [
+            ("check /a 3", "check"),
+            ("create /a 'two words'", "create"),
+            ("create -e -S --acl open /a", "create"),
+            ("set /a x -1", "set"),
+            ("rm /a", "rm"),
+        ] {
+            assert_eq!(parse(line), Ok(verb), "{line}");
+        }
+    }
+
+    #[test]
+    fn an_invalid_line_is_refused() {
+        for line in
+            ["check", "set /a", "set /a x y", "rm /a 1 2", "move /a", "create -c -e /a", "'open"]
+        {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+}

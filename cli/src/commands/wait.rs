@@ -1,0 +1,126 @@
+use std::time::Duration;
+
+use clap::Args;
+use regex::bytes::Regex;
+
+use crate::app::App;
+use crate::exit::{Exit, Failure};
+use crate::output::Answer;
+use crate::path;
+
+/// The arguments of `zkc wait`.
+#[derive(Debug, Args)]
+pub(crate) struct Wait {
+    /// Node
+    #[arg(value_parser = path::parse)]
+    path: String,
+    #[command(flatten)]
+    state: State,
+    /// Give up after this time, with exit code 1 [default: never]
+    #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+    limit: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct State {
+    /// Until the node exists
+    #[arg(long)]
+    exists: bool,
+    /// Until the node does not exist
+    #[arg(long)]
+    gone: bool,
+    /// Until the data match this regular expression
+    #[arg(long, value_name = "RE")]
+    data: Option<Regex>,
+    /// Until the node has this many children: a number, or >=N, >N, <=N, <N
+    #[arg(long, value_name = "COUNT", value_parser = count)]
+    children: Option<Count>,
+}
+
+/// A condition on a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Count {
+    relation: Relation,
+    number: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Relation {
+    Equal,
+    AtLeast,
+    More,
+    AtMost,
+    Less,
+}
+
+fn count(text: &str) -> Result<Count, String> {
+    const RELATIONS: [(&str, Relation); 5] = [
+        (">=", Relation::AtLeast),
+        ("<=", Relation::AtMost),
+        (">", Relation::More),
+        ("<", Relation::Less),
+        ("", Relation::Equal),
+    ];
+    let split = |(sign, relation): &(&str, Relation)| Some((text.strip_prefix(sign)?, *relation));
+    let (rest, relation) = RELATIONS.iter().find_map(split).unwrap_or((text, Relation::Equal));
+    let number = rest.trim().parse().map_err(|_| format!("not a number: {rest}"))?;
+    Ok(Count { relation, number })
+}
+
+impl Count {
+    const fn holds(self, count: usize) -> bool {
+        match self.relation {
+            Relation::Equal => count == self.number,
+            Relation::AtLeast => count >= self.number,
+            Relation::More => count > self.number,
+            Relation::AtMost => count <= self.number,
+            Relation::Less => count < self.number,
+        }
+    }
+}
+
+impl Wait {
+    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+        let limit = self.limit;
+        let waiting = self.until(app);
+        match limit {
+            None => waiting.await.map(|()| Answer::nothing()),
+            Some(limit) => match tokio::time::timeout(limit, waiting).await {
+                Ok(outcome) => outcome.map(|()| Answer::nothing()),
+                Err(_) => Ok(Exit::NO.into()),
+            },
+        }
+    }
+
+    async fn until(self, app: &App) -> Result<(), Failure> {
+        let zk = app.zk().await?;
+        if self.state.exists {
+            zk.wait_exists(&self.path).await?;
+        } else if self.state.gone {
+            zk.wait_gone(&self.path).await?;
+        } else if let Some(pattern) = self.state.data {
+            zk.wait_data(&self.path, move |data| pattern.is_match(data)).await?;
+        } else if let Some(count) = self.state.children {
+            let mut watch = zk.watch_children(&self.path);
+            while !watch.next().await?.is_some_and(|(names, _)| count.holds(names.len())) {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_have_relations() {
+        for (text, yes, no) in
+            [("3", 3, 2), (">=3", 3, 2), (">3", 4, 3), ("<=3", 3, 4), ("< 3", 2, 3)]
+        {
+            let count = count(text).expect(text);
+            assert!(count.holds(yes) && !count.holds(no), "{text}");
+        }
+        assert!(count("").is_err() && count("=>3").is_err() && count("-1").is_err());
+    }
+}

@@ -1,0 +1,94 @@
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use clap::Args;
+
+use crate::app::App;
+use crate::ensemble::flw::{Lists, Word};
+use crate::ensemble::probe::{Asked, Options, Report, Server};
+use crate::ensemble::{self, sessions};
+use crate::exit::{Exit, Failure};
+use crate::output::{Answer, Column, Rows, number, text};
+
+/// The arguments of `zkc watches`.
+#[derive(Debug, Args)]
+pub(crate) struct Watches {
+    /// List the watched paths. Servers with many watches are slow to answer
+    #[arg(long, conflicts_with = "by_session")]
+    by_path: bool,
+    /// List the sessions that watch. Servers with many watches are slow to answer
+    #[arg(long)]
+    by_session: bool,
+    /// At most this many paths or sessions, those with the most watches
+    #[arg(long, value_name = "N")]
+    top: Option<usize>,
+    #[command(flatten)]
+    options: Options,
+}
+
+const SUMMARY: &[Column] =
+    &[text("server"), number("connections"), number("paths"), number("watches")];
+const BY_PATH: &[Column] = &[text("path"), number("watches"), text("servers").wide()];
+const BY_SESSION: &[Column] = &[text("session"), number("watches"), text("servers").wide()];
+
+impl Watches {
+    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+        let word = match (self.by_path, self.by_session) {
+            (true, _) => Word::Wchp,
+            (_, true) => Word::Wchc,
+            _ => Word::Wchs,
+        };
+        let (_, reports) = ensemble::survey(app, &[Word::Srvr, word], &self.options).await?;
+        sessions::notes(&reports).iter().for_each(|note| app.out().say(format!("note: {note}")));
+        let (rows, told) = match word {
+            Word::Wchp => self.listed(BY_PATH, &reports, |report| &report.wchp),
+            Word::Wchc => self.listed(BY_SESSION, &reports, |report| &report.wchc),
+            _ => summary(&reports),
+        };
+        let exit = if told { Exit::DONE } else { Exit::NO_PERMISSION };
+        Ok(Answer::from(rows).with_exit(exit))
+    }
+
+    /// Adds the watches of all servers: by path, or by session.
+    fn listed(
+        &self,
+        columns: &'static [Column],
+        reports: &[Report],
+        lists: fn(&Report) -> &Asked<Lists>,
+    ) -> (Rows, bool) {
+        let mut told = false;
+        let mut found: BTreeMap<&str, (usize, Vec<&Server>)> = BTreeMap::new();
+        for report in reports {
+            let Ok(lists) = lists(report) else { continue };
+            told = true;
+            for (name, watches) in lists {
+                let (count, servers) = found.entry(name).or_default();
+                *count += watches.len();
+                servers.push(&report.server);
+            }
+        }
+        let mut found: Vec<_> = found.into_iter().collect();
+        found.sort_by_key(|(_, (count, _))| Reverse(*count));
+        found.truncate(self.top.unwrap_or(usize::MAX));
+        let mut rows = Rows::new(columns);
+        for (name, (count, servers)) in found {
+            let servers: Vec<_> = servers.into_iter().map(ToString::to_string).collect();
+            rows.push(vec![name.into(), count.into(), servers.join(", ").into()]);
+        }
+        (rows, told)
+    }
+}
+
+fn summary(reports: &[Report]) -> (Rows, bool) {
+    let mut rows = Rows::new(SUMMARY);
+    for report in reports {
+        let told = report.wchs.as_ref().ok();
+        rows.push(vec![
+            report.server.to_string().into(),
+            told.map(|summary| summary.connections).into(),
+            told.map(|summary| summary.paths).into(),
+            told.map(|summary| summary.watches).into(),
+        ]);
+    }
+    (rows, reports.iter().any(|report| report.wchs.is_ok()))
+}

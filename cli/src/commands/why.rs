@@ -1,0 +1,111 @@
+use clap::Args;
+use serde_json::json;
+use zk_curator_recipes::inspect::{self, Finding};
+
+use crate::app::App;
+use crate::ensemble::probe::Options;
+use crate::exit::Failure;
+use crate::holders::LOCKS;
+use crate::output::{Answer, Report, printable, time};
+use crate::who::{self, Facts};
+use crate::{node, path};
+
+/// The most waiters that are shown without --all.
+const SHOWN: usize = 20;
+
+/// The arguments of `zkc why`.
+#[derive(Debug, Args)]
+pub(crate) struct Why {
+    /// Node of a lock, a leader election, a queue, a barrier or another recipe, or a node below it
+    #[arg(value_parser = path::parse)]
+    path: String,
+    /// Show all waiters
+    #[arg(short, long)]
+    all: bool,
+    #[command(flatten)]
+    options: Options,
+}
+
+impl Why {
+    /// Prints who holds a recipe and who waits, with their clients, and why nothing moves.
+    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+        let zk = app.zk().await?;
+        let (finding, facts) =
+            tokio::join!(inspect::inspect(zk, &self.path), Facts::gather(app, &self.options));
+        let (finding, facts) = (finding?, facts?);
+        let now = time::now_ms();
+        let mut lines = vec![headline(&finding, now)];
+        for holder in &finding.holders {
+            lines.push(String::new());
+            lines.extend(who::contender_lines(&facts, holder, "HOLDER", now));
+        }
+        let shown = if self.all { usize::MAX } else { SHOWN };
+        for (place, waiter) in finding.waiting.iter().take(shown).enumerate() {
+            if place == 0 {
+                lines.push(String::new());
+            }
+            let title = if place == 0 { "WAITING" } else { "" };
+            lines.extend(who::contender_lines(&facts, waiter, title, now));
+        }
+        let hidden = finding.waiting.len().saturating_sub(shown);
+        if hidden > 0 {
+            lines.push(format!("{:<8} and {hidden} more: --all", ""));
+        }
+        let verdicts = facts.verdicts(&finding);
+        lines.push(String::new());
+        lines.extend(titled("BECAUSE", &verdicts));
+        lines.extend(titled("NEXT", &next(&finding)));
+        lines.extend(titled("NOTE", facts.notes()));
+        if !finding.ignored.is_empty() {
+            let names: Vec<_> =
+                finding.ignored.iter().take(5).map(|name| printable(name)).collect();
+            lines.extend(titled("IGNORED", &[names.join(", ")]));
+        }
+        let contenders = |of: &[inspect::Contender]| -> Vec<_> {
+            of.iter().map(|one| who::contender_value(&facts, one, now)).collect()
+        };
+        let value = json!({
+            "path": finding.path,
+            "recipe": finding.kind.to_string(),
+            "library": finding.library.to_string(),
+            "guess": finding.is_guess,
+            "holders": contenders(&finding.holders),
+            "waiting": contenders(&finding.waiting),
+            "ignored": finding.ignored,
+            "verdicts": verdicts,
+            "notes": facts.notes(),
+        });
+        let names = finding.holders.iter().map(|holder| holder.path.clone());
+        Ok(Report::new(lines.join("\n"), value).names(names).into())
+    }
+}
+
+fn headline(finding: &Finding, now: i64) -> String {
+    let (holders, waiting) = (finding.holders.len(), finding.waiting.len());
+    let holders = match holders {
+        1 => "1 holder".to_owned(),
+        many => format!("{many} holders"),
+    };
+    let created = finding
+        .stat
+        .map(|stat| format!(", created {} ago", time::duration(time::since(stat.ctime, now))));
+    let created = created.unwrap_or_default();
+    format!("{}   {}   {holders}, {waiting} waiting{created}", finding.path, who::kind(finding))
+}
+
+fn titled(title: &str, lines: &[String]) -> Vec<String> {
+    let title_of = |place| if place == 0 { title } else { "" };
+    lines.iter().enumerate().map(|(place, line)| format!("{:<8} {line}", title_of(place))).collect()
+}
+
+/// Returns the commands that may help.
+fn next(finding: &Finding) -> Vec<String> {
+    let is_lock = LOCKS.contains(&finding.kind);
+    let Some(holder) = finding.holders.first().filter(|_| is_lock) else { return Vec::new() };
+    let mut next = vec![format!("zkc revoke {}  (asks the holder to let go)", holder.path)];
+    if let Some(token) = holder.token() {
+        let token = node::hex(token.get());
+        next.push(format!("zkc break {} --token {token}  (deletes this node only)", holder.path));
+    }
+    next
+}

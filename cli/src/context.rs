@@ -1,0 +1,188 @@
+//! Contexts: named sets of servers and options, in a configuration file.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::args::Global;
+use crate::exit::Failure;
+
+/// The configuration file.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Config {
+    /// The context that is used unless the command line names one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) current: Option<String>,
+    #[serde(default)]
+    pub(crate) contexts: BTreeMap<String, Context>,
+}
+
+/// A context.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Context {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) servers: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) namespace: Option<String>,
+    /// References to identities, as in `--auth`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) auth: Vec<String>,
+    /// A reference to the identity for SASL, as in `--sasl`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sasl: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tls_ca: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Refuses changes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) read_only: bool,
+    /// Asks for the name of the context before each change.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) confirm: bool,
+}
+
+impl Config {
+    /// Reads the file; a missing one is an empty configuration.
+    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Self::default());
+            }
+            Err(error) => return Err(Failure::usage(format!("{}: {error}", path.display()))),
+        };
+        let invalid = |error: toml::de::Error| {
+            Failure::usage(format!("{}: {}", path.display(), error.message()))
+        };
+        toml::from_str(&text).map_err(invalid)
+    }
+
+    /// Writes the file, readable by its owner only, in one step.
+    pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
+        let failed =
+            |error: &dyn std::fmt::Display| Failure::usage(format!("{}: {error}", path.display()));
+        let text = toml::to_string_pretty(self).map_err(|error| failed(&error))?;
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(|error| failed(&error))?;
+        }
+        let fresh = path.with_extension(format!("new-{}", std::process::id()));
+        write_privately(&fresh, &text)
+            .and_then(|()| std::fs::rename(&fresh, path))
+            .map_err(|error| failed(&error))
+    }
+
+    /// Returns the context that these options name, with its name.
+    pub(crate) fn select(&self, global: &Global) -> Result<Option<(String, Context)>, Failure> {
+        let Some(name) = global.context.as_ref().or(self.current.as_ref()) else { return Ok(None) };
+        let context = self.contexts.get(name).cloned().ok_or_else(|| {
+            Failure::usage(format!("no context {name}")).hint("`zkc ctx` lists them")
+        })?;
+        Ok(Some((name.clone(), context)))
+    }
+}
+
+#[cfg(unix)]
+fn write_privately(path: &Path, text: &str) -> std::io::Result<()> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options.open(path)?.write_all(text.as_bytes())
+}
+
+#[cfg(not(unix))]
+fn write_privately(path: &Path, text: &str) -> std::io::Result<()> {
+    std::fs::write(path, text)
+}
+
+/// Returns the path of the configuration file.
+pub(crate) fn config_path(global: &Global) -> Result<PathBuf, Failure> {
+    if let Some(path) = &global.config {
+        return Ok(path.clone());
+    }
+    let folder = |variable| std::env::var_os(variable).filter(|value| !value.is_empty());
+    let base = folder("XDG_CONFIG_HOME")
+        .map(PathBuf::from)
+        .or_else(|| folder("HOME").map(|home| PathBuf::from(home).join(".config")))
+        .or_else(|| folder("APPDATA").map(PathBuf::from));
+    let base =
+        base.ok_or_else(|| Failure::usage("no home directory").hint("pass --config FILE"))?;
+    Ok(base.join("zkc").join("config.toml"))
+}
+
+/// A reference to a secret, `NAME:@FILE` or `NAME:env:VARIABLE`, so that no command line has the
+/// secret itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SecretRef {
+    /// The scheme, or the user.
+    pub(crate) name: String,
+    source: Source,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Source {
+    File(PathBuf),
+    Variable(String),
+}
+
+impl SecretRef {
+    /// Parses a reference. The failure does not contain the text, which may be a secret.
+    pub(crate) fn parse(option: &str, text: &str) -> Result<Self, Failure> {
+        let literal = || {
+            Failure::usage(format!("{option}: a secret on the command line is visible to others"))
+                .hint(format!("write {option} NAME:@FILE or {option} NAME:env:VARIABLE"))
+        };
+        let (name, source) = text.split_once(':').ok_or_else(literal)?;
+        let source = match (source.strip_prefix('@'), source.strip_prefix("env:")) {
+            (Some(file), _) if !file.is_empty() => Source::File(file.into()),
+            (_, Some(variable)) if !variable.is_empty() => Source::Variable(variable.to_owned()),
+            _ => return Err(literal()),
+        };
+        Ok(Self { name: name.to_owned(), source })
+    }
+
+    /// Reads the secret. A file may end with a newline, which is no part of it.
+    pub(crate) fn read(&self) -> Result<String, Failure> {
+        match &self.source {
+            Source::File(path) => {
+                let text = std::fs::read_to_string(path)
+                    .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+                Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+            }
+            Source::Variable(variable) => std::env::var(variable)
+                .map_err(|_| Failure::usage(format!("the variable {variable} is not set"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_references() {
+        let parse = |text| SecretRef::parse("--auth", text);
+        let file = parse("digest:@/etc/zk").expect("a file");
+        assert_eq!(file.source, Source::File("/etc/zk".into()));
+        let variable = parse("digest:env:ZK_AUTH").expect("a variable");
+        assert_eq!(variable.source, Source::Variable("ZK_AUTH".into()));
+        for literal in ["digest:ann:hunter2", "hunter2", "digest:@", "digest:env:"] {
+            let failure = parse(literal).expect_err(literal).to_string();
+            assert!(!failure.contains("hunter2"), "{failure}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused() {
+        assert!(toml::from_str::<Config>("[contexts.a]\nserver = 'x'").is_err());
+        let config = "current = 'a'\n[contexts.a]\nservers = 'x:1'\nread_only = true";
+        let config: Config = toml::from_str(config).expect("valid");
+        assert!(config.contexts["a"].read_only);
+    }
+}

@@ -1,0 +1,244 @@
+//! The admin server of Apache ZooKeeper: four-letter words over HTTP, in JSON.
+//!
+//! It answers one short GET with a body up to the end of the connection, so the request of
+//! HTTP/1.0 is enough. It is plain HTTP, without credentials.
+
+use serde_json::Value;
+
+use super::flw::Word;
+use super::flw::{Conf, Connection, Dump, DumpedSession, Lists, Mntr, Mode, Srvr, WatchSummary};
+
+/// Returns the command with the response to a word; `None` if there is none.
+pub(crate) const fn command(word: Word) -> Option<&'static str> {
+    Some(match word {
+        Word::Conf => "configuration",
+        Word::Cons => "connections",
+        Word::Dump => "dump",
+        Word::Isro => "is_read_only",
+        Word::Mntr => "monitor",
+        Word::Srvr => "stats",
+        Word::Wchc => "watches",
+        Word::Wchp => "watches_by_path",
+        Word::Wchs => "watch_summary",
+        _ => return None,
+    })
+}
+
+/// Returns the request for a command.
+pub(crate) fn request(host: &str, command: &str) -> String {
+    format!("GET /commands/{command} HTTP/1.0\r\nHost: {host}\r\nAccept: application/json\r\n\r\n")
+}
+
+/// Returns the JSON of a response, if it is a successful one.
+pub(crate) fn body(response: &str) -> Option<Value> {
+    let (head, body) = response.split_once("\r\n\r\n")?;
+    let status = head.lines().next()?.split(' ').nth(1)?;
+    let value: Value = (status == "200").then(|| serde_json::from_str(body).ok())??;
+    value.get("error").is_none_or(Value::is_null).then_some(value)
+}
+
+pub(crate) fn srvr(value: &Value) -> Option<Srvr> {
+    let stats = value.get("server_stats")?;
+    let count = |name: &str| stats.get(name).and_then(Value::as_u64);
+    let number = |name: &str| stats.get(name).and_then(Value::as_f64);
+    let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+    Some(Srvr {
+        version: text(value.get("version")),
+        read_only: value.get("read_only").and_then(Value::as_bool).unwrap_or_default(),
+        latency: number("avg_latency").zip(number("max_latency")),
+        received: count("packets_received"),
+        sent: count("packets_sent"),
+        connections: count("num_alive_client_connections"),
+        outstanding: count("outstanding_requests"),
+        zxid: stats.get("last_processed_zxid").and_then(Value::as_i64),
+        mode: text(stats.get("server_state")).as_deref().map(Mode::parse),
+        nodes: value.get("node_count").and_then(Value::as_u64),
+    })
+}
+
+pub(crate) fn mntr(value: &Value) -> Option<Mntr> {
+    let metrics = settings(value, |name| format!("zk_{name}"));
+    (!metrics.is_empty()).then_some(Mntr { metrics })
+}
+
+pub(crate) fn conf(value: &Value) -> Option<Conf> {
+    let settings = settings(value, camel);
+    (!settings.is_empty()).then_some(Conf { settings })
+}
+
+/// Returns the plain values of an object, without those about the command itself.
+fn settings(
+    value: &Value,
+    rename: impl Fn(&str) -> String,
+) -> std::collections::BTreeMap<String, String> {
+    let plain = |(name, value): (&String, &Value)| {
+        let value = match value {
+            Value::String(text) => text.clone(),
+            Value::Number(number) => number.to_string(),
+            Value::Bool(flag) => flag.to_string(),
+            _ => return None,
+        };
+        (name != "command").then(|| (rename(name), value))
+    };
+    value.as_object().into_iter().flatten().filter_map(plain).collect()
+}
+
+/// Returns the name of a setting in `conf`: `maxClientCnxns` of `max_client_cnxns`.
+fn camel(name: &str) -> String {
+    let mut words = name.split('_');
+    let mut camel = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let mut letters = word.chars();
+        camel.extend(letters.next().map(|first| first.to_ascii_uppercase()));
+        camel.push_str(letters.as_str());
+    }
+    camel
+}
+
+pub(crate) fn connections(value: &Value) -> Option<Vec<Connection>> {
+    let lists = ["connections", "secure_connections"].map(|name| value.get(name));
+    let all = lists.into_iter().flatten().filter_map(Value::as_array).flatten();
+    value.get("connections")?;
+    Some(all.map(connection).collect())
+}
+
+fn connection(value: &Value) -> Connection {
+    let text = |name: &str| value.get(name).and_then(Value::as_str);
+    let signed = |name: &str| value.get(name).and_then(Value::as_i64);
+    let count = |name: &str| value.get(name).and_then(Value::as_u64);
+    let address = text("remote_socket_address").unwrap_or_default();
+    Connection {
+        // Java writes the name of the host before the slash.
+        address: address.rsplit('/').next().unwrap_or_default().to_owned(),
+        queued: count("outstanding_requests").unwrap_or_default(),
+        received: count("packets_received").unwrap_or_default(),
+        sent: count("packets_sent").unwrap_or_default(),
+        session: signed("session_id").filter(|session| *session != 0),
+        last_operation: text("last_operation").filter(|name| *name != "NA").map(str::to_owned),
+        established: signed("established"),
+        timeout: count("session_timeout"),
+        last_zxid: signed("last_zxid"),
+        last_response: signed("last_response_time"),
+        average_latency: value.get("avg_latency").and_then(Value::as_f64),
+        greatest_latency: value.get("max_latency").and_then(Value::as_f64),
+    }
+}
+
+pub(crate) fn watch_summary(value: &Value) -> Option<WatchSummary> {
+    let count = |name: &str| value.get(name).and_then(Value::as_u64);
+    Some(WatchSummary {
+        connections: count("num_connections")?,
+        paths: count("num_paths")?,
+        watches: count("num_total_watches")?,
+    })
+}
+
+pub(crate) fn watches_by_path(value: &Value) -> Option<Lists> {
+    let lists = value.get("path_to_session_ids")?.as_object()?.iter();
+    let hex = |id: &Value| id.as_i64().map(crate::node::hex);
+    let list = |(path, sessions): (&String, &Value)| {
+        let sessions = sessions.as_array().into_iter().flatten().filter_map(hex).collect();
+        (path.clone(), sessions)
+    };
+    Some(lists.map(list).collect())
+}
+
+pub(crate) fn watches_by_session(value: &Value) -> Option<Lists> {
+    let lists = paths_by_session(value.get("session_id_to_watched_paths")?);
+    Some(lists.map(|(session, paths)| (crate::node::hex(session), paths)).collect())
+}
+
+/// The times at which sessions expire are left out: they are of the clock of the server.
+pub(crate) fn dump(value: &Value) -> Option<Dump> {
+    let times = value.get("expiry_time_to_session_ids").and_then(Value::as_object);
+    let sessions = times.into_iter().flat_map(|times| times.values());
+    let sessions = sessions.filter_map(Value::as_array).flatten().filter_map(Value::as_i64);
+    let ephemerals = paths_by_session(value.get("session_id_to_ephemeral_paths")?).collect();
+    Some(Dump {
+        sessions: sessions.map(|session| (session, DumpedSession::default())).collect(),
+        ephemerals,
+    })
+}
+
+fn paths_by_session(value: &Value) -> impl Iterator<Item = (i64, Vec<String>)> + '_ {
+    value.as_object().into_iter().flatten().filter_map(|(session, paths)| {
+        let paths = paths.as_array().into_iter().flatten();
+        let paths = paths.filter_map(Value::as_str).map(str::to_owned).collect();
+        Some((session.parse().ok()?, paths))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_response_is_its_json() {
+        let ok = "HTTP/1.1 200 OK\r\nServer: Jetty\r\n\r\n{\"error\": null, \"a\": 1}";
+        assert_eq!(body(ok).map(|value| value["a"].clone()), Some(json!(1)));
+        for response in [
+            "",
+            "HTTP/1.1 404 Not Found\r\n\r\n{}",
+            "HTTP/1.1 200 OK\r\n\r\n{\"error\": \"not serving\"}",
+            "HTTP/1.1 200 OK\r\n\r\nimok",
+        ] {
+            assert_eq!(body(response), None, "{response}");
+        }
+    }
+
+    // Captured from Apache ZooKeeper 3.8.
+    #[test]
+    fn stats_are_those_of_srvr() {
+        let srvr = srvr(&json!({
+            "version": "3.8.0-abc, built on 2024-12-29 17:54 UTC", "read_only": false,
+            "server_stats": {
+                "packets_sent": 13, "packets_received": 11, "server_state": "standalone",
+                "last_processed_zxid": 2, "outstanding_requests": 0, "avg_latency": 11.0,
+                "max_latency": 26, "num_alive_client_connections": 1,
+            },
+            "node_count": 6, "connections": [], "command": "stats", "error": null,
+        }))
+        .expect("stats");
+        assert_eq!(srvr.release(), Some("3.8.0"));
+        assert_eq!((srvr.mode, srvr.zxid), (Some(Mode::Standalone), Some(2)));
+        assert_eq!((srvr.latency, srvr.nodes), (Some((11.0, 26.0)), Some(6)));
+    }
+
+    #[test]
+    fn monitor_and_configuration_have_the_names_of_the_words() {
+        let monitor = json!({ "server_state": "leader", "avg_latency": 0.5, "command": "monitor", "error": null });
+        let monitor = mntr(&monitor).expect("metrics");
+        assert_eq!(monitor.number("avg_latency"), Some(0.5));
+        assert_eq!(monitor.metrics.len(), 2);
+        let conf = conf(&json!({ "server_id": 2, "max_client_cnxns": 60 })).expect("settings");
+        assert_eq!((conf.server_id(), conf.number("maxClientCnxns")), (Some(2), Some(60)));
+    }
+
+    #[test]
+    fn connections_watches_and_sessions_are_read() {
+        let all = connections(&json!({
+            "connections": [{
+                "remote_socket_address": "/127.0.0.1:40318", "outstanding_requests": 0,
+                "packets_received": 3, "packets_sent": 3, "session_id": 72057679521251328_i64,
+                "last_operation": "GETD", "established": 1795688398169_i64,
+                "session_timeout": 8000, "last_response_time": 1304740,
+            }],
+            "secure_connections": [],
+        }))
+        .expect("connections");
+        assert_eq!(all[0].address, "127.0.0.1:40318");
+        assert_eq!(all[0].session, Some(0x0100_0013_e734_0000));
+        let by_path = json!({ "path_to_session_ids": { "/e": [72057679521251328_i64] } });
+        let expected = vec![("/e".to_owned(), vec!["0x1000013e7340000".to_owned()])];
+        assert_eq!(watches_by_path(&by_path), Some(expected));
+        let dumped = dump(&json!({
+            "expiry_time_to_session_ids": { "1313000": [72057679521251328_i64] },
+            "session_id_to_ephemeral_paths": { "72057679521251328": ["/e"] },
+        }))
+        .expect("sessions");
+        assert_eq!(dumped.sessions.len(), 1);
+        assert_eq!(dumped.ephemerals[&0x0100_0013_e734_0000], ["/e"]);
+    }
+}

@@ -1,0 +1,289 @@
+//! Findings about an ensemble: faults, risks, and how to remove them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use zk_curator::Stat;
+
+use crate::ensemble::health::{self, leader};
+use crate::ensemble::probe::{Report, Server, Trouble};
+use crate::ensemble::sessions::whitelist_line;
+use crate::output::time;
+
+/// The part of a limit from which it is near.
+const NEAR: f64 = 0.8;
+/// More ephemeral nodes of a session than this are a finding.
+const MANY_EPHEMERALS: usize = 10_000;
+/// More watches on a server than this are a finding.
+const MANY_WATCHES: u64 = 500_000;
+/// More requests in flight on a server than this are a finding.
+const MANY_OUTSTANDING: u64 = 100;
+/// Slower writes to the disk than this are a finding, in milliseconds.
+const SLOW_DISK_MS: f64 = 100.0;
+/// Slower answers than this are a finding, in milliseconds.
+const SLOW_MS: f64 = 100.0;
+/// A greater difference of two clocks is a finding, in milliseconds.
+const CLOCK_MS: u64 = 1_000;
+/// Nodes with more data than this are a finding, in bytes. Servers accept 1 MiB by default.
+const LARGE: i32 = 512 * 1024;
+/// Nodes with more children than this are a finding.
+const MANY_CHILDREN: i32 = 50_000;
+/// A higher sequence number is a finding. Names count to 2^31 - 1.
+const LATE_SEQUENCE: i64 = 2_000_000_000;
+
+/// The weight of a finding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Severity {
+    /// Something does not work.
+    Error,
+    /// Something will not work.
+    Warning,
+    /// Something to know.
+    Note,
+}
+
+impl Severity {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Note => "note",
+        }
+    }
+}
+
+/// A finding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Finding {
+    pub(crate) severity: Severity,
+    /// The server, the session or the node; `ensemble` for all together.
+    pub(crate) subject: String,
+    pub(crate) text: String,
+    pub(crate) advice: &'static str,
+    /// A line of a configuration file.
+    pub(crate) line: Option<String>,
+}
+
+fn finding(
+    severity: Severity,
+    subject: impl ToString,
+    text: impl Into<String>,
+    advice: &'static str,
+) -> Finding {
+    Finding { severity, subject: subject.to_string(), text: text.into(), advice, line: None }
+}
+
+/// Returns the findings about the servers, the most severe first. `named` is the number of servers
+/// in the connect string.
+pub(crate) fn servers(reports: &[Report], voters: Option<usize>, named: usize) -> Vec<Finding> {
+    let mut findings: Vec<_> = health::problems(reports, voters)
+        .into_iter()
+        .map(|problem| finding(Severity::Error, "ensemble", problem, "see zkc status"))
+        .collect();
+    findings.extend(members(reports, voters, named));
+    findings.extend(refusals(reports));
+    findings.extend(differences(reports));
+    findings.extend(followers(reports, voters));
+    for report in reports {
+        findings.extend(limits(report));
+        findings.extend(clients(report));
+    }
+    findings.extend(ephemerals(reports));
+    findings.sort_by_key(|finding| finding.severity);
+    findings
+}
+
+fn members(reports: &[Report], voters: Option<usize>, named: usize) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    match voters {
+        None if reports.len() == 1 => findings.push(finding(
+            Severity::Note,
+            "ensemble",
+            "one server: no failure is tolerated",
+            "three servers tolerate the failure of one",
+        )),
+        Some(voters) if voters % 2 == 0 => findings.push(finding(
+            Severity::Warning,
+            "ensemble",
+            format!("{voters} voting servers tolerate as few failures as {} do", voters - 1),
+            "add or remove a server, or make one an observer",
+        )),
+        _ => {}
+    }
+    if named < reports.len() {
+        findings.push(finding(
+            Severity::Note,
+            "ensemble",
+            format!("the connect string names {named} of {} servers", reports.len()),
+            "name all of them, so that clients find a server whichever fails",
+        ));
+    }
+    findings
+}
+
+fn refusals(reports: &[Report]) -> Vec<Finding> {
+    let refusing = reports.iter().filter_map(|report| {
+        let refused = report.refused();
+        let listed = refused.into_iter().filter(|(_, trouble)| **trouble == Trouble::NotListed);
+        let words: Vec<_> = listed.map(|(word, _)| word.text()).collect();
+        let text = format!("refuses {}", words.join(", "));
+        let advice = "its state is known in part";
+        let found = finding(Severity::Warning, &report.server, text, advice);
+        (!words.is_empty()).then(|| Finding { line: Some(whitelist_line(&words)), ..found })
+    });
+    refusing.collect()
+}
+
+/// Finds settings that should be the same on all servers.
+fn differences(reports: &[Report]) -> Vec<Finding> {
+    const SAME: [&str; 7] = [
+        "tickTime",
+        "minSessionTimeout",
+        "maxSessionTimeout",
+        "maxClientCnxns",
+        "initLimit",
+        "syncLimit",
+        "version",
+    ];
+    let different = SAME.into_iter().filter_map(|name| {
+        let confs = reports.iter().filter_map(|report| report.conf.as_ref().ok());
+        let values: BTreeSet<_> = confs.filter_map(|conf| conf.settings.get(name)).collect();
+        let values: Vec<_> = values.into_iter().map(String::as_str).collect();
+        (values.len() > 1).then(|| {
+            let text = format!("servers differ in {name}: {}", values.join(", "));
+            let advice = "clients then behave differently from server to server";
+            finding(Severity::Warning, "ensemble", text, advice)
+        })
+    });
+    different.collect()
+}
+
+fn followers(reports: &[Report], voters: Option<usize>) -> Option<Finding> {
+    let synced = leader(reports)?.metric("synced_followers")?;
+    #[expect(clippy::cast_precision_loss, reason = "a number of servers")]
+    let expected = voters?.saturating_sub(1) as f64;
+    (synced < expected).then(|| {
+        let text = format!("{synced} of {expected} followers are in sync with the leader");
+        finding(Severity::Error, "ensemble", text, "look at the logs of the others")
+    })
+}
+
+/// Finds metrics that are near or beyond their limits.
+fn limits(report: &Report) -> Vec<Finding> {
+    let server = &report.server;
+    let mut findings = Vec::new();
+    let mut warn = |text: String, advice| {
+        findings.push(finding(Severity::Warning, server, text, advice));
+    };
+    let files = report.metric("open_file_descriptor_count");
+    if let Some((open, most)) = files.zip(report.metric("max_file_descriptor_count"))
+        && open >= most * NEAR
+    {
+        warn(format!("{open} of {most} file descriptors are open"), "raise the limit (ulimit -n)");
+    }
+    let outstanding = report.srvr.as_ref().ok().and_then(|srvr| srvr.outstanding);
+    if let Some(outstanding) = outstanding.filter(|count| *count > MANY_OUTSTANDING) {
+        let advice = "the server is behind its clients: look at the disk and the garbage collector";
+        warn(format!("{outstanding} requests are waiting"), advice);
+    }
+    if let Some((average, _)) = report.srvr.as_ref().ok().and_then(|srvr| srvr.latency)
+        && average > SLOW_MS
+    {
+        warn(
+            format!("the average latency is {average} ms"),
+            "look at the disk and the garbage collector",
+        );
+    }
+    if let Some(p99) = report.metric("p99_fsynctime").filter(|ms| *ms > SLOW_DISK_MS) {
+        warn(
+            format!("1 in 100 writes to the disk takes {p99} ms or more"),
+            "give the transaction log a disk of its own (dataLogDir)",
+        );
+    }
+    let watches = report.wchs.as_ref().ok().map(|summary| summary.watches);
+    if let Some(watches) = watches.or_else(|| report.count("watch_count"))
+        && watches > MANY_WATCHES
+    {
+        warn(format!("{watches} watches"), "see zkc watches --by-path");
+    }
+    findings
+}
+
+/// Finds addresses whose connections are near the limit of a server.
+fn clients(report: &Report) -> Vec<Finding> {
+    let most = report.conf.as_ref().ok().and_then(|conf| conf.number("maxClientCnxns"));
+    let Some(most) = most.filter(|most| *most > 0) else { return Vec::new() };
+    let mut by_host: BTreeMap<&str, u64> = BTreeMap::new();
+    for connection in report.cons.iter().flatten() {
+        let host = connection.address.rsplit_once(':').map_or("", |(host, _)| host);
+        *by_host.entry(host).or_default() += 1;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "numbers of connections")]
+    let near = by_host.into_iter().filter(|(_, count)| *count as f64 >= most as f64 * NEAR);
+    near.map(|(host, count)| {
+        let text = format!("{host} has {count} connections of {most} (maxClientCnxns)");
+        let advice = "further ones are refused: share sessions, or raise maxClientCnxns";
+        finding(Severity::Warning, &report.server, text, advice)
+    })
+    .collect()
+}
+
+fn ephemerals(reports: &[Report]) -> Vec<Finding> {
+    let Some(dump) = reports.iter().find_map(|report| report.dump.as_ref().ok()) else {
+        return Vec::new();
+    };
+    let many = dump.ephemerals.iter().filter(|(_, paths)| paths.len() > MANY_EPHEMERALS);
+    many.map(|(session, paths)| {
+        let text = format!("has {} ephemeral nodes", paths.len());
+        let advice = "its end deletes them in one transaction, which takes long";
+        finding(Severity::Warning, crate::node::hex(*session), text, advice)
+    })
+    .collect()
+}
+
+/// Returns the finding about the clock of a server, which accepted a connection at `established` by
+/// its own clock, and between two times by the clock here. All are in milliseconds since 1970.
+pub(crate) fn clock(server: &Server, established: i64, between: (i64, i64)) -> Option<Finding> {
+    let ahead = established.saturating_sub(between.1);
+    let behind = between.0.saturating_sub(established);
+    let (off, direction) = if ahead > 0 { (ahead, "ahead of") } else { (behind, "behind") };
+    let off = u64::try_from(off).ok().filter(|off| *off > CLOCK_MS)?;
+    let off = time::duration(Duration::from_millis(off));
+    let text = format!("its clock is {off} {direction} the clock here");
+    let advice = "the ages of nodes and the times in logs mislead: synchronise the clocks";
+    Some(finding(Severity::Warning, server, text, advice))
+}
+
+/// Returns the findings about a node.
+pub(crate) fn node(path: &str, stat: &Stat) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut warn = |text, advice| findings.push(finding(Severity::Warning, path, text, advice));
+    if stat.data_length > LARGE {
+        let text = format!("has {} bytes", stat.data_length);
+        warn(text, "a server refuses more than 1 MiB (jute.maxbuffer), and holds all in memory");
+    }
+    if stat.num_children > MANY_CHILDREN {
+        let text = format!("has {} children", stat.num_children);
+        warn(text, "a list of them may exceed jute.maxbuffer, and can then not be read");
+    }
+    let sequence = sequence(stat);
+    if sequence > LATE_SEQUENCE && !is_built_in(path) {
+        let text = format!("the next sequential child has the number {sequence}");
+        warn(text, "the numbers end at 2147483647: use a new parent");
+    }
+    findings
+}
+
+/// Returns `true` for nodes of the server itself, whose versions begin below zero.
+fn is_built_in(path: &str) -> bool {
+    path == "/" || path == "/zookeeper" || path.starts_with("/zookeeper/")
+}
+
+/// Returns the number of the next sequential child. The version of the children counts creates and
+/// deletes, so it is twice the number of creates without those that still exist.
+fn sequence(stat: &Stat) -> i64 {
+    (i64::from(stat.cversion.cast_unsigned()) + i64::from(stat.num_children)) / 2
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,68 @@
+//! The connections of a server: `cons`, and the part of `stat` with the same lines.
+
+use super::id::id;
+
+/// A connection of a client.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Connection {
+    /// Address and port of the client.
+    pub(crate) address: String,
+    /// Requests without a response.
+    pub(crate) queued: u64,
+    pub(crate) received: u64,
+    pub(crate) sent: u64,
+    /// `None` for a connection that sent a four-letter word.
+    pub(crate) session: Option<i64>,
+    pub(crate) last_operation: Option<String>,
+    /// The time of the connect, in milliseconds since 1970.
+    pub(crate) established: Option<i64>,
+    /// The session timeout, in milliseconds.
+    pub(crate) timeout: Option<u64>,
+    pub(crate) last_zxid: Option<i64>,
+    /// The time of the last response, in milliseconds of a clock that only this server knows.
+    pub(crate) last_response: Option<i64>,
+    /// The average latency, in milliseconds.
+    pub(crate) average_latency: Option<f64>,
+    /// The greatest latency, in milliseconds.
+    pub(crate) greatest_latency: Option<f64>,
+}
+
+/// Parses the response to `cons` or `stat`.
+pub(crate) fn connections(text: &str) -> Vec<Connection> {
+    text.lines().filter_map(connection).collect()
+}
+
+/// Parses ` /10.0.3.17:41234[1](queued=0,recved=3,sent=3,sid=0x…,lop=PING,…)`. ClickHouse Keeper
+/// has neither the slash nor the brackets.
+fn connection(line: &str) -> Option<Connection> {
+    let line = line.strip_prefix(' ')?;
+    let (peer, rest) = line.rsplit_once('(')?;
+    let fields = rest.trim_end().strip_suffix(')')?;
+    let peer = peer.strip_prefix('/').unwrap_or(peer);
+    // The brackets of an IPv6 address come first.
+    let address = match peer.strip_suffix(']').and_then(|peer| peer.rsplit_once('[')) {
+        Some((address, _)) if !address.is_empty() => address,
+        _ => peer,
+    };
+    let mut connection = Connection { address: address.to_owned(), ..Connection::default() };
+    for field in fields.split(',') {
+        let Some((key, value)) = field.split_once('=') else { continue };
+        let number = || value.parse().ok();
+        match key.trim() {
+            "queued" => connection.queued = number().unwrap_or_default(),
+            "recved" => connection.received = number().unwrap_or_default(),
+            "sent" => connection.sent = number().unwrap_or_default(),
+            // ClickHouse Keeper writes -1 before the handshake.
+            "sid" => connection.session = id(value).filter(|id| !matches!(id, 0 | -1)),
+            "lop" if value != "NA" => connection.last_operation = Some(value.to_owned()),
+            "est" => connection.established = value.parse().ok(),
+            "to" => connection.timeout = number(),
+            "lzxid" => connection.last_zxid = id(value).filter(|zxid| *zxid != -1),
+            "lresp" => connection.last_response = value.parse().ok(),
+            "avglat" => connection.average_latency = value.parse().ok(),
+            "maxlat" => connection.greatest_latency = value.parse().ok(),
+            _ => {}
+        }
+    }
+    Some(connection)
+}

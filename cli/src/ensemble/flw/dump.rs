@@ -1,0 +1,85 @@
+//! The sessions of the ensemble, and their ephemeral nodes: `dump`.
+
+use std::collections::BTreeMap;
+
+use super::id::id;
+
+/// The response to `dump`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Dump {
+    /// The sessions. A follower knows them too, but not when they expire.
+    pub(crate) sessions: BTreeMap<i64, DumpedSession>,
+    /// The ephemeral nodes of each session.
+    pub(crate) ephemerals: BTreeMap<i64, Vec<String>>,
+}
+
+/// A session.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct DumpedSession {
+    /// The session timeout, in milliseconds. A leader does not write it.
+    pub(crate) timeout: Option<u64>,
+    /// The time at which the leader expires the session unless it hears of it before, as the
+    /// leader writes it: in its time zone, to the second.
+    pub(crate) expires: Option<String>,
+}
+
+/// The part of the response that is being read.
+enum Part {
+    Sessions { expires: Option<String> },
+    Ephemerals { owner: Option<i64> },
+    Connections,
+}
+
+/// Parses the response.
+pub(crate) fn dump(text: &str) -> Dump {
+    let mut dump = Dump::default();
+    let mut part = Part::Connections;
+    for line in text.lines() {
+        if let Some(next) = Part::begins(line) {
+            part = next;
+            continue;
+        }
+        match &mut part {
+            Part::Sessions { expires } => {
+                if let Some((_, time)) = line.split_once(" expire at ") {
+                    *expires = Some(time.trim_end_matches(':').to_owned());
+                } else if let Some((session, timeout)) = session(line) {
+                    let entry = DumpedSession { timeout, expires: expires.clone() };
+                    dump.sessions.insert(session, entry);
+                }
+            }
+            Part::Ephemerals { owner } => match (line.strip_prefix(['\t', ' ']), *owner) {
+                (Some(path), Some(owner)) => {
+                    dump.ephemerals.entry(owner).or_default().push(path.to_owned());
+                }
+                (None, _) => *owner = id(line.trim_end_matches(':')),
+                _ => {}
+            },
+            Part::Connections => {}
+        }
+    }
+    dump
+}
+
+impl Part {
+    fn begins(line: &str) -> Option<Self> {
+        let sessions = ["Session Sets", "Global Session", "Local Session", "Sessions dump"];
+        if sessions.iter().any(|start| line.starts_with(start)) {
+            Some(Self::Sessions { expires: None })
+        } else if line.starts_with("Sessions with Ephemerals") {
+            Some(Self::Ephemerals { owner: None })
+        } else if line.starts_with("Connections dump") || line.starts_with("ephemeral nodes") {
+            Some(Self::Connections)
+        } else {
+            None
+        }
+    }
+}
+
+/// Parses `\t0x…`, or `0x…\t8000ms`.
+fn session(line: &str) -> Option<(i64, Option<u64>)> {
+    let mut words = line.split_ascii_whitespace();
+    let session = words.next().filter(|word| word.starts_with("0x")).and_then(id)?;
+    let timeout = words.next().and_then(|word| word.strip_suffix("ms")?.parse().ok());
+    Some((session, timeout))
+}

@@ -1,0 +1,320 @@
+//! Asks the servers of an ensemble, each for itself.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use clap::Args;
+use futures_util::future::join_all;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::admin;
+use super::flw::{
+    self, Conf, Connection, Dump, Lists, Mntr, Mode, Refusal, Srvr, WatchSummary, Word,
+};
+
+/// The longest response that is read, in bytes.
+const LONGEST: u64 = 64 << 20;
+
+/// How servers are asked.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Options {
+    /// Port of the servers' admin server (plain HTTP), which is asked for what the four-letter
+    /// words do not tell
+    #[arg(long, value_name = "PORT")]
+    pub(crate) admin: Option<u16>,
+    /// Time limit of each question to a server
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
+    pub(crate) within: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { admin: None, within: Duration::from_secs(1) }
+    }
+}
+
+/// The reason why a question has no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// This was not requested.
+    NotAsked,
+    /// No connection.
+    Unreachable(String),
+    /// No response in time.
+    Late,
+    /// The word is not in the whitelist.
+    NotListed,
+    /// The server has no quorum, or is not ready yet.
+    NotServing,
+    /// The server closed the connection without a response.
+    Silent,
+    /// The response is longer than 64 MiB.
+    TooLong,
+    /// The response was not understood.
+    Unknown,
+}
+
+impl Trouble {
+    /// Returns the trouble in one word, for programs.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::NotAsked => "not-asked",
+            Self::Unreachable(_) => "unreachable",
+            Self::Late => "late",
+            Self::NotListed => "refused",
+            Self::NotServing => "not-serving",
+            Self::Silent => "silent",
+            Self::TooLong => "too-long",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Returns `true` if the server was not reached at all.
+    pub(crate) const fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Unreachable(_) | Self::Late)
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAsked => f.write_str("not asked"),
+            Self::Unreachable(why) => write!(f, "unreachable: {why}"),
+            Self::Late => f.write_str("no response in time"),
+            Self::NotListed => f.write_str("refused: not in 4lw.commands.whitelist"),
+            Self::NotServing => f.write_str("not serving"),
+            Self::Silent => f.write_str("closed the connection without a response"),
+            Self::TooLong => f.write_str("the response is too long"),
+            Self::Unknown => f.write_str("the response was not understood"),
+        }
+    }
+}
+
+impl From<Refusal> for Trouble {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::NotListed => Self::NotListed,
+            Refusal::NotServing => Self::NotServing,
+            Refusal::Silent => Self::Silent,
+        }
+    }
+}
+
+/// An answer, or the reason why there is none.
+pub(crate) type Asked<T> = Result<T, Trouble>;
+
+/// A server of the ensemble.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Server {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    /// The id in the configuration of the ensemble.
+    pub(crate) id: Option<u64>,
+    /// Without a vote.
+    pub(crate) observer: bool,
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// The answers of a server.
+#[derive(Debug, Clone)]
+pub(crate) struct Report {
+    pub(crate) server: Server,
+    pub(crate) srvr: Asked<Srvr>,
+    pub(crate) mntr: Asked<Mntr>,
+    pub(crate) conf: Asked<Conf>,
+    pub(crate) cons: Asked<Vec<Connection>>,
+    pub(crate) dump: Asked<Dump>,
+    pub(crate) wchs: Asked<WatchSummary>,
+    pub(crate) wchp: Asked<Lists>,
+    pub(crate) wchc: Asked<Lists>,
+}
+
+impl Report {
+    /// Returns a report without answers.
+    pub(crate) const fn empty(server: Server) -> Self {
+        Self {
+            server,
+            srvr: Err(Trouble::NotAsked),
+            mntr: Err(Trouble::NotAsked),
+            conf: Err(Trouble::NotAsked),
+            cons: Err(Trouble::NotAsked),
+            dump: Err(Trouble::NotAsked),
+            wchs: Err(Trouble::NotAsked),
+            wchp: Err(Trouble::NotAsked),
+            wchc: Err(Trouble::NotAsked),
+        }
+    }
+
+    /// Returns the role of the server.
+    pub(crate) fn mode(&self) -> Option<Mode> {
+        let of_mntr = || self.mntr.as_ref().ok()?.text("server_state").map(Mode::parse);
+        self.srvr.as_ref().ok().and_then(|srvr| srvr.mode.clone()).or_else(of_mntr)
+    }
+
+    /// Returns the role of the server, or why it is not known, in one word.
+    pub(crate) fn role(&self) -> String {
+        match (self.mode(), &self.srvr) {
+            (Some(mode), _) => mode.to_string(),
+            (None, Err(trouble)) => trouble.name().to_owned(),
+            (None, Ok(_)) => "unknown".to_owned(),
+        }
+    }
+
+    /// Returns `true` if the server orders the writes.
+    pub(crate) fn leads(&self) -> bool {
+        self.mode().is_some_and(|mode| mode.leads())
+    }
+
+    /// Returns the number of the version.
+    pub(crate) fn release(&self) -> Option<&str> {
+        let of_mntr = || self.mntr.as_ref().ok()?.text("version").map(flw::release);
+        self.srvr.as_ref().ok().and_then(Srvr::release).or_else(of_mntr)
+    }
+
+    /// Returns the last transaction of the server.
+    pub(crate) fn zxid(&self) -> Option<i64> {
+        self.srvr.as_ref().ok()?.zxid
+    }
+
+    /// Returns a metric of `mntr`, by its name without the prefix.
+    pub(crate) fn metric(&self, name: &str) -> Option<f64> {
+        self.mntr.as_ref().ok()?.number(name)
+    }
+
+    /// Returns a metric of `mntr` that is a count.
+    pub(crate) fn count(&self, name: &str) -> Option<u64> {
+        self.mntr.as_ref().ok()?.count(name)
+    }
+
+    /// Returns the requests received since the start.
+    #[cfg(feature = "tui")]
+    pub(crate) fn received(&self) -> Option<u64> {
+        let of_srvr = self.srvr.as_ref().ok().and_then(|srvr| srvr.received);
+        of_srvr.or_else(|| self.count("packets_received"))
+    }
+
+    /// Returns the words that the server refused, with the reasons.
+    pub(crate) fn refused(&self) -> Vec<(Word, &Trouble)> {
+        [
+            (Word::Srvr, self.srvr.as_ref().err()),
+            (Word::Mntr, self.mntr.as_ref().err()),
+            (Word::Conf, self.conf.as_ref().err()),
+            (Word::Cons, self.cons.as_ref().err()),
+            (Word::Dump, self.dump.as_ref().err()),
+            (Word::Wchs, self.wchs.as_ref().err()),
+            (Word::Wchp, self.wchp.as_ref().err()),
+            (Word::Wchc, self.wchc.as_ref().err()),
+        ]
+        .into_iter()
+        .filter_map(|(word, trouble)| Some((word, trouble?)))
+        .filter(|(_, trouble)| **trouble != Trouble::NotAsked)
+        .collect()
+    }
+}
+
+/// Asks all servers, in parallel, these words.
+pub(crate) async fn ask_all(servers: &[Server], words: &[Word], options: &Options) -> Vec<Report> {
+    join_all(servers.iter().map(|server| report(server, words, options))).await
+}
+
+/// Asks one server. If it is not reachable, it is asked only once.
+async fn report(server: &Server, words: &[Word], options: &Options) -> Report {
+    let question = Question { server, words, options };
+    let mut report = Report::empty(server.clone());
+    report.srvr = question.ask(Word::Srvr, Srvr::parse, admin::srvr).await;
+    if let Err(trouble) = &report.srvr
+        && trouble.is_unreachable()
+    {
+        return report;
+    }
+    (report.mntr, report.conf, report.cons, report.dump, report.wchs, report.wchp, report.wchc) = tokio::join!(
+        question.ask(Word::Mntr, Mntr::parse, admin::mntr),
+        question.ask(Word::Conf, Conf::parse, admin::conf),
+        question.ask(Word::Cons, |text| Some(flw::connections(text)), admin::connections),
+        question.ask(Word::Dump, |text| Some(flw::dump(text)), admin::dump),
+        question.ask(Word::Wchs, WatchSummary::parse, admin::watch_summary),
+        question.ask(Word::Wchp, |text| Some(flw::lists(text)), admin::watches_by_path),
+        question.ask(Word::Wchc, |text| Some(flw::lists(text)), admin::watches_by_session),
+    );
+    report
+}
+
+/// The questions to a server.
+struct Question<'a> {
+    server: &'a Server,
+    words: &'a [Word],
+    options: &'a Options,
+}
+
+impl Question<'_> {
+    /// Asks a word, if it is one of the questions; then the admin server, where the word is
+    /// refused.
+    async fn ask<T>(
+        &self,
+        word: Word,
+        of_text: impl Fn(&str) -> Option<T>,
+        of_json: impl Fn(&Value) -> Option<T>,
+    ) -> Asked<T> {
+        if !self.words.contains(&word) {
+            return Err(Trouble::NotAsked);
+        }
+        let (server, within) = (self.server, self.options.within);
+        let asked = ask(server, word, within).await;
+        let asked = asked.and_then(|text| of_text(&text).ok_or(Trouble::Unknown));
+        match (asked, self.options.admin, admin::command(word)) {
+            (Err(trouble), Some(port), Some(command)) => {
+                let request = admin::request(&server.host, command);
+                let response = exchange(&server.host, port, &request, within).await;
+                let value = response.ok().and_then(|response| admin::body(&response));
+                value.and_then(|value| of_json(&value)).ok_or(trouble)
+            }
+            (asked, ..) => asked,
+        }
+    }
+}
+
+/// Asks a server a four-letter word, and returns the text of its response.
+pub(crate) async fn ask(server: &Server, word: Word, within: Duration) -> Asked<String> {
+    let text = exchange(&server.host, server.port, word.text(), within).await?;
+    match flw::refusal(&text) {
+        Some(refusal) => Err(refusal.into()),
+        None => Ok(text),
+    }
+}
+
+/// Sends a request, and reads the response up to its end.
+async fn exchange(host: &str, port: u16, request: &str, within: Duration) -> Asked<String> {
+    let unreachable = |error: io::Error| Trouble::Unreachable(describe(&error));
+    let exchange = async {
+        let mut stream = TcpStream::connect((host, port)).await.map_err(unreachable)?;
+        stream.write_all(request.as_bytes()).await.map_err(unreachable)?;
+        let mut bytes = Vec::new();
+        let read = (&mut stream).take(LONGEST + 1).read_to_end(&mut bytes).await;
+        match read {
+            _ if bytes.len() as u64 > LONGEST => Err(Trouble::TooLong),
+            // Some servers reset the connection after the response.
+            Err(_) if bytes.is_empty() => Err(Trouble::Silent),
+            _ => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        }
+    };
+    timeout(within, exchange).await.unwrap_or(Err(Trouble::Late))
+}
+
+/// Returns the reason of a failed connection, without the number of the operating system.
+fn describe(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split_once(" (os error").map_or(text.as_str(), |(reason, _)| reason).to_lowercase()
+}

@@ -1,0 +1,101 @@
+//! Rates: the differences of two answers of the same server.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::flw::Connection;
+use super::probe::{Report, Server};
+
+/// Returns the growth of a counter a second; `None` if it was reset in between.
+pub(crate) fn rate(before: u64, after: u64, passed: Duration) -> Option<f64> {
+    let grown = after.checked_sub(before)?;
+    let seconds = passed.as_secs_f64();
+    #[expect(clippy::cast_precision_loss, reason = "a rate is not exact")]
+    let grown = grown as f64;
+    (seconds > 0.0).then(|| grown / seconds)
+}
+
+/// The answers before, by server and by connection.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Before {
+    passed: Duration,
+    requests: HashMap<String, u64>,
+    connections: HashMap<(String, String), u64>,
+}
+
+impl Before {
+    /// Remembers answers that were given `passed` before the present ones.
+    pub(crate) fn new(reports: &[Report], passed: Duration) -> Self {
+        let mut before = Self { passed, ..Self::default() };
+        for report in reports {
+            let server = report.server.to_string();
+            if let Some(received) = report.received() {
+                before.requests.insert(server.clone(), received);
+            }
+            for connection in report.cons.iter().flatten() {
+                let key = (server.clone(), connection.address.clone());
+                before.connections.insert(key, connection.received);
+            }
+        }
+        before
+    }
+
+    /// Returns the requests a second to a server.
+    pub(crate) fn requests(&self, report: &Report) -> Option<f64> {
+        let before = self.requests.get(&report.server.to_string())?;
+        rate(*before, report.received()?, self.passed)
+    }
+
+    /// Returns the requests a second of a connection.
+    pub(crate) fn of_connection(&self, server: &Server, connection: &Connection) -> Option<f64> {
+        let key = (server.to_string(), connection.address.clone());
+        rate(*self.connections.get(&key)?, connection.received, self.passed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::ensemble::flw::Mode;
+    use crate::ensemble::health::tests::serving;
+
+    #[test]
+    fn rates_are_differences() {
+        let second = Duration::from_secs(1);
+        for (before, after, passed, expected) in [
+            (0, 10, second, Some(10.0)),
+            (5, 5, second, Some(0.0)),
+            (0, 10, second * 4, Some(2.5)),
+            (10, 3, second, None),
+            (0, 10, Duration::ZERO, None),
+        ] {
+            assert_eq!(rate(before, after, passed), expected);
+        }
+    }
+
+    #[test]
+    fn a_new_server_and_a_new_connection_have_no_rate() {
+        let mut report = serving(1, Mode::Leader, 1);
+        let connection =
+            Connection { address: "a:1".to_owned(), received: 7, ..Connection::default() };
+        let before = Before::new(std::slice::from_ref(&report), Duration::from_secs(1));
+        report.cons = Ok(vec![connection.clone()]);
+        report.srvr.as_mut().unwrap().received = Some(5);
+        assert_eq!(before.requests(&report), None);
+        assert_eq!(before.of_connection(&report.server, &connection), None);
+        let before = Before::new(std::slice::from_ref(&report), Duration::from_secs(1));
+        assert_eq!(before.requests(&report), Some(0.0));
+        assert_eq!(before.of_connection(&report.server, &connection), Some(0.0));
+    }
+
+    proptest! {
+        #[test]
+        fn a_rate_is_finite_and_not_negative(before: u64, after: u64, ms in 0..1_000_000_u64) {
+            if let Some(rate) = rate(before, after, Duration::from_millis(ms)) {
+                prop_assert!(rate.is_finite() && rate >= 0.0);
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The sessions of an ensemble, joined from the connections of all servers and the list of the
+//! leader.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use zk_curator::SessionId;
+
+use super::flw::Word;
+use super::health::leader;
+use super::members;
+use super::probe::{self, Options, Report, Trouble};
+use crate::app::App;
+use crate::exit::Failure;
+
+/// A session, with everything that the servers told of it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Session {
+    /// Address and port of the client; `None` if no server told a connection of it.
+    pub(crate) address: Option<String>,
+    /// The server with the connection.
+    pub(crate) server: Option<String>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) last_operation: Option<String>,
+    /// The session was not answered for at least this long. A server tells only by its own clock
+    /// when it answered, so this is counted from its last answer to any client.
+    pub(crate) silent: Option<Duration>,
+    /// The time at which the leader expires it unless it hears of it, in the leader's words.
+    pub(crate) expires: Option<String>,
+    /// The time of the connect, in milliseconds since 1970.
+    pub(crate) established: Option<i64>,
+    /// The requests on its present connection.
+    pub(crate) requests: Option<u64>,
+    /// The requests without a response.
+    pub(crate) queued: Option<u64>,
+    /// The paths of its ephemeral nodes, as the servers know them: with the chroot.
+    pub(crate) ephemerals: Vec<String>,
+}
+
+/// The sessions, and what is not known of them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Sessions {
+    pub(crate) by_id: BTreeMap<SessionId, Session>,
+    /// A line for each server that did not tell something, and how to change that.
+    pub(crate) notes: Vec<String>,
+    /// `true` if every server told its connections: a session without one is not connected.
+    pub(crate) all_connections: bool,
+    /// `true` if a server told all sessions: a session that is not here has ended.
+    pub(crate) all_sessions: bool,
+}
+
+/// Asks all servers for their connections, and the leader for the sessions.
+pub(crate) async fn sessions(app: &App, options: &Options) -> Result<Sessions, Failure> {
+    let members = members::find(app, options).await?;
+    let words = [Word::Srvr, Word::Cons, Word::Dump];
+    let mut sessions = join(&probe::ask_all(&members.servers, &words, options).await);
+    if let Some(note) = members.note() {
+        sessions.notes.push(note);
+        sessions.all_connections = false;
+    }
+    Ok(sessions)
+}
+
+/// Joins the answers of the servers.
+pub(crate) fn join(reports: &[Report]) -> Sessions {
+    let mut sessions = Sessions {
+        notes: notes(reports),
+        all_connections: reports.iter().all(|report| report.cons.is_ok()),
+        ..Sessions::default()
+    };
+    // The leader knows the times, and every other server the timeouts.
+    let others = reports.iter().filter(|report| !report.leads());
+    for report in leader(reports).into_iter().chain(others) {
+        let Ok(dump) = &report.dump else { continue };
+        sessions.all_sessions = true;
+        for (id, dumped) in &dump.sessions {
+            let session = sessions.by_id.entry(SessionId::new(*id)).or_default();
+            session.timeout = session.timeout.or_else(|| dumped.timeout.map(Duration::from_millis));
+            session.expires = session.expires.take().or_else(|| dumped.expires.clone());
+        }
+        for (id, paths) in &dump.ephemerals {
+            let session = sessions.by_id.entry(SessionId::new(*id)).or_default();
+            if session.ephemerals.is_empty() {
+                session.ephemerals.clone_from(paths);
+            }
+        }
+    }
+    for report in reports {
+        add_connections(&mut sessions.by_id, report);
+    }
+    sessions
+}
+
+fn add_connections(sessions: &mut BTreeMap<SessionId, Session>, report: &Report) {
+    let Ok(connections) = &report.cons else { return };
+    let latest = connections.iter().filter_map(|connection| connection.last_response).max();
+    for connection in connections {
+        let Some(id) = connection.session else { continue };
+        let session = sessions.entry(SessionId::new(id)).or_default();
+        // After a move, the former server may still have its connection for a moment.
+        if session.established > connection.established {
+            continue;
+        }
+        let silent = latest.zip(connection.last_response);
+        let silent =
+            silent.and_then(|(latest, own)| u64::try_from(latest.saturating_sub(own)).ok());
+        *session = Session {
+            address: Some(connection.address.clone()),
+            server: Some(report.server.to_string()),
+            timeout: connection.timeout.map(Duration::from_millis).or(session.timeout),
+            last_operation: connection.last_operation.clone(),
+            silent: silent.map(Duration::from_millis),
+            expires: session.expires.take(),
+            established: connection.established,
+            requests: Some(connection.received),
+            queued: Some(connection.queued),
+            ephemerals: std::mem::take(&mut session.ephemerals),
+        };
+    }
+}
+
+/// Returns a line for each server that did not answer a word.
+pub(crate) fn notes(reports: &[Report]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for report in reports {
+        let mut refused = BTreeSet::new();
+        for (word, trouble) in report.refused() {
+            if *trouble == Trouble::NotListed {
+                refused.insert(word.text());
+            }
+        }
+        let server = &report.server;
+        if !refused.is_empty() {
+            let words: Vec<_> = refused.into_iter().collect();
+            notes.push(format!("{server} refuses {}: {}", words.join(", "), whitelist(&words)));
+        }
+        let others =
+            report.refused().into_iter().filter(|(_, trouble)| **trouble != Trouble::NotListed);
+        if let Some((_, trouble)) = others.into_iter().next() {
+            notes.push(format!("{server}: {trouble}"));
+        }
+    }
+    notes
+}
+
+/// Returns the advice for refused words.
+pub(crate) fn whitelist(refused: &[&str]) -> String {
+    format!("set {} in zoo.cfg, or pass --admin 8080", whitelist_line(refused))
+}
+
+/// Returns the line of `zoo.cfg` that allows the words of all commands, and these. It replaces the
+/// line that there is.
+pub(crate) fn whitelist_line(refused: &[&str]) -> String {
+    let used = ["srvr", "mntr", "conf", "cons", "dump", "wchs"];
+    let more = refused.iter().copied().filter(|word| !used.contains(word));
+    let words: Vec<_> = used.into_iter().chain(more).collect();
+    format!("4lw.commands.whitelist={}", words.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ensemble::flw::{self, Mode};
+    use crate::ensemble::health::tests::serving;
+
+    #[test]
+    fn a_session_is_joined_from_all_servers() {
+        let mut leader = serving(1, Mode::Leader, 9);
+        leader.dump = Ok(flw::dump(
+            "SessionTracker dump:\nSession Sets (1)/(2):\n2 expire at Thu:\n\t0x11\n\t0x12\n\
+             ephemeral nodes dump:\nSessions with Ephemerals (1):\n0x11:\n\t/a\n",
+        ));
+        leader.cons = Ok(Vec::new());
+        let mut follower = serving(2, Mode::Follower, 9);
+        follower.cons = Ok(flw::connections(
+            " /10.0.0.7:4000[1](queued=1,recved=8,sent=7,sid=0x11,lop=PING,est=5,to=30000,lresp=900)\n \
+             /10.0.0.8:4000[1](queued=0,recved=1,sent=1,sid=0x13,lop=GETD,est=6,to=8000,lresp=1000)\n",
+        ));
+        let sessions = join(&[leader, follower]);
+        assert!(sessions.all_connections && sessions.all_sessions);
+        assert_eq!(sessions.notes, Vec::<String>::new());
+        let held = &sessions.by_id[&SessionId::new(0x11)];
+        assert_eq!(held.address.as_deref(), Some("10.0.0.7:4000"));
+        assert_eq!(held.server.as_deref(), Some("zk:2"));
+        assert_eq!(held.timeout, Some(Duration::from_secs(30)));
+        assert_eq!(held.silent, Some(Duration::from_millis(100)));
+        assert_eq!(held.expires.as_deref(), Some("Thu"));
+        assert_eq!(held.ephemerals, ["/a"]);
+        let away = &sessions.by_id[&SessionId::new(0x12)];
+        assert_eq!((&away.address, away.expires.as_deref()), (&None, Some("Thu")));
+        assert!(sessions.by_id.contains_key(&SessionId::new(0x13)));
+        assert!(!sessions.by_id.contains_key(&SessionId::new(0x14)));
+    }
+
+    #[test]
+    fn the_later_connection_of_a_session_counts() {
+        let mut servers = [serving(1, Mode::Leader, 9), serving(2, Mode::Follower, 9)];
+        servers[0].cons = Ok(flw::connections(" /new:1[1](recved=1,sid=0x11,est=9)"));
+        servers[1].cons = Ok(flw::connections(" /old:1[1](recved=1,sid=0x11,est=5)"));
+        let sessions = join(&servers);
+        assert_eq!(sessions.by_id[&SessionId::new(0x11)].address.as_deref(), Some("new:1"));
+    }
+
+    #[test]
+    fn servers_that_do_not_tell_are_named() {
+        let mut refusing = serving(1, Mode::Leader, 9);
+        refusing.cons = Err(Trouble::NotListed);
+        refusing.dump = Err(Trouble::NotListed);
+        let mut gone = serving(2, Mode::Follower, 9);
+        gone.srvr = Err(Trouble::Late);
+        let sessions = join(&[refusing, gone]);
+        assert!(!sessions.all_connections && !sessions.all_sessions);
+        let [first, second] = &sessions.notes[..] else { panic!("{:?}", sessions.notes) };
+        assert!(
+            first.starts_with("zk:1 refuses cons, dump: set 4lw.commands.whitelist=srvr, mntr,")
+        );
+        assert_eq!(second, "zk:2: no response in time");
+    }
+}

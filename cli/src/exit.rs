@@ -1,0 +1,193 @@
+//! Exit codes, and failures with the code and the text of each.
+
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+use zk_curator::{Error, ErrorKind};
+use zk_curator_recipes::{barrier, config, counter, leader, lock, queue, schedule};
+
+/// An exit code of `zkc`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Exit(u8);
+
+impl Exit {
+    /// Done.
+    pub(crate) const DONE: Self = Self(0);
+    /// The answer is no: `exists`, `diff`, `lock --try`, `wait` after its timeout.
+    pub(crate) const NO: Self = Self(1);
+    /// The arguments or the data are not valid, or the operation is not allowed here.
+    pub(crate) const USAGE: Self = Self(2);
+    /// No connection to a server.
+    pub(crate) const NO_CONNECTION: Self = Self(3);
+    /// A node does not exist.
+    pub(crate) const NO_NODE: Self = Self(4);
+    /// The credentials lack a permission.
+    pub(crate) const NO_PERMISSION: Self = Self(5);
+    /// Conflict: another version, an existing node, or children.
+    pub(crate) const CONFLICT: Self = Self(6);
+    /// The outcome is unknown: the change may have been applied.
+    pub(crate) const UNKNOWN: Self = Self(7);
+    /// Done in part.
+    pub(crate) const PARTLY: Self = Self(8);
+    /// The lock was lost, and the command was stopped.
+    pub(crate) const LOCK_LOST: Self = Self(123);
+    /// The lock was not obtained in the given time.
+    pub(crate) const NOT_OBTAINED: Self = Self(124);
+    /// A failure before the command was started.
+    pub(crate) const BEFORE_COMMAND: Self = Self(125);
+
+    /// Interrupted while it waited.
+    pub(crate) const INTERRUPTED: Self = Self(130);
+
+    pub(crate) const fn code(self) -> u8 {
+        self.0
+    }
+
+    /// The code of the command that ran under `zkc`.
+    pub(crate) const fn of_command(code: u8) -> Self {
+        Self(code)
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.0)
+    }
+}
+
+/// A failed command: one line for people, with an optional hint, and the exit code.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    exit: Exit,
+    message: String,
+    hint: Option<String>,
+    /// The path of a node that does not exist.
+    missing: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into(), hint: None, missing: None }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::USAGE, message)
+    }
+
+    /// A node that does not exist.
+    pub(crate) fn no_node(path: &str) -> Self {
+        let missing = Some(path.to_owned());
+        Self { missing, ..Self::new(Exit::NO_NODE, format!("no node: {path}")) }
+    }
+
+    /// Replaces the exit code.
+    pub(crate) const fn with_exit(mut self, exit: Exit) -> Self {
+        self.exit = exit;
+        self
+    }
+
+    /// Adds the text that is printed in parentheses.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub(crate) const fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    /// Returns the path of the missing node, if that is the failure.
+    pub(crate) fn missing(&self) -> Option<&str> {
+        self.missing.as_deref()
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        self.hint.as_ref().map_or(Ok(()), |hint| write!(f, " ({hint})"))
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let (exit, kind) = classify(&error);
+        let path = error.path();
+        match error.kind() {
+            ErrorKind::NoNode if !path.is_empty() && !error.may_have_applied() => {
+                Self::no_node(path)
+            }
+            ErrorKind::NodeExists | ErrorKind::NotEmpty | ErrorKind::NoAuth
+                if !path.is_empty() && !error.may_have_applied() =>
+            {
+                Self::new(exit, format!("{kind}: {path}"))
+            }
+            _ => Self::new(exit, format!("{kind}: {error}")),
+        }
+    }
+}
+
+/// Returns the exit code of an error, and the words that begin its line.
+fn classify(error: &Error) -> (Exit, &'static str) {
+    if error.may_have_applied() {
+        return (Exit::UNKNOWN, "unknown outcome");
+    }
+    let kind = match error.kind() {
+        ErrorKind::TransactionFailed { .. } => error.clone().of_operation(error.operation()).kind(),
+        kind => kind,
+    };
+    match kind {
+        ErrorKind::ConnectionLoss
+        | ErrorKind::OperationTimeout
+        | ErrorKind::SessionMoved
+        | ErrorKind::SessionExpired
+        | ErrorKind::Throttled
+        | ErrorKind::Overloaded
+        | ErrorKind::NotStarted
+        | ErrorKind::Closed => (Exit::NO_CONNECTION, "no connection"),
+        ErrorKind::NoNode => (Exit::NO_NODE, "no node"),
+        ErrorKind::NoAuth | ErrorKind::AuthFailed => (Exit::NO_PERMISSION, "no permission"),
+        ErrorKind::ReadOnly => (Exit::NO_PERMISSION, "read-only server"),
+        ErrorKind::NodeExists => (Exit::CONFLICT, "node exists"),
+        ErrorKind::BadVersion => (Exit::CONFLICT, "other version"),
+        ErrorKind::NotEmpty => (Exit::CONFLICT, "not empty"),
+        ErrorKind::OwnershipLost => (Exit::CONFLICT, "no longer held"),
+        ErrorKind::LeftBehind => (Exit::PARTLY, "done in part"),
+        _ => (Exit::USAGE, "failed"),
+    }
+}
+
+/// Converts the errors of recipes: their own ones have a text of their own.
+macro_rules! of_recipes {
+    ($($error:path),*) => {$(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                use $error as Of;
+                match error {
+                    Of::Framework(error) => error.into(),
+                    error if error.may_have_applied() => {
+                        Self::new(Exit::UNKNOWN, format!("unknown outcome: {error}"))
+                    }
+                    error => Self::new(Exit::CONFLICT, error.to_string()),
+                }
+            }
+        }
+    )*};
+}
+
+of_recipes!(
+    counter::Error,
+    queue::Error,
+    config::Error,
+    schedule::Error,
+    barrier::Error,
+    lock::Error,
+    leader::Error
+);
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::usage(format!("failed: {error}"))
+    }
+}

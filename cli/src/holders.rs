@@ -1,0 +1,71 @@
+//! The clients that hold a lock or wait for it, of any layout.
+
+use zk_curator::{CuratorFramework, Stat};
+use zk_curator_recipes::inspect::{self, Contender, RecipeKind};
+
+use crate::exit::Failure;
+
+/// The recipes whose clients are asked to let go.
+pub(crate) const LOCKS: &[RecipeKind] =
+    &[RecipeKind::Mutex, RecipeKind::ReadWriteLock, RecipeKind::Semaphore];
+
+/// The recipes whose clients are replaced by the next one when their node is deleted.
+pub(crate) const LOCKS_AND_ELECTIONS: &[RecipeKind] =
+    &[RecipeKind::Mutex, RecipeKind::ReadWriteLock, RecipeKind::Semaphore, RecipeKind::LeaderLatch];
+
+/// A client that holds a lock or waits for it.
+#[derive(Debug)]
+pub(crate) struct Holder {
+    /// The path of its node.
+    pub(crate) path: String,
+    pub(crate) stat: Stat,
+    /// `false` for a client that waits.
+    pub(crate) holds: bool,
+}
+
+/// Returns the clients that hold a lock, and then the clients that wait for it. If the path is the
+/// node of one client, returns only that client. There are none at a recipe of another kind.
+pub(crate) async fn contenders(
+    zk: &CuratorFramework,
+    path: &str,
+    kinds: &[RecipeKind],
+) -> Result<Vec<Holder>, Failure> {
+    let finding = inspect::inspect(zk, path).await?;
+    if !kinds.contains(&finding.kind) {
+        return Ok(Vec::new());
+    }
+    let contender = |holds| {
+        move |contender: Contender| {
+            Some(Holder { path: contender.path, stat: contender.stat?, holds })
+        }
+    };
+    let holders = finding.holders.into_iter().filter_map(contender(true));
+    let waiting = finding.waiting.into_iter().filter_map(contender(false));
+    let mut all: Vec<_> = holders.chain(waiting).collect();
+    if path != finding.path {
+        all.retain(|one| one.path == path);
+    }
+    Ok(all)
+}
+
+/// Parses a token or a session: hexadecimal with `0x`, or decimal.
+pub(crate) fn parse_token(text: &str) -> Result<i64, String> {
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).map(u64::cast_signed),
+        None => text.parse(),
+    };
+    number.map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_decimal_or_hexadecimal() {
+        assert_eq!(parse_token("0x2f"), Ok(47));
+        assert_eq!(parse_token("47"), Ok(47));
+        assert_eq!(parse_token("0xffffffffffffffff"), Ok(-1));
+        assert!(parse_token("2f").is_err());
+    }
+}

@@ -1,0 +1,127 @@
+//! `zkc`: ZooKeeper on the command line.
+//!
+//! A command is a file in `commands`: it parses its arguments, calls the library, and returns an
+//! [`Answer`], which `output` prints in the requested format. `app` connects, and
+//! refuses writes where they are not allowed; `exit` has the exit codes. `supervise` runs a command
+//! under a lock.
+
+mod acls;
+mod app;
+mod args;
+mod commands;
+mod complete;
+mod context;
+mod ensemble;
+mod exit;
+mod holders;
+mod node;
+mod output;
+mod path;
+#[cfg(feature = "shell")]
+mod shell;
+mod stop;
+#[cfg(unix)]
+mod supervise;
+mod transfer;
+#[cfg(feature = "tui")]
+mod tui;
+mod walk;
+mod who;
+mod words;
+
+use std::io::Write;
+#[cfg(feature = "shell")]
+use std::pin::Pin;
+use std::process::ExitCode;
+
+#[cfg(feature = "shell")]
+use clap::{ArgMatches, FromArgMatches};
+use clap::{CommandFactory, Parser};
+
+use crate::app::{App, Grammar};
+use crate::args::Global;
+use crate::commands::Command;
+use crate::exit::{Exit, Failure};
+#[cfg(feature = "shell")]
+use crate::output::Answer;
+
+/// ZooKeeper on the command line.
+#[derive(Debug, Parser)]
+#[command(name = "zkc", version, max_term_width = 100, disable_help_subcommand = true)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+fn main() -> ExitCode {
+    #[cfg(unix)]
+    if let Some(code) = supervise::run_exec() {
+        return code.into();
+    }
+    complete::answer_shell(&WholeTree);
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let failed = error.use_stderr();
+            // Nothing can be done about a terminal that is gone.
+            drop(error.print());
+            return if failed { Exit::USAGE } else { Exit::DONE }.into();
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let outcome = runtime.map_err(Failure::from).and_then(|runtime| runtime.block_on(run(cli)));
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            drop(writeln!(std::io::stderr(), "{failure}"));
+            failure.exit().into()
+        }
+    }
+}
+
+async fn run(cli: Cli) -> Result<Exit, Failure> {
+    let app = App::new(cli.global, &WholeTree)?;
+    let outcome = match cli.command.run(&app).await {
+        Err(failure) => Err(app.explain(failure).await),
+        Ok(answer) => app.out().print(&answer).map(|()| answer.exit()),
+    };
+    let closed = app.close().await;
+    let exit = outcome?;
+    closed.map(|()| exit)
+}
+
+/// The tree of all commands.
+#[derive(Debug)]
+struct WholeTree;
+
+impl Grammar for WholeTree {
+    fn command(&self) -> clap::Command {
+        Cli::command()
+    }
+
+    #[cfg(feature = "shell")]
+    fn run<'a>(
+        &self,
+        app: &'a App,
+        matches: &ArgMatches,
+    ) -> Pin<Box<dyn Future<Output = Result<Answer, Failure>> + 'a>> {
+        let cli = Cli::from_arg_matches(matches);
+        Box::pin(async move {
+            let cli = cli.map_err(|error| Failure::usage(error.to_string()))?;
+            let app = app.with_options_of(&cli.global);
+            cli.command.run(&app).await
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_tree_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,372 @@
+//! The answers of commands, and their formats.
+
+pub(crate) mod data;
+pub(crate) mod time;
+
+#[cfg(feature = "tui")]
+use std::io::IsTerminal;
+use std::io::{self, BufWriter, Write};
+
+use bytes::Bytes;
+use comfy_table::{CellAlignment, Table};
+use serde_json::{Map, Value};
+
+#[cfg(feature = "tui")]
+use crate::args::Color;
+use crate::args::{Format, Global};
+use crate::exit::{Exit, Failure};
+
+/// The answer of a command. The body is a value, so every command has every format.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    body: Body,
+    exit: Exit,
+}
+
+#[derive(Debug)]
+enum Body {
+    Nothing,
+    Rows(Rows),
+    Report(Report),
+}
+
+impl Answer {
+    /// No output.
+    pub(crate) const fn nothing() -> Self {
+        Self { body: Body::Nothing, exit: Exit::DONE }
+    }
+
+    /// Ends the command with this code instead of 0.
+    pub(crate) const fn with_exit(mut self, exit: Exit) -> Self {
+        self.exit = exit;
+        self
+    }
+
+    pub(crate) const fn exit(&self) -> Exit {
+        self.exit
+    }
+}
+
+impl From<Exit> for Answer {
+    fn from(exit: Exit) -> Self {
+        Self::nothing().with_exit(exit)
+    }
+}
+
+impl From<Rows> for Answer {
+    fn from(rows: Rows) -> Self {
+        Self { body: Body::Rows(rows), exit: Exit::DONE }
+    }
+}
+
+impl From<Report> for Answer {
+    fn from(report: Report) -> Self {
+        Self { body: Body::Report(report), exit: Exit::DONE }
+    }
+}
+
+/// A column of a table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Column {
+    /// The key in JSON. The title is the same in upper case.
+    pub(crate) key: &'static str,
+    /// Shown only in the format `wide`.
+    pub(crate) wide: bool,
+    /// Aligned to the right.
+    pub(crate) right: bool,
+}
+
+/// Returns a column of text.
+pub(crate) const fn text(key: &'static str) -> Column {
+    Column { key, wide: false, right: false }
+}
+
+/// Returns a column of numbers.
+pub(crate) const fn number(key: &'static str) -> Column {
+    Column { key, wide: false, right: true }
+}
+
+impl Column {
+    /// Shows the column only in the format `wide`.
+    pub(crate) const fn wide(mut self) -> Self {
+        self.wide = true;
+        self
+    }
+}
+
+/// A cell: the text for people, and the value for programs.
+#[derive(Debug, Clone)]
+pub(crate) struct Cell {
+    text: String,
+    value: Value,
+}
+
+impl Cell {
+    pub(crate) fn new(text: impl Into<String>, value: impl Into<Value>) -> Self {
+        Self { text: text.into(), value: value.into() }
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self::new(text, text)
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self { value: Value::from(text.as_str()), text }
+    }
+}
+
+macro_rules! cells_of {
+    ($($number:ty),*) => {$(
+        impl From<$number> for Cell {
+            fn from(number: $number) -> Self {
+                Self::new(number.to_string(), number)
+            }
+        }
+    )*};
+}
+
+cells_of!(i32, i64, u32, u64, usize, bool);
+
+impl<T: Into<Self>> From<Option<T>> for Cell {
+    fn from(cell: Option<T>) -> Self {
+        cell.map_or_else(|| Self::new("–", Value::Null), Into::into)
+    }
+}
+
+/// A list of things, with the same columns. The first column is the name.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    columns: &'static [Column],
+    rows: Vec<Vec<Cell>>,
+    /// Without a line of titles in a table.
+    plain: bool,
+}
+
+impl Rows {
+    pub(crate) const fn new(columns: &'static [Column]) -> Self {
+        Self { columns, rows: Vec::new(), plain: false }
+    }
+
+    /// Leaves out the line of titles.
+    pub(crate) const fn plain(mut self) -> Self {
+        self.plain = true;
+        self
+    }
+
+    /// Adds a row, with a cell for each column.
+    pub(crate) fn push(&mut self, cells: Vec<Cell>) {
+        debug_assert_eq!(cells.len(), self.columns.len(), "a cell for each column");
+        self.rows.push(cells);
+    }
+
+    fn objects(&self) -> impl Iterator<Item = Value> + '_ {
+        self.rows.iter().map(|cells| {
+            let keys = self.columns.iter().map(|column| column.key.to_owned());
+            let values = cells.iter().map(|cell| cell.value.clone());
+            Value::Object(keys.zip(values).collect::<Map<_, _>>())
+        })
+    }
+
+    fn table(&self, wide: bool) -> String {
+        let shown: Vec<_> =
+            (0..self.columns.len()).filter(|place| wide || !self.columns[*place].wide).collect();
+        let mut table = Table::new();
+        table.load_style(comfy_table::presets::NOTHING);
+        if !self.plain {
+            table.set_header(shown.iter().map(|place| self.columns[*place].key.to_uppercase()));
+        }
+        for cells in &self.rows {
+            table.add_row(shown.iter().map(|place| printable(&cells[*place].text)));
+        }
+        for (place, shown) in shown.iter().enumerate() {
+            if let Some(column) = table.column_mut(place) {
+                // One space before each column but the first, and one after each.
+                column.set_padding((0, 2));
+                if self.columns[*shown].right {
+                    column.set_cell_alignment(CellAlignment::Right);
+                }
+            }
+        }
+        table.trim_fmt()
+    }
+}
+
+/// Replaces control characters, which could command a terminal.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// An answer with a text of its own for people.
+#[derive(Debug)]
+pub(crate) struct Report {
+    text: String,
+    value: Value,
+    names: Vec<String>,
+    raw: Option<Bytes>,
+    /// Printed as raw bytes in every format.
+    only_raw: bool,
+    /// In JSON, one line.
+    one_line: bool,
+}
+
+impl Report {
+    pub(crate) fn new(text: impl Into<String>, value: impl Into<Value>) -> Self {
+        Self {
+            text: text.into(),
+            value: value.into(),
+            names: Vec::new(),
+            raw: None,
+            only_raw: false,
+            one_line: false,
+        }
+    }
+
+    /// Sets the lines of the format `name`. Default: none.
+    pub(crate) fn names(mut self, names: impl IntoIterator<Item = String>) -> Self {
+        self.names = names.into_iter().collect();
+        self
+    }
+
+    /// Sets the bytes of the format `raw`. Default: the names.
+    pub(crate) fn raw(mut self, raw: Bytes) -> Self {
+        self.raw = Some(raw);
+        self
+    }
+
+    /// Prints JSON in one line, for streams.
+    pub(crate) const fn in_one_line(mut self) -> Self {
+        self.one_line = true;
+        self
+    }
+
+    /// Prints the raw bytes, whatever the format.
+    pub(crate) const fn only_raw(mut self) -> Self {
+        self.only_raw = true;
+        self
+    }
+}
+
+/// The output: data on stdout, talk on stderr.
+#[derive(Debug, Clone)]
+pub(crate) struct Out {
+    pub(crate) format: Format,
+    quiet: bool,
+    verbose: bool,
+    #[cfg(feature = "tui")]
+    color: bool,
+}
+
+impl Out {
+    pub(crate) fn new(global: &Global) -> Self {
+        Self {
+            format: global.output,
+            quiet: global.quiet,
+            verbose: global.verbose,
+            #[cfg(feature = "tui")]
+            color: match global.color {
+                Color::Always => true,
+                Color::Never => false,
+                Color::Auto => std::env::var_os("NO_COLOR").is_none() && io::stdout().is_terminal(),
+            },
+        }
+    }
+
+    /// Returns `true` if the data on stdout may have colours.
+    #[cfg(feature = "tui")]
+    pub(crate) const fn color(&self) -> bool {
+        self.color
+    }
+
+    /// Prints an answer. Succeeds if the reader of a pipe is gone.
+    pub(crate) fn print(&self, answer: &Answer) -> Result<(), Failure> {
+        let mut stdout = BufWriter::new(io::stdout().lock());
+        let written = self.write(&mut stdout, answer).and_then(|()| stdout.flush());
+        match written {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns an answer as it is printed.
+    #[cfg(feature = "shell")]
+    pub(crate) fn bytes(&self, answer: &Answer) -> Result<Vec<u8>, Failure> {
+        let mut bytes = Vec::new();
+        self.write(&mut bytes, answer)?;
+        Ok(bytes)
+    }
+
+    fn write(&self, out: &mut impl Write, answer: &Answer) -> io::Result<()> {
+        match &answer.body {
+            Body::Nothing => Ok(()),
+            Body::Rows(rows) => self.write_rows(out, rows),
+            Body::Report(report) => self.write_report(out, report),
+        }
+    }
+
+    fn write_rows(&self, out: &mut impl Write, rows: &Rows) -> io::Result<()> {
+        match self.format {
+            Format::Table | Format::Wide if rows.rows.is_empty() => Ok(()),
+            Format::Table | Format::Wide => {
+                writeln!(out, "{}", rows.table(self.format == Format::Wide))
+            }
+            Format::Json => document(out, &Value::Array(rows.objects().collect())),
+            Format::Jsonl => rows.objects().try_for_each(|row| writeln!(out, "{row}")),
+            Format::Yaml => yaml(out, &Value::Array(rows.objects().collect())),
+            Format::Name | Format::Raw => {
+                let mut names = rows.rows.iter().filter_map(|cells| cells.first());
+                names.try_for_each(|cell| writeln!(out, "{}", cell.text))
+            }
+        }
+    }
+
+    fn write_report(&self, out: &mut impl Write, report: &Report) -> io::Result<()> {
+        let format = if report.only_raw { Format::Raw } else { self.format };
+        match (format, &report.raw) {
+            (Format::Table | Format::Wide, _) if report.text.is_empty() => Ok(()),
+            (Format::Table | Format::Wide, _) => {
+                writeln!(out, "{}", report.text.strip_suffix('\n').unwrap_or(&report.text))
+            }
+            (Format::Json, _) if !report.one_line => document(out, &report.value),
+            (Format::Json | Format::Jsonl, _) => writeln!(out, "{}", report.value),
+            (Format::Yaml, _) => yaml(out, &report.value),
+            (Format::Raw, Some(raw)) => out.write_all(raw),
+            (Format::Name | Format::Raw, _) => {
+                report.names.iter().try_for_each(|name| writeln!(out, "{name}"))
+            }
+        }
+    }
+
+    /// Prints a line for people on stderr, unless `--quiet` is given.
+    pub(crate) fn say(&self, text: impl AsRef<str>) {
+        if !self.quiet {
+            self.warn(text);
+        }
+    }
+
+    /// Prints a line for people on stderr if `--verbose` is given.
+    pub(crate) fn detail(&self, text: impl AsRef<str>) {
+        if self.verbose {
+            self.warn(text);
+        }
+    }
+
+    /// Prints a line for people on stderr.
+    #[expect(clippy::unused_self, reason = "all output goes through this type")]
+    pub(crate) fn warn(&self, text: impl AsRef<str>) {
+        // Nothing can be done about a terminal that is gone.
+        drop(writeln!(io::stderr(), "{}", text.as_ref()));
+    }
+}
+
+fn document(out: &mut impl Write, value: &Value) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, value)?;
+    writeln!(out)
+}
+
+fn yaml(out: &mut impl Write, value: &Value) -> io::Result<()> {
+    serde_yaml_ng::to_writer(out, value).map_err(io::Error::other)
+}

@@ -1,0 +1,229 @@
+//! The lines of a terminal. They are edited in a thread of its own, so that the session lives on.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustyline::completion::{Completer, Pair};
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::DefaultHistory;
+use rustyline::validate::Validator;
+use rustyline::{Config, Helper};
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+use zk_curator::CuratorFramework;
+
+use crate::app::App;
+use crate::complete::{self, Children};
+use crate::exit::Failure;
+use crate::path::absolute;
+use crate::words;
+
+/// The most lines of the history.
+const HISTORY: usize = 1_000;
+
+/// A request for a line: the prompt, and the reply.
+type Request = (String, oneshot::Sender<Option<String>>);
+
+/// The editor of a terminal.
+pub(super) struct Editor {
+    requests: mpsc::UnboundedSender<Request>,
+    /// The current node, to which completed paths are relative.
+    at: Arc<Mutex<String>>,
+    thread: tokio::task::JoinHandle<Result<(), Failure>>,
+}
+
+impl Editor {
+    /// Starts the thread, and reads the history of the context.
+    pub(super) fn start(app: &App, zk: &CuratorFramework) -> Result<Self, Failure> {
+        let at = Arc::new(Mutex::new("/".to_owned()));
+        let completion =
+            Completion { grammar: app.grammar().command(), children: children(zk, &at) };
+        let history = history_file(app)?;
+        let (requests, receiver) = mpsc::unbounded_channel();
+        let edit = move || edit_lines(receiver, completion, &history);
+        Ok(Self { requests, at, thread: tokio::task::spawn_blocking(edit) })
+    }
+
+    /// Returns the next line; `None` at its end, after Ctrl-D.
+    pub(super) async fn line(&self, prompt: &str, at: &str) -> Result<Option<String>, Failure> {
+        at.clone_into(&mut self.at.lock().unwrap_or_else(PoisonError::into_inner));
+        let (reply, line) = oneshot::channel();
+        // If the thread has ended, the reply is dropped.
+        drop(self.requests.send((prompt.to_owned(), reply)));
+        Ok(line.await.unwrap_or_default())
+    }
+
+    /// Ends the thread, which writes the history.
+    pub(super) async fn close(self) -> Result<(), Failure> {
+        drop(self.requests);
+        self.thread.await.unwrap_or_else(|error| Err(Failure::usage(error.to_string())))
+    }
+}
+
+/// Returns the file of the history, in the folder of the configuration.
+fn history_file(app: &App) -> Result<PathBuf, Failure> {
+    let context = app.context().unwrap_or("default");
+    let name: String = context.chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect();
+    let folder = app.config_file().parent().map(PathBuf::from).unwrap_or_default();
+    std::fs::create_dir_all(&folder)?;
+    Ok(folder.join(format!("history-{name}")))
+}
+
+fn edit_lines(
+    mut requests: mpsc::UnboundedReceiver<Request>,
+    completion: Completion,
+    history: &PathBuf,
+) -> Result<(), Failure> {
+    let failed = |error: ReadlineError| Failure::usage(format!("terminal: {error}"));
+    let config = Config::builder().max_history_size(HISTORY).map_err(failed)?.build();
+    let mut editor =
+        rustyline::Editor::<Completion, DefaultHistory>::with_config(config).map_err(failed)?;
+    editor.set_helper(Some(completion));
+    // There is none before the first time.
+    drop(editor.load_history(history));
+    while let Some((prompt, reply)) = requests.blocking_recv() {
+        let line = loop {
+            match editor.readline(&prompt) {
+                // Ctrl-C discards the line.
+                Err(ReadlineError::Interrupted) => {}
+                Err(ReadlineError::Eof) => break None,
+                Err(error) => return Err(failed(error)),
+                Ok(line) => break Some(line),
+            }
+        };
+        if let Some(line) = line.as_deref().filter(|line| is_kept(line)) {
+            drop(editor.add_history_entry(line));
+        }
+        if reply.send(line).is_err() {
+            break;
+        }
+    }
+    editor.save_history(history).map_err(failed)?;
+    restrict(history)
+}
+
+/// Makes the history readable by its owner only.
+fn restrict(file: &PathBuf) -> Result<(), Failure> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600))?;
+    }
+    let _ = file;
+    Ok(())
+}
+
+/// The commands whose lines are kept: those that only read. Others may have secrets in them, such
+/// as the data of nodes.
+const KEPT: [&str; 24] = [
+    "cd",
+    "deadlocks",
+    "diff",
+    "doctor",
+    "du",
+    "ephemerals",
+    "exists",
+    "exit",
+    "find",
+    "get",
+    "inspect",
+    "ls",
+    "man",
+    "metrics",
+    "pwd",
+    "quit",
+    "servers",
+    "sessions",
+    "stat",
+    "status",
+    "top",
+    "tree",
+    "watches",
+    "why",
+];
+
+/// As in other shells, lines that begin with a space are not kept either.
+fn is_kept(line: &str) -> bool {
+    let words = words::split(line).unwrap_or_default();
+    let is_secret = |word: &String| word.starts_with("--auth") || word.starts_with("--sasl");
+    !line.starts_with(' ')
+        && !line.contains('|')
+        && !words.iter().any(is_secret)
+        && words.first().is_some_and(|verb| KEPT.contains(&verb.as_str()))
+}
+
+/// Lists children for the completion, at most as long as a person does not notice.
+fn children(zk: &CuratorFramework, at: &Arc<Mutex<String>>) -> Children {
+    const WITHIN: std::time::Duration = std::time::Duration::from_millis(50);
+    let (zk, at, runtime) = (zk.clone(), Arc::clone(at), Handle::current());
+    Arc::new(move |parent| {
+        let at = at.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let parent = absolute(&at, parent);
+        let listing = async { timeout(WITHIN, zk.children(parent).into_future()).await };
+        runtime.block_on(listing).ok().and_then(Result::ok).unwrap_or_default()
+    })
+}
+
+/// Completes commands, options and paths by the grammar of the command line.
+struct Completion {
+    grammar: clap::Command,
+    children: Children,
+}
+
+impl Completer for Completion {
+    type Candidate = Pair;
+
+    fn complete(
+        &self,
+        line: &str,
+        place: usize,
+        _context: &rustyline::Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<Pair>)> {
+        let line = line.get(..place).unwrap_or(line);
+        let start = line.rfind(char::is_whitespace).map_or(0, |space| space + 1);
+        let Ok(mut words) = words::split(&line[..start]) else { return Ok((start, Vec::new())) };
+        words.insert(0, "zkc".to_owned());
+        words.push(line[start..].to_owned());
+        let last = words.len() - 1;
+        let words = words.into_iter().map(Into::into).collect();
+        let mut grammar = complete::with_paths(self.grammar.clone(), &self.children);
+        let found = clap_complete::engine::complete(&mut grammar, words, last, None);
+        let pair = |text: &str| Pair { display: text.to_owned(), replacement: text.to_owned() };
+        let found = found?.iter().map(|one| pair(&one.get_value().to_string_lossy())).collect();
+        Ok((start, found))
+    }
+}
+
+impl Hinter for Completion {
+    type Hint = String;
+}
+
+impl Highlighter for Completion {}
+impl Validator for Completion {}
+impl Helper for Completion {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_history_has_no_data() {
+        for kept in ["ls /", "get /secret", "cd a"] {
+            assert!(is_kept(kept), "{kept}");
+        }
+        for dropped in [
+            "set /a hunter2",
+            "queue put /q hunter2",
+            "-o json set /a hunter2",
+            "!export A=hunter2",
+            "get /a | grep hunter2",
+            " ls",
+            "ls --auth digest:@f",
+        ] {
+            assert!(!is_kept(dropped), "{dropped}");
+        }
+    }
+}

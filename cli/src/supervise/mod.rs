@@ -1,0 +1,123 @@
+//! Commands under a lock: `zkc lock` and `zkc elect`.
+//!
+//! [`machine`] decides, without I/O, when a command gets which signal, and [`run`] does it.
+//! [`process`] starts the command, through [`exec`], and [`terminal`] lends it the terminal.
+
+mod exec;
+mod machine;
+pub(crate) mod process;
+mod run;
+mod signals;
+mod talk;
+mod terminal;
+
+use std::ffi::OsString;
+use std::io;
+use std::process::Stdio;
+use std::time::Duration;
+
+use clap::Args;
+use zk_curator::{CuratorFramework, Ownership};
+
+pub(crate) use exec::run as run_exec;
+pub(crate) use machine::{OnSuspend, Plan};
+pub(crate) use run::{Ending, Hold, supervise};
+pub(crate) use signals::Signals;
+pub(crate) use talk::Talk;
+
+use crate::app::App;
+use crate::commands::LOCK_NODE;
+use crate::exit::{Exit, Failure};
+
+/// The longest grace time by default.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// The variables of a command under a lock, in addition to those of this process.
+pub(crate) type Environment = Vec<(&'static str, OsString)>;
+
+/// The options of a command under a lock.
+#[derive(Debug, Args)]
+pub(crate) struct Supervision {
+    /// Time between TERM and KILL when the command is stopped [default: 10s, at most a third of
+    /// the session timeout]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    grace: Option<Duration>,
+    /// Reaction to a lost connection while the command runs
+    #[arg(long, value_enum, value_name = "HOW", default_value = "guard")]
+    on_suspend: OnSuspend,
+    /// Command for `sh -c` that runs after the lock was lost and the command was stopped
+    #[arg(long, value_name = "COMMAND")]
+    on_lost: Option<String>,
+    /// Run the command without standard input; Ctrl-C then reaches it through zkc
+    #[arg(long)]
+    no_stdin: bool,
+}
+
+impl Supervision {
+    /// Returns the plan for a session.
+    pub(crate) fn plan(&self, zk: &CuratorFramework, talk: &Talk) -> Plan {
+        let session = zk.session().map_or(Duration::MAX, |session| session.timeout);
+        if self.grace.is_some_and(|grace| grace >= session) {
+            let session = humantime::format_duration(session);
+            talk.say(format!(
+                "--grace is not below the session timeout ({session}): \
+                 without a connection, TERM comes at once"
+            ));
+        }
+        let grace = self.grace.unwrap_or_else(|| GRACE.min(session / 3));
+        Plan { on_suspend: self.on_suspend, grace }
+    }
+
+    pub(crate) const fn no_stdin(&self) -> bool {
+        self.no_stdin
+    }
+
+    /// Runs the command of `--on-lost`, until a signal asks for the end.
+    pub(crate) async fn run_on_lost(
+        &self,
+        environment: &Environment,
+        signals: &mut Signals,
+        talk: &Talk,
+    ) {
+        let Some(command) = &self.on_lost else { return };
+        let child = tokio::process::Command::new("sh")
+            .args(["-c", command])
+            .envs(environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .spawn();
+        let ended = async { child?.wait().await };
+        let ended: io::Result<_> = tokio::select! {
+            biased;
+            ended = ended => ended,
+            _ = signals.end() => return talk.say("--on-lost: interrupted"),
+        };
+        match ended {
+            Ok(status) if status.success() => {}
+            Ok(status) => talk.say(format!("--on-lost: {status}")),
+            Err(error) => talk.say(format!("--on-lost: {error}")),
+        }
+    }
+}
+
+/// Returns the environment of a command under a lock.
+pub(crate) fn environment(app: &App, path: &str, ownership: &Ownership) -> Environment {
+    let global = app.global();
+    let session = ownership.framework().session().map(|session| session.id.to_string());
+    let given = [
+        ("ZK_CONNECT", global.servers.clone()),
+        ("ZKC_CONFIG", Some(app.config_file().display().to_string())),
+        ("ZKC_CONTEXT", app.used_context().map(ToOwned::to_owned)),
+        ("ZKC_NAMESPACE", global.namespace.clone()),
+        ("ZKC_LOCK_PATH", Some(path.to_owned())),
+        (LOCK_NODE, Some(ownership.path().to_owned())),
+        ("ZKC_FENCING_TOKEN", Some(ownership.fencing_token().get().to_string())),
+        ("ZKC_SESSION", session),
+    ];
+    given.into_iter().filter_map(|(name, value)| Some((name, value?.into()))).collect()
+}
+
+/// Turns a failure before a command has run into one with the exit code for that.
+pub(crate) fn before_the_command(failure: Failure) -> Failure {
+    failure.with_exit(Exit::BEFORE_COMMAND)
+}

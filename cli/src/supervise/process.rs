@@ -1,0 +1,178 @@
+//! A command, with its process group.
+
+use std::ffi::OsString;
+use std::io::{self, PipeReader, PipeWriter, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use tokio::process::{Child, Command};
+use tokio::signal::unix::{Signal as Arrivals, SignalKind, signal};
+
+use super::exec;
+use super::terminal::Terminal;
+
+/// The variable with the number of a descriptor that is closed when the command should stop.
+const DEADLINE_FD: &str = "ZKC_DEADLINE_FD";
+
+/// The description of a process group that is not started yet.
+#[derive(Debug)]
+pub(crate) struct Start<'a> {
+    pub(crate) command: &'a [OsString],
+    pub(crate) environment: &'a [(&'static str, OsString)],
+    /// Without standard input.
+    pub(crate) no_stdin: bool,
+}
+
+/// A command that runs in a process group of its own. Dropping it kills the group.
+#[derive(Debug)]
+pub(crate) struct Group {
+    child: Child,
+    id: Pid,
+    exited: bool,
+    /// Closed when the command should stop.
+    alive: Option<PipeWriter>,
+    terminal: Option<Terminal>,
+    children: Arrivals,
+    /// A byte ends the process that kills the group when this process is killed.
+    watched: PipeWriter,
+}
+
+impl Group {
+    pub(crate) fn start(start: &Start<'_>) -> io::Result<Self> {
+        let children = signal(SignalKind::child())?;
+        let terminal = if start.no_stdin { None } else { Terminal::present() };
+        let (seen, alive) = io::pipe()?;
+        inherit(&seen)?;
+        let mut command = Command::new(this_program()?);
+        command
+            .args(exec::arguments(terminal.is_some()))
+            .args(start.command)
+            .envs(start.environment.iter().map(|(name, value)| (name, value)))
+            .env(DEADLINE_FD, seen.as_raw_fd().to_string())
+            .process_group(0);
+        if start.no_stdin {
+            command.stdin(Stdio::null());
+        }
+        let child = command.spawn()?;
+        let id = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
+        let id = id.ok_or_else(|| io::Error::other("the command has no process"))?;
+        let (of_watcher, watched) = io::pipe()?;
+        let alive = Some(alive);
+        let group = Self { child, id, exited: false, alive, terminal, children, watched };
+        // If it fails, dropping the group kills the command.
+        watch(id, of_watcher)?;
+        Ok(group)
+    }
+
+    /// Sends a signal to every process of the group. A group that is gone is no error.
+    pub(crate) fn signal(&self, signal: Signal) -> Result<(), Errno> {
+        match killpg(self.id, signal) {
+            Err(Errno::ESRCH) => Ok(()),
+            sent => sent,
+        }
+    }
+
+    /// Closes the descriptor of `ZKC_DEADLINE_FD`.
+    pub(crate) fn close_deadline(&mut self) {
+        self.alive = None;
+    }
+
+    /// Waits for the end of the command, or until the user suspends it (Ctrl-Z) and it is
+    /// continued. After the end, takes the terminal back.
+    pub(crate) async fn next(&mut self) -> io::Result<Event> {
+        loop {
+            tokio::select! {
+                biased;
+                status = self.child.wait() => {
+                    self.exited = true;
+                    self.terminal = None;
+                    return Ok(Event::Exited(code(status?)));
+                }
+                Some(()) = self.children.recv() => if is_suspended(self.id) {
+                    self.signal(Signal::SIGCONT)?;
+                    return Ok(Event::Continued);
+                }
+            }
+        }
+    }
+}
+
+/// An event of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// It has ended with this exit code.
+    Exited(u8),
+    /// The user has suspended it, and it was continued.
+    Continued,
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if !self.exited {
+            // Without a permission, nothing else can be done.
+            self.signal(Signal::SIGKILL).ok();
+        }
+        // The watcher may be gone.
+        self.watched.write_all(b".").ok();
+    }
+}
+
+/// Starts the process that kills a group when the other end of the pipe is closed without a byte.
+fn watch(group: Pid, pipe: PipeReader) -> io::Result<()> {
+    // The runtime waits for its end.
+    let _watcher = Command::new(this_program()?)
+        .args([exec::WATCH, &group.to_string()])
+        .stdin(pipe)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()?;
+    Ok(())
+}
+
+/// Returns the program of this process, also if its file was replaced.
+fn this_program() -> io::Result<PathBuf> {
+    if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() }
+}
+
+/// Keeps a descriptor open in the command.
+fn inherit(pipe: &PipeReader) -> io::Result<()> {
+    fcntl(pipe, FcntlArg::F_SETFD(FdFlag::empty()))?;
+    Ok(())
+}
+
+fn code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+}
+
+/// Returns `true` if the terminal has suspended the process since the last call.
+#[cfg(target_os = "linux")]
+fn is_suspended(id: Pid) -> bool {
+    use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+    let stopped = waitid(Id::Pid(id), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG);
+    matches!(stopped, Ok(WaitStatus::Stopped(_, Signal::SIGTSTP)))
+}
+
+#[cfg(not(target_os = "linux"))]
+const fn is_suspended(_: Pid) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_code_of_a_signal_is_above_128() {
+        assert_eq!(code(ExitStatus::from_raw(7 << 8)), 7);
+        assert_eq!(code(ExitStatus::from_raw(9)), 137);
+        assert_eq!(code(ExitStatus::from_raw(255 << 8)), 255);
+    }
+}

@@ -1,0 +1,273 @@
+//! The driver of the machine: waits for inputs, and performs effects.
+
+use std::future::pending;
+use std::io;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use nix::sys::signal::Signal;
+use tokio::time::{Instant, sleep_until};
+use zk_curator::state::StateWatch;
+use zk_curator::{ConnectionState, Ownership};
+
+use super::machine::{Effect, Input, Machine, Plan, Why};
+use super::process::{Event, Group};
+use super::signals::Signals;
+use super::talk::Talk;
+
+/// The greatest time between two checks of the clock. The clock may jump when a machine was
+/// suspended, and timers do not notice that.
+const BEAT: Duration = Duration::from_secs(1);
+
+/// The longest time by which KILL comes before the end of the session: the time of a busy machine
+/// to deliver it.
+const MARGIN: Duration = Duration::from_millis(100);
+
+/// A lock that is held while a command runs.
+pub(crate) struct Hold<'a> {
+    pub(crate) ownership: &'a Ownership,
+    /// Resolves when another client has asked for the lock, or the lock is lost.
+    pub(crate) asked: BoxFuture<'a, ()>,
+    /// Tells that client that it was heard.
+    pub(crate) acknowledge: BoxFuture<'a, ()>,
+}
+
+/// How a command has ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ending {
+    /// The exit code.
+    pub(crate) code: u8,
+    /// Why the command was stopped, unless the user or the command itself did.
+    pub(crate) stopped: Option<Why>,
+    /// A signal has asked for the end.
+    pub(crate) by_user: bool,
+}
+
+/// Runs a command to its end, and stops it when the lock is lost.
+pub(crate) async fn supervise(
+    hold: Hold<'_>,
+    group: Group,
+    plan: Plan,
+    signals: &mut Signals,
+    talk: &Talk,
+) -> Ending {
+    let ownership = hold.ownership;
+    let states = ownership.framework().states();
+    let session = ownership.framework().session().map_or(Duration::MAX, |info| info.timeout);
+    let driver = Driver {
+        machine: Machine::new(plan),
+        margin: MARGIN.min(session / 20),
+        states: Some(states),
+        valid_until: ownership.valid_until().unwrap_or_else(Instant::now),
+        is_asked: false,
+        is_lost: false,
+        is_suspended: false,
+        acknowledging: false,
+        by_user: false,
+        hold,
+        group,
+        signals,
+        talk,
+    };
+    driver.run().await
+}
+
+struct Driver<'a> {
+    machine: Machine,
+    hold: Hold<'a>,
+    group: Group,
+    signals: &'a mut Signals,
+    talk: &'a Talk,
+    /// The time between KILL and the end of the session.
+    margin: Duration,
+    states: Option<StateWatch>,
+    /// The latest time until which the session was known to be alive.
+    valid_until: Instant,
+    is_asked: bool,
+    is_lost: bool,
+    is_suspended: bool,
+    acknowledging: bool,
+    by_user: bool,
+}
+
+impl Driver<'_> {
+    async fn run(mut self) -> Ending {
+        loop {
+            let input = self.next().await;
+            // The input may have waited for a process that was stopped: the clock comes first.
+            for input in self.overdue().into_iter().chain(input) {
+                if let Some(ending) = self.step(input) {
+                    return ending;
+                }
+            }
+        }
+    }
+
+    /// Returns the next input; `None` if only the clock has to be checked. Inputs that stop the
+    /// command come first.
+    async fn next(&mut self) -> Option<Input> {
+        let ownership = self.hold.ownership;
+        let timer = self.machine.timer();
+        let beat = self.beat();
+        tokio::select! {
+            biased;
+            () = sleep_until(timer.unwrap_or_else(Instant::now)), if timer.is_some() => {
+                Some(Input::Timer)
+            }
+            () = ownership.over(), if !self.is_lost => Some(Input::Lost),
+            () = &mut self.hold.asked, if !self.is_asked && !self.is_lost => {
+                self.is_asked = true;
+                Some(if ownership.is_over() { Input::Lost } else { Input::Revoked })
+            }
+            change = next_change(&mut self.states, ownership) => Some(match change {
+                Change::Suspended => {
+                    self.look_at_clock();
+                    Input::Suspended { until: self.until() }
+                }
+                Change::Connected => Input::Reconnected,
+                Change::Lost => Input::Lost,
+            }),
+            event = self.group.next() => self.event(event),
+            signal = self.signals.next() => Some(Input::Signal(signal)),
+            () = &mut self.hold.acknowledge, if self.acknowledging => {
+                self.acknowledging = false;
+                None
+            }
+            () = sleep_until(beat) => None,
+        }
+    }
+
+    fn event(&self, event: io::Result<Event>) -> Option<Input> {
+        match event {
+            Ok(Event::Exited(code)) => Some(Input::Exited(code)),
+            Ok(Event::Continued) => {
+                self.talk.say("continued: a command cannot be suspended while it holds a lock");
+                None
+            }
+            Err(error) => {
+                self.talk.say(format!("the command cannot be waited for: {error}"));
+                Some(Input::Exited(u8::MAX))
+            }
+        }
+    }
+
+    /// Returns the time of the next check of the clock.
+    fn beat(&self) -> Instant {
+        let now = Instant::now();
+        let until = self.until();
+        if until > now { until.min(now + BEAT) } else { now + BEAT }
+    }
+
+    /// Returns the time until which the command may run without a response of a server.
+    fn until(&self) -> Instant {
+        self.valid_until.checked_sub(self.margin).unwrap_or(self.valid_until)
+    }
+
+    fn look_at_clock(&mut self) {
+        // It is in the past when a server has ended the session, long before its time.
+        if let Some(until) = self.hold.ownership.valid_until() {
+            self.valid_until = self.valid_until.max(until);
+        }
+    }
+
+    /// Returns the inputs that follow from the clock alone.
+    fn overdue(&mut self) -> Vec<Input> {
+        if self.is_lost {
+            return Vec::new();
+        }
+        self.look_at_clock();
+        let until = self.until();
+        let suspended = (until <= Instant::now()).then_some(Input::Suspended { until });
+        let lost = self.hold.ownership.is_over().then_some(Input::Lost);
+        suspended.into_iter().chain(lost).collect()
+    }
+
+    fn step(&mut self, input: Input) -> Option<Ending> {
+        match input {
+            Input::Lost => self.is_lost = true,
+            Input::Signal(signal) => self.by_user |= signal.ends(),
+            _ => {}
+        }
+        let mut ending = None;
+        for effect in self.machine.step(Instant::now(), input) {
+            match effect {
+                Effect::Forward(signal) => self.send(signal.number()),
+                Effect::Terminate(why) => {
+                    // First, because a line costs time.
+                    self.send(Signal::SIGTERM);
+                    self.group.close_deadline();
+                    self.talk.say(explain(why));
+                }
+                Effect::Kill => {
+                    self.send(Signal::SIGKILL);
+                    self.group.close_deadline();
+                }
+                Effect::Acknowledge => self.acknowledging = true,
+                Effect::Finish { code, stopped } => {
+                    ending = Some(Ending { code, stopped, by_user: self.by_user });
+                }
+            }
+        }
+        self.tell_connection(input);
+        ending
+    }
+
+    fn send(&self, signal: Signal) {
+        if let Err(error) = self.group.signal(signal) {
+            self.talk.say(format!("{signal} could not be sent to the command: {error}"));
+        }
+    }
+
+    /// Says that the connection is gone or back, once.
+    fn tell_connection(&mut self, input: Input) {
+        match input {
+            Input::Suspended { until } if !std::mem::replace(&mut self.is_suspended, true) => {
+                let left = until.saturating_duration_since(Instant::now()).as_secs_f32();
+                self.talk.say(format!("no connection; the lock is certainly held for {left:.1} s"));
+            }
+            Input::Reconnected if std::mem::replace(&mut self.is_suspended, false) => {
+                self.talk.say("connected again; the lock is still held");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A change of the connection.
+enum Change {
+    Suspended,
+    Connected,
+    Lost,
+}
+
+/// Returns the next change of the connection. Waits forever after the last one.
+async fn next_change(states: &mut Option<StateWatch>, ownership: &Ownership) -> Change {
+    loop {
+        let status = match states {
+            Some(states) => states.next().await,
+            None => pending().await,
+        };
+        let Some(status) = status else {
+            *states = None;
+            return Change::Lost;
+        };
+        match status.state {
+            ConnectionState::Lost | ConnectionState::Closed => return Change::Lost,
+            _ if status.session_epoch != ownership.session_epoch() => return Change::Lost,
+            // A server that has lost its quorum does not keep the session alive.
+            ConnectionState::Suspended | ConnectionState::ReadOnly => return Change::Suspended,
+            ConnectionState::Connected | ConnectionState::Reconnected { .. } => {
+                return Change::Connected;
+            }
+            _ => {}
+        }
+    }
+}
+
+const fn explain(why: Why) -> &'static str {
+    match why {
+        Why::Suspended => "no connection: the command is stopped before the lock can be lost",
+        Why::Lost => "the lock is lost: the command is stopped",
+        Why::Revoked => "another client asks for the lock: the command is stopped",
+    }
+}

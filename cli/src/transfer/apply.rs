@@ -1,0 +1,278 @@
+//! Applies changes in transactions of a bounded size.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use zk_curator::op::{CreateOp, Transaction, fan_out};
+use zk_curator::{Acl, CreateMode, CuratorFramework, Error, ErrorKind};
+
+use crate::exit::{Exit, Failure};
+use crate::path;
+
+/// The size of a transaction: half of what servers accept by default.
+pub(crate) const MAX_BYTES: usize = 512 << 10;
+/// The operations of a transaction.
+pub(crate) const MAX_OPS: usize = 1_000;
+/// The bytes of an operation beside its paths, its data and its ACL.
+const OVERHEAD: usize = 64;
+/// The attempts after a lost response.
+const ATTEMPTS: usize = 5;
+/// The ACLs that are set at a time.
+const ACLS_AT_ONCE: usize = 64;
+/// The name of the nodes that use up sequence numbers.
+const BURNT: &str = "zkc-burn-";
+
+/// A change of a node.
+#[derive(Debug, Clone)]
+pub(crate) enum Change {
+    Create {
+        path: String,
+        data: Bytes,
+        acl: Vec<Acl>,
+        mode: CreateMode,
+        ttl: Option<Duration>,
+    },
+    SetData {
+        path: String,
+        data: Bytes,
+        version: i32,
+    },
+    Delete {
+        path: String,
+        version: i32,
+    },
+    /// Uses up sequence numbers of a parent, by nodes that are deleted in the same transaction.
+    Burn {
+        parent: String,
+        numbers: usize,
+    },
+}
+
+impl Change {
+    /// Returns an estimate of the bytes in a request.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Create { path, data, acl, .. } => {
+                let acl: usize = acl.iter().map(|acl| acl.scheme.len() + acl.id.len() + 12).sum();
+                OVERHEAD + path.len() + data.len() + acl
+            }
+            Self::SetData { path, data, .. } => OVERHEAD + path.len() + data.len(),
+            Self::Delete { path, .. } => OVERHEAD + path.len(),
+            Self::Burn { parent, numbers } => numbers * (parent.len() + BURNT.len() + OVERHEAD) * 2,
+        }
+    }
+
+    /// Returns the operations in a request.
+    pub(crate) const fn ops(&self) -> usize {
+        match self {
+            Self::Burn { numbers, .. } => *numbers * 2,
+            _ => 1,
+        }
+    }
+
+    fn path(&self) -> &str {
+        match self {
+            Self::Create { path, .. } | Self::SetData { path, .. } | Self::Delete { path, .. } => {
+                path
+            }
+            Self::Burn { parent, .. } => parent,
+        }
+    }
+
+    fn add(&self, transaction: Transaction) -> Transaction {
+        match self.clone() {
+            Self::Create { path, data, acl, mode, ttl } => {
+                let create = CreateOp::new(path).data(data).acl(acl).mode(mode);
+                transaction.with(match ttl {
+                    Some(ttl) => create.ttl(ttl),
+                    None => create,
+                })
+            }
+            Self::SetData { path, data, version } => transaction.set_data_if(path, data, version),
+            Self::Delete { path, version } => transaction.delete_if(path, version),
+            Self::Burn { parent, numbers } => (0..numbers).fold(transaction, |transaction, n| {
+                let path = path::join(&parent, &format!("{BURNT}{n}"));
+                transaction.create(&path, Bytes::new()).delete(path)
+            }),
+        }
+    }
+
+    /// Returns `true` if the node is as after this change.
+    async fn is_applied(&self, zk: &CuratorFramework) -> Result<bool, Error> {
+        let state = match zk.get_data(self.path()).undecompressed().with_stat().await {
+            Ok(state) => Some(state),
+            Err(error) if error.kind() == ErrorKind::NoNode => None,
+            Err(error) => return Err(error),
+        };
+        Ok(match (self, state) {
+            (Self::Create { data, .. }, Some((found, stat))) => stat.version == 0 && *data == found,
+            (Self::SetData { data, version, .. }, Some((found, stat))) => {
+                stat.version == version.wrapping_add(1) && *data == found
+            }
+            (Self::Delete { .. }, None) => true,
+            _ => false,
+        })
+    }
+}
+
+/// Splits the sequence numbers of a parent into changes that fit into a transaction.
+pub(crate) fn burns(parent: &str, mut numbers: u64) -> impl Iterator<Item = Change> + '_ {
+    let one = Change::Burn { parent: parent.to_owned(), numbers: 1 }.bytes();
+    let most = (MAX_BYTES / one).clamp(1, MAX_OPS / 2);
+    std::iter::from_fn(move || {
+        let now = usize::try_from(numbers).unwrap_or(usize::MAX).min(most);
+        numbers -= u64::try_from(now).unwrap_or(numbers);
+        (now > 0).then(|| Change::Burn { parent: parent.to_owned(), numbers: now })
+    })
+}
+
+/// The size of changes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Size {
+    bytes: usize,
+    ops: usize,
+}
+
+impl Size {
+    pub(crate) fn add(&mut self, change: &Change) {
+        self.bytes = self.bytes.saturating_add(change.bytes());
+        self.ops = self.ops.saturating_add(change.ops());
+    }
+
+    /// Returns `true` if one transaction has room for it.
+    pub(crate) const fn fits(&self) -> bool {
+        self.bytes <= MAX_BYTES && self.ops <= MAX_OPS
+    }
+}
+
+/// Applies changes in order.
+#[derive(Debug)]
+pub(crate) struct Applier<'a> {
+    zk: &'a CuratorFramework,
+    pending: Vec<Change>,
+    size: Size,
+    /// The ACLs to set after the transaction, with the versions that they replace.
+    acls: Vec<(String, Vec<Acl>, i32)>,
+    transactions: u64,
+    changes: u64,
+}
+
+impl<'a> Applier<'a> {
+    pub(crate) fn new(zk: &'a CuratorFramework) -> Self {
+        let (pending, acls, size) = Default::default();
+        Self { zk, pending, size, acls, transactions: 0, changes: 0 }
+    }
+
+    pub(crate) const fn transactions(&self) -> u64 {
+        self.transactions
+    }
+
+    /// Adds a change. Sends the earlier ones if there is no room for it in their transaction.
+    pub(crate) async fn push(&mut self, change: Change) -> Result<(), Failure> {
+        let mut size = self.size;
+        size.add(&change);
+        if !size.fits() {
+            self.flush().await?;
+            size = Size::default();
+            size.add(&change);
+        }
+        self.size = size;
+        self.pending.push(change);
+        Ok(())
+    }
+
+    /// Sets an ACL after the next transaction: no transaction can contain it.
+    pub(crate) async fn set_acl(
+        &mut self,
+        path: String,
+        acl: Vec<Acl>,
+        version: i32,
+    ) -> Result<(), Failure> {
+        self.acls.push((path, acl, version));
+        if self.acls.len() >= MAX_OPS { self.flush().await } else { Ok(()) }
+    }
+
+    /// Sends what is left.
+    pub(crate) async fn flush(&mut self) -> Result<(), Failure> {
+        if !self.pending.is_empty() {
+            self.commit().await.map_err(|error| self.explain(error))?;
+            self.transactions += 1;
+            self.changes += u64::try_from(self.pending.len()).unwrap_or_default();
+            self.pending.clear();
+            self.size = Size::default();
+        }
+        let acls = std::mem::take(&mut self.acls);
+        let sets = acls
+            .into_iter()
+            .map(|(path, acl, version)| self.zk.set_acl(path, acl).version(version));
+        for result in fan_out(ACLS_AT_ONCE, sets).await {
+            result.map_err(|error| self.explain(error))?;
+            self.changes += 1;
+        }
+        Ok(())
+    }
+
+    /// Sends a transaction. After a lost response, one of its changes tells if it was applied.
+    async fn commit(&self) -> Result<(), Error> {
+        let witness = self.pending.iter().find(|change| !matches!(change, Change::Burn { .. }));
+        for _ in 1..ATTEMPTS {
+            match self.send().await {
+                Err(error) if error.may_have_applied() => {
+                    let Some(witness) = witness else { continue };
+                    // The server of the new connection may lag behind.
+                    let read = async {
+                        self.zk.sync("/").await?;
+                        witness.is_applied(self.zk).await
+                    };
+                    match read.await {
+                        Ok(true) => return Ok(()),
+                        Ok(false) => {}
+                        // The failure of this read does not say that nothing was applied.
+                        Err(_) => return Err(error),
+                    }
+                }
+                result => return result,
+            }
+        }
+        self.send().await
+    }
+
+    async fn send(&self) -> Result<(), Error> {
+        let transaction = self.zk.transaction().uncompressed();
+        let transaction = self.pending.iter().fold(transaction, |all, change| change.add(all));
+        transaction.commit().await.map(drop)
+    }
+
+    /// Says what was done before a failure.
+    pub(crate) fn explain(&self, failure: impl Into<Failure>) -> Failure {
+        let failure = failure.into();
+        match self.changes {
+            0 if failure.exit() == Exit::UNKNOWN => failure,
+            0 => failure.hint("nothing was changed"),
+            changes => {
+                let done = format!("done in part: {changes} changes; then {failure}");
+                Failure::new(Exit::PARTLY, done)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn burns_fit_into_transactions() {
+        for (parent, numbers) in [("/q", 0), ("/q", 1), ("/q", 1_234), (&*"/long".repeat(900), 900)]
+        {
+            let changes: Vec<_> = burns(parent, numbers).collect();
+            let total: usize = changes.iter().map(Change::ops).sum();
+            assert_eq!(total as u64, numbers * 2);
+            for change in changes {
+                let mut size = Size::default();
+                size.add(&change);
+                assert!(size.fits(), "{size:?}");
+            }
+        }
+    }
+}

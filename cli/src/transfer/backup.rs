@@ -1,0 +1,230 @@
+//! Writes a backup file.
+//!
+//! The tree is read while a persistent watch notes its changes. Then the changed nodes are read
+//! again, until a read of them was not overtaken by another change: the nodes are then those of one
+//! moment.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::time::Instant;
+use zk_curator::watch::PersistentWatch;
+use zk_curator::{CuratorFramework, Error, ErrorKind};
+
+use super::file::Part;
+use super::format::{Consistency, Header, Trailer};
+use super::record::Record;
+use super::settle::Changed;
+use super::source::{self, Walk};
+use crate::exit::Failure;
+use crate::node::hex;
+use crate::path;
+use crate::walk::Pace;
+
+/// The options of a backup.
+#[derive(Debug)]
+pub(crate) struct Options<'a> {
+    pub(crate) root: &'a str,
+    pub(crate) file: &'a Path,
+    pub(crate) header: Header,
+    pub(crate) plain: bool,
+    /// The time to find a moment without a change, after the tree was read.
+    pub(crate) within: Duration,
+    /// Publishes no file that is not exact.
+    pub(crate) exact_only: bool,
+}
+
+/// A finished backup.
+#[derive(Debug)]
+pub(crate) struct Summary {
+    pub(crate) trailer: Trailer,
+    pub(crate) ephemerals: u64,
+    /// The nodes with hidden passwords in their ACLs.
+    pub(crate) masked: u64,
+    /// The reason why the changed nodes are not known.
+    pub(crate) gap: Option<&'static str>,
+    /// `true` if the file was published.
+    pub(crate) published: bool,
+}
+
+/// Numbers of the nodes of a file.
+#[derive(Debug, Default)]
+struct Counts {
+    ephemerals: u64,
+    masked: u64,
+}
+
+impl Counts {
+    fn add(&mut self, record: &Record) {
+        self.ephemerals += u64::from(record.kind.is_ephemeral());
+        self.masked += u64::from(record.has_masked_acl());
+    }
+}
+
+/// Writes a backup.
+pub(crate) async fn backup(
+    zk: &CuratorFramework,
+    options: Options<'_>,
+) -> Result<Summary, Failure> {
+    let mut follow = Follow::start(zk, options.root).await?;
+    zk.sync(options.root).await?;
+    let began = zk.last_zxid_seen();
+    let mut part = Part::create(options.file, "part", &options.header, options.plain)?;
+    let (mut walk, mut counts) = (Walk::new(options.root, true), Counts::default());
+    loop {
+        let found = walk.next(zk).await?;
+        if found.is_empty() {
+            break;
+        }
+        for node in &found {
+            counts.add(&node.record);
+            part.write(&node.record)?;
+        }
+        follow.note();
+    }
+    let mut unreadable = walk.into_unreadable();
+    let newer = settle(zk, &mut follow, &options, &mut unreadable).await?;
+    let ended = zk.last_zxid_seen();
+    let is_exact = follow.changed.is_settled() || began.is_some() && began == ended;
+    let gap = follow.changed.gap().filter(|_| !is_exact);
+    let changed = if is_exact { Some(Vec::new()) } else { follow.changed.into_paths() };
+    let consistency = if is_exact { Consistency::Exact } else { Consistency::Fuzzy };
+    let mut trailer = Trailer::new(consistency, changed);
+    trailer.zxid = ended.map(hex);
+    trailer.unreadable = unreadable;
+    if newer.is_empty() {
+        trailer = part.finish(trailer)?;
+    } else {
+        (part, trailer, counts) = combine(part, newer, trailer, &options)?;
+    }
+    let published = is_exact || !options.exact_only;
+    if published {
+        part.publish(options.file)?;
+    }
+    let Counts { ephemerals, masked } = counts;
+    Ok(Summary { trailer, ephemerals, masked, gap, published })
+}
+
+/// Reads changed nodes again, until all nodes are of one moment or the time is over. Returns the
+/// present state of the nodes that changed since they were written to the file.
+async fn settle(
+    zk: &CuratorFramework,
+    follow: &mut Follow,
+    options: &Options<'_>,
+    unreadable: &mut Vec<String>,
+) -> Result<BTreeMap<String, Option<Record>>, Error> {
+    let end = Instant::now() + options.within;
+    let (mut newer, mut pace) = (BTreeMap::new(), Pace::up_to(1_024));
+    loop {
+        // All events up to this moment precede the response.
+        zk.sync(options.root).await?;
+        follow.note();
+        if follow.changed.is_settled() || follow.changed.gap().is_some() || Instant::now() >= end {
+            return Ok(newer);
+        }
+        let paths = follow.changed.take();
+        let mut rest = &paths[..];
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(pace.nodes().min(rest.len()));
+            let answers = source::read(zk, now, &mut pace, true).await?;
+            for (path, answer) in now.iter().zip(answers) {
+                if !is_recorded(path, options.root) {
+                    continue;
+                }
+                unreadable.retain(|known| known != path);
+                if answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::NoAuth) {
+                    unreadable.push(path.clone());
+                }
+                newer.insert(path.clone(), answer.ok().map(|(record, _)| record));
+            }
+            rest = later;
+        }
+    }
+}
+
+/// Returns `true` for the nodes that a backup of `root` contains.
+fn is_recorded(path: &str, root: &str) -> bool {
+    path::is_within(root, "/zookeeper") || !path::is_within(path, "/zookeeper")
+}
+
+/// Copies a file with the newer states of nodes, and ends it.
+fn combine(
+    mut part: Part,
+    mut newer: BTreeMap<String, Option<Record>>,
+    trailer: Trailer,
+    options: &Options<'_>,
+) -> Result<(Part, Trailer, Counts), Failure> {
+    let mut copy = Copy {
+        part: Part::create(options.file, "new", &options.header, options.plain)?,
+        counts: Counts::default(),
+        parents: newer.keys().map(|path| (path::split(path).0.to_owned(), false)).collect(),
+    };
+    part.finish(Trailer::new(trailer.consistency, None))?;
+    let mut file = part.read()?;
+    while let Some(record) = file.next()? {
+        match newer.remove(&record.path) {
+            None => copy.write(&record)?,
+            Some(Some(record)) => copy.write(&record)?,
+            Some(None) => {}
+        }
+    }
+    // The others were created after their parents were listed. The map has parents first.
+    for record in newer.into_values().flatten() {
+        let parent = path::split(&record.path).0;
+        // Children of an unreadable node have events, but no place in the file.
+        if record.path == options.root || copy.parents.get(parent).is_some_and(|there| *there) {
+            copy.write(&record)?;
+        }
+    }
+    let trailer = copy.part.finish(trailer)?;
+    Ok((copy.part, trailer, copy.counts))
+}
+
+/// The file with the newer states.
+struct Copy {
+    part: Part,
+    counts: Counts,
+    /// The parents of newer nodes, and `true` for those that are in the file.
+    parents: BTreeMap<String, bool>,
+}
+
+impl Copy {
+    fn write(&mut self, record: &Record) -> Result<(), Failure> {
+        if let Some(there) = self.parents.get_mut(&record.path) {
+            *there = true;
+        }
+        self.counts.add(record);
+        self.part.write(record)
+    }
+}
+
+/// The changes of a subtree since its reading began.
+struct Follow {
+    /// `None` with servers before ZooKeeper 3.6.
+    watch: Option<PersistentWatch>,
+    changed: Changed,
+}
+
+impl Follow {
+    async fn start(zk: &CuratorFramework, root: &str) -> Result<Self, Error> {
+        match zk.add_watch(root).recursive().await {
+            Ok(watch) => Ok(Self { watch: Some(watch), changed: Changed::default() }),
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                let changed = Changed::unknown("the server has no persistent watches");
+                Ok(Self { watch: None, changed })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Notes all events that have arrived.
+    fn note(&mut self) {
+        let Some(watch) = &mut self.watch else { return };
+        // Constrained, tokio would pretend after some events that there are no others.
+        while let Some(Some(event)) = tokio::task::unconstrained(watch.next()).now_or_never() {
+            self.changed.note(event);
+        }
+    }
+}

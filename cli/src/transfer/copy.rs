@@ -1,0 +1,195 @@
+//! Copies and moves subtrees within an ensemble.
+
+use zk_curator::{Acl, CreateMode, CuratorFramework};
+
+use super::apply::{Applier, Change, Size, burns};
+use super::diff::{Scope, Tree, differences};
+use super::plan::{Hazard, NAMED, Sequences, Step};
+use super::record::Record;
+use super::source::Walk;
+use crate::exit::{Exit, Failure};
+use crate::path;
+
+/// A copy of a subtree.
+#[derive(Debug)]
+pub(crate) struct Copying<'a> {
+    pub(crate) zk: &'a CuratorFramework,
+    pub(crate) from: &'a str,
+    pub(crate) to: &'a str,
+    /// `true` if the descendants are copied too.
+    pub(crate) recursive: bool,
+    /// `true` if the original is removed.
+    pub(crate) removes: bool,
+}
+
+/// The nodes to copy.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    pub(crate) nodes: u64,
+    /// Ephemeral nodes are not copied.
+    pub(crate) ephemerals: Vec<String>,
+    /// The copied nodes whose sequence counters would be too low.
+    pub(crate) hazards: Vec<Hazard>,
+    size: Size,
+}
+
+impl Plan {
+    /// Returns `true` if all changes are applied together or not at all.
+    pub(crate) const fn is_atomic(&self) -> bool {
+        self.size.fits()
+    }
+
+    /// Adds the changes that raise the counters.
+    pub(crate) fn burn(&mut self) {
+        for hazard in &self.hazards {
+            for change in burns(&hazard.parent, hazard.burn()) {
+                self.size.add(&change);
+                if !self.size.fits() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl Copying<'_> {
+    /// Refuses what cannot be copied, without a request.
+    pub(crate) fn check_paths(&self) -> Result<(), Failure> {
+        path::refuse_system(self.from)?;
+        path::refuse_system(self.to)?;
+        if path::is_within(self.to, self.from) {
+            return Err(Failure::usage(format!("{} is within {}", self.to, self.from)));
+        }
+        Ok(())
+    }
+
+    /// Reads the subtree.
+    pub(crate) async fn plan(&self) -> Result<Plan, Failure> {
+        let parent = path::split(self.to).0;
+        let parent_stat = self.zk.exists(parent).await?;
+        let mut sequences = Sequences::default();
+        match &parent_stat {
+            Some(stat) => sequences.exists(parent, stat),
+            None => return Err(Failure::no_node(parent)),
+        }
+        if self.zk.exists(self.to).await?.is_some() {
+            return Err(Failure::new(Exit::CONFLICT, format!("node exists: {}", self.to)));
+        }
+        let mut plan = Plan::default();
+        let (mut walk, mut is_root) = (Walk::new(self.from, false), true);
+        loop {
+            let found = walk.next(self.zk).await?;
+            if found.is_empty() {
+                break;
+            }
+            for node in found {
+                if is_root && self.removes && !self.recursive && node.stat.num_children > 0 {
+                    let failure = Failure::new(Exit::CONFLICT, format!("not empty: {}", self.from));
+                    return Err(failure.hint("pass -r"));
+                }
+                is_root = false;
+                self.note(&mut plan, &mut sequences, node.record);
+            }
+            if !self.recursive {
+                break;
+            }
+        }
+        if let Some(path) = walk.into_unreadable().first() {
+            return Err(Failure::new(Exit::NO_PERMISSION, format!("no permission: {path}")));
+        }
+        if self.removes && !plan.ephemerals.is_empty() || plan.nodes == 0 {
+            let text = format!("ephemeral: {}", plan.ephemerals.join(" "));
+            return Err(Failure::new(Exit::CONFLICT, text).hint("it belongs to a live session"));
+        }
+        plan.hazards = sequences.hazards();
+        Ok(plan)
+    }
+
+    fn note(&self, plan: &mut Plan, sequences: &mut Sequences, record: Record) {
+        if record.kind.is_ephemeral() {
+            if plan.ephemerals.len() < NAMED {
+                plan.ephemerals.push(record.path);
+            }
+            return;
+        }
+        let version = record.version;
+        let create = self.create(record.clone(), Acl::open_unsafe());
+        let step = Step::Create { mode: CreateMode::Persistent, ttl: None, acl: Vec::new() };
+        sequences.add(&path::moved(&record.path, self.from, self.to), &step);
+        plan.nodes += 1;
+        plan.size.add(&create);
+        if self.removes {
+            plan.size.add(&Change::Delete { path: record.path, version });
+        }
+    }
+
+    fn create(&self, record: Record, acl: Vec<Acl>) -> Change {
+        let path = path::moved(&record.path, self.from, self.to);
+        Change::Create { path, data: record.data, acl, mode: CreateMode::Persistent, ttl: None }
+    }
+
+    /// Performs the copy. Returns the number of transactions.
+    pub(crate) async fn apply(&self, plan: &Plan, burn: bool) -> Result<u64, Failure> {
+        let mut applier = Applier::new(self.zk);
+        let mut copied = Vec::new();
+        let mut walk = Walk::new(self.from, true);
+        loop {
+            let found = walk.next(self.zk).await.map_err(|error| applier.explain(error))?;
+            if found.is_empty() {
+                break;
+            }
+            for node in found.into_iter().filter(|node| !node.record.kind.is_ephemeral()) {
+                let record = node.record;
+                if record.has_masked_acl() {
+                    let text = format!("no permission to read the whole ACL: {}", record.path);
+                    return Err(applier.explain(Failure::new(Exit::NO_PERMISSION, text)));
+                }
+                copied.push((record.path.clone(), record.version));
+                let acl = record.acl_to_create();
+                applier.push(self.create(record, acl)).await?;
+            }
+            if !self.recursive {
+                break;
+            }
+        }
+        if burn {
+            for hazard in &plan.hazards {
+                for change in burns(&hazard.parent, hazard.burn()) {
+                    applier.push(change).await?;
+                }
+            }
+        }
+        if self.removes {
+            // More nodes than planned may have been sent already.
+            if !plan.is_atomic() || applier.transactions() > 0 {
+                applier.flush().await?;
+                self.verify().await.map_err(|failure| applier.explain(failure))?;
+            }
+            // Children precede their parents.
+            copied.sort_unstable_by(|a, b| b.cmp(a));
+            for (path, version) in copied {
+                applier.push(Change::Delete { path, version }).await?;
+            }
+        }
+        applier.flush().await?;
+        Ok(applier.transactions())
+    }
+
+    /// Compares the copy with the original, before that is removed.
+    async fn verify(&self) -> Result<(), Failure> {
+        let scope = Scope { ephemerals: true, acls: true };
+        let original = Tree::of_servers(self.zk, self.from, scope).await?;
+        let copy = Tree::of_servers(self.zk, self.to, scope).await?;
+        let differences = differences(&original, &copy);
+        if differences.is_empty() {
+            return Ok(());
+        }
+        let text = format!("{} changed during the copy and was not removed", self.from);
+        Err(Failure::new(Exit::PARTLY, text).hint(format!(
+            "zkc diff {} {} shows {}",
+            self.from,
+            self.to,
+            differences.len()
+        )))
+    }
+}

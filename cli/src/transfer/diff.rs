@@ -1,0 +1,196 @@
+//! Compares two trees.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use hmac_sha256::Hash;
+use zk_curator::CuratorFramework;
+
+use super::file::Backup;
+use super::record::Record;
+use super::source::Walk;
+use crate::exit::{Exit, Failure};
+use crate::path;
+
+/// The nodes that are compared, and how.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scope {
+    pub(crate) ephemerals: bool,
+    pub(crate) acls: bool,
+}
+
+/// A tree, as far as it is compared. It has hashes instead of data.
+#[derive(Debug, Default)]
+pub(crate) struct Tree {
+    nodes: BTreeMap<String, Print>,
+}
+
+/// A node, as far as it is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Print {
+    data: [u8; 32],
+    acl: [u8; 32],
+    is_ephemeral: bool,
+}
+
+impl Tree {
+    /// Reads a subtree.
+    pub(crate) async fn of_servers(
+        zk: &CuratorFramework,
+        root: &str,
+        scope: Scope,
+    ) -> Result<Self, Failure> {
+        let (mut tree, mut walk) = (Self::default(), Walk::new(root, scope.acls));
+        loop {
+            let found = walk.next(zk).await?;
+            if found.is_empty() {
+                break;
+            }
+            for node in &found {
+                tree.add(&node.record, root, scope);
+            }
+        }
+        match walk.into_unreadable().first() {
+            None => Ok(tree),
+            Some(path) => {
+                let text = format!("no permission: {path}");
+                Err(Failure::new(Exit::NO_PERMISSION, text))
+            }
+        }
+    }
+
+    /// Reads a backup file. Returns its root too.
+    pub(crate) fn of_file(path: &Path, scope: Scope) -> Result<(Self, String), Failure> {
+        let mut file = Backup::open(path)?;
+        let (mut tree, root) = (Self::default(), file.header().root.clone());
+        while let Some(record) = file.next()? {
+            tree.add(&record, &root, scope);
+        }
+        Ok((tree, root))
+    }
+
+    fn add(&mut self, record: &Record, root: &str, scope: Scope) {
+        if record.kind.is_ephemeral() && !scope.ephemerals {
+            return;
+        }
+        let mut acl = Hash::new();
+        if scope.acls {
+            for entry in &record.acl {
+                for part in [entry.scheme.as_bytes(), entry.id.as_bytes()] {
+                    acl.update(part.len().to_be_bytes());
+                    acl.update(part);
+                }
+                acl.update(entry.permissions.bits().to_be_bytes());
+            }
+        }
+        let print = Print {
+            data: Hash::hash(&record.data),
+            acl: acl.finalize(),
+            is_ephemeral: record.kind.is_ephemeral(),
+        };
+        self.nodes.insert(path::moved(&record.path, root, "/"), print);
+    }
+}
+
+/// A difference between two trees. Paths are relative to their roots.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Difference {
+    /// Only in the first tree.
+    Removed(String),
+    /// Only in the second tree.
+    Added(String),
+    /// In both, with differences.
+    Changed(String, Vec<&'static str>),
+}
+
+/// Returns the differences in the order of the paths.
+pub(crate) fn differences(before: &Tree, after: &Tree) -> Vec<Difference> {
+    let mut found = Vec::new();
+    let (mut before, mut after) = (before.nodes.iter().peekable(), after.nodes.iter().peekable());
+    loop {
+        let order = match (before.peek(), after.peek()) {
+            (None, None) => return found,
+            (Some(_), None) => std::cmp::Ordering::Less,
+            (None, Some(_)) => std::cmp::Ordering::Greater,
+            (Some((a, _)), Some((b, _))) => a.cmp(b),
+        };
+        let old = before.next_if(|_| order.is_le());
+        let new = after.next_if(|_| order.is_ge());
+        match (old, new) {
+            (Some((path, _)), None) => found.push(Difference::Removed(path.clone())),
+            (None, Some((path, _))) => found.push(Difference::Added(path.clone())),
+            (Some((path, old)), Some((_, new))) if old != new => {
+                let what = [
+                    ("data", old.data != new.data),
+                    ("acl", old.acl != new.acl),
+                    ("kind", old.is_ephemeral != new.is_ephemeral),
+                ];
+                let what = what.into_iter().filter(|(_, differs)| *differs);
+                let what = what.map(|(name, _)| name).collect();
+                found.push(Difference::Changed(path.clone(), what));
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use zk_curator::{Acl, Stat};
+
+    use super::*;
+
+    const ALL: Scope = Scope { ephemerals: true, acls: true };
+
+    fn tree(nodes: &BTreeMap<u8, u8>) -> Tree {
+        let mut tree = Tree::default();
+        for (name, data) in nodes {
+            let data = vec![*data].into();
+            let record = Record::new(format!("/r/{name}"), data, Vec::new(), &Stat::default());
+            tree.add(&record, "/r", ALL);
+        }
+        tree
+    }
+
+    proptest! {
+        #[test]
+        fn all_differences_are_found(
+            a in prop::collection::btree_map(0..20_u8, 0..3_u8, 0..20),
+            b in prop::collection::btree_map(0..20_u8, 0..3_u8, 0..20),
+        ) {
+            let mut expected = Vec::new();
+            for name in 0..20 {
+                let path = format!("/{name}");
+                match (a.get(&name), b.get(&name)) {
+                    (Some(_), None) => expected.push(Difference::Removed(path)),
+                    (None, Some(_)) => expected.push(Difference::Added(path)),
+                    (a, b) if a != b => expected.push(Difference::Changed(path, vec!["data"])),
+                    _ => {}
+                }
+            }
+            let by_path = |one: &Difference| match one {
+                Difference::Removed(path) | Difference::Added(path) => path.clone(),
+                Difference::Changed(path, _) => path.clone(),
+            };
+            expected.sort_by_key(by_path);
+            prop_assert_eq!(differences(&tree(&a), &tree(&b)), expected);
+        }
+    }
+
+    #[test]
+    fn acls_and_kinds_are_compared() {
+        let one = |acl: Vec<Acl>, owner, scope| {
+            let stat = Stat { ephemeral_owner: owner, ..Stat::default() };
+            let mut tree = Tree::default();
+            tree.add(&Record::new("/r".to_owned(), "x".into(), acl, &stat), "/r", scope);
+            tree
+        };
+        let (open, none) = (one(Acl::open_unsafe(), 0, ALL), one(Vec::new(), 5, ALL));
+        let changed = Difference::Changed("/".to_owned(), vec!["acl", "kind"]);
+        assert_eq!(differences(&open, &none), [changed]);
+        let data = Scope { ephemerals: true, acls: false };
+        let (open, none) = (one(Acl::open_unsafe(), 0, data), one(Vec::new(), 0, data));
+        assert_eq!(differences(&open, &none), []);
+    }
+}

@@ -1,0 +1,167 @@
+//! Backup files on disk, compressed or not.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::bufread::MultiGzDecoder;
+use flate2::write::GzEncoder;
+
+use super::format::{Header, Reader, Trailer, Writer};
+use super::record::Record;
+use crate::exit::Failure;
+use crate::output::data::is_gzip;
+
+const BUFFER: usize = 256 << 10;
+
+/// The bytes of a file that is written.
+#[derive(Debug)]
+enum Sink {
+    Plain(BufWriter<File>),
+    Gzip(Box<GzEncoder<BufWriter<File>>>),
+}
+
+impl Sink {
+    fn finish(self) -> io::Result<()> {
+        let buffered = match self {
+            Self::Plain(file) => file,
+            Self::Gzip(encoder) => encoder.finish()?,
+        };
+        buffered.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(file) => file.write(bytes),
+            Self::Gzip(encoder) => encoder.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(file) => file.flush(),
+            Self::Gzip(encoder) => encoder.flush(),
+        }
+    }
+}
+
+/// A backup file that is written next to its final path, and moved there when it is complete. A
+/// part that is dropped is removed.
+pub(crate) struct Part {
+    path: PathBuf,
+    writer: Option<Writer<Sink>>,
+}
+
+impl Part {
+    /// Begins a file. `suffix` tells several parts of one file apart.
+    pub(crate) fn create(
+        target: &Path,
+        suffix: &str,
+        header: &Header,
+        plain: bool,
+    ) -> Result<Self, Failure> {
+        let mut name = target.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{suffix}-{}", std::process::id()));
+        let path = target.with_file_name(name);
+        let begin = || {
+            let file = BufWriter::with_capacity(BUFFER, create_privately(&path)?);
+            let sink = if plain {
+                Sink::Plain(file)
+            } else {
+                Sink::Gzip(Box::new(GzEncoder::new(file, Compression::fast())))
+            };
+            Writer::new(sink, header)
+        };
+        let writer = begin().map_err(|error| failed(&path, &error))?;
+        Ok(Self { path, writer: Some(writer) })
+    }
+
+    pub(crate) fn write(&mut self, record: &Record) -> Result<(), Failure> {
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        writer.write(record).map_err(|error| failed(&self.path, &error))
+    }
+
+    /// Ends the file.
+    pub(crate) fn finish(&mut self, trailer: Trailer) -> Result<Trailer, Failure> {
+        let Some(writer) = self.writer.take() else { return Ok(trailer) };
+        let finish = || {
+            let (sink, trailer) = writer.finish(trailer)?;
+            sink.finish()?;
+            Ok(trailer)
+        };
+        finish().map_err(|error: io::Error| failed(&self.path, &error))
+    }
+
+    /// Opens the finished file, to read it.
+    pub(crate) fn read(&self) -> Result<Backup, Failure> {
+        Backup::open(&self.path)
+    }
+
+    /// Moves the finished file to its final path.
+    pub(crate) fn publish(self, target: &Path) -> Result<(), Failure> {
+        std::fs::rename(&self.path, target).map_err(|error| failed(target, &error))
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // After `publish`, the path is free.
+        drop(std::fs::remove_file(&self.path));
+    }
+}
+
+/// Creates a file that only its owner reads: it contains the data of nodes with an ACL.
+#[cfg(unix)]
+fn create_privately(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    File::options().write(true).create(true).truncate(true).mode(0o600).open(path)
+}
+
+#[cfg(not(unix))]
+fn create_privately(path: &Path) -> io::Result<File> {
+    File::create(path)
+}
+
+/// A backup file that is read.
+pub(crate) struct Backup {
+    path: PathBuf,
+    reader: Reader<Box<dyn BufRead>>,
+}
+
+impl Backup {
+    /// Opens a file, and reads its header. Compression is recognised.
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        let mut file = File::open(path)
+            .map(|file| BufReader::with_capacity(BUFFER, file))
+            .map_err(|error| failed(path, &error))?;
+        let begin = file.fill_buf().map_err(|error| failed(path, &error))?;
+        let input: Box<dyn BufRead> = if is_gzip(begin) {
+            Box::new(BufReader::with_capacity(BUFFER, MultiGzDecoder::new(file)))
+        } else {
+            Box::new(file)
+        };
+        let reader = Reader::new(input).map_err(|damage| failed(path, &damage))?;
+        Ok(Self { path: path.to_owned(), reader })
+    }
+
+    pub(crate) const fn header(&self) -> &Header {
+        self.reader.header()
+    }
+
+    /// Returns the trailer, after the last node was read.
+    pub(crate) const fn trailer(&self) -> Option<&Trailer> {
+        self.reader.trailer()
+    }
+
+    /// Returns the next node. Only after the last one it is certain that the file is intact.
+    pub(crate) fn next(&mut self) -> Result<Option<Record>, Failure> {
+        self.reader.next().map_err(|damage| failed(&self.path, &damage))
+    }
+}
+
+fn failed(path: &Path, error: &dyn std::fmt::Display) -> Failure {
+    Failure::usage(format!("{}: {error}", path.display()))
+}

@@ -1,0 +1,288 @@
+//! A node in a backup file.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use zk_curator::{Acl, Permissions, Stat};
+
+use crate::acls;
+use crate::node::hex;
+
+/// A node with everything that a backup has of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) path: String,
+    pub(crate) data: Bytes,
+    pub(crate) kind: Kind,
+    pub(crate) acl: Vec<Acl>,
+    pub(crate) version: i32,
+    pub(crate) czxid: i64,
+    pub(crate) mzxid: i64,
+    pub(crate) ctime: i64,
+    pub(crate) mtime: i64,
+}
+
+/// A kind of node. Servers tell only ephemeral nodes from others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Persistent,
+    Container,
+    /// The session that owns the node.
+    Ephemeral(i64),
+    /// The time to live in milliseconds.
+    Ttl(u64),
+}
+
+impl Kind {
+    pub(crate) const fn of(stat: &Stat) -> Self {
+        if stat.is_ephemeral() { Self::Ephemeral(stat.ephemeral_owner) } else { Self::Persistent }
+    }
+
+    pub(crate) const fn is_ephemeral(self) -> bool {
+        matches!(self, Self::Ephemeral(_))
+    }
+}
+
+impl Record {
+    pub(crate) fn new(path: String, data: Bytes, acl: Vec<Acl>, stat: &Stat) -> Self {
+        Self {
+            path,
+            data,
+            kind: Kind::of(stat),
+            acl,
+            version: stat.version,
+            czxid: stat.czxid,
+            mzxid: stat.mzxid,
+            ctime: stat.ctime,
+            mtime: stat.mtime,
+        }
+    }
+
+    /// Returns `true` if the server has hidden passwords of the ACL, because the client of the
+    /// backup lacked the permission ADMIN. Such a list admits nobody.
+    pub(crate) fn has_masked_acl(&self) -> bool {
+        self.acl.iter().any(|acl| acl.scheme == "digest" && acl.id.ends_with(":x"))
+    }
+
+    /// Returns the ACL for a new node. Nodes of old servers may have none, and are then open, but
+    /// no server accepts that.
+    pub(crate) fn acl_to_create(&self) -> Vec<Acl> {
+        if self.acl.is_empty() { Acl::open_unsafe() } else { self.acl.clone() }
+    }
+
+    /// Appends the line of the file, without its end.
+    pub(crate) fn write(&self, line: &mut Vec<u8>) -> serde_json::Result<()> {
+        let (kind, ttl_ms, owner) = match self.kind {
+            Kind::Persistent => (KindName::Persistent, None, None),
+            Kind::Container => (KindName::Container, None, None),
+            Kind::Ephemeral(owner) => (KindName::Ephemeral, None, Some(owner)),
+            Kind::Ttl(ms) => (KindName::Ttl, Some(ms), None),
+        };
+        serde_json::to_writer(
+            line,
+            &Line {
+                path: Cow::Borrowed(&self.path),
+                data: Data::of(&self.data),
+                kind,
+                ttl_ms,
+                owner: owner.map(hex),
+                acl: self.acl.iter().map(Entry::of).collect(),
+                version: self.version,
+                czxid: hex(self.czxid),
+                mzxid: hex(self.mzxid),
+                ctime: self.ctime,
+                mtime: self.mtime,
+            },
+        )
+    }
+
+    /// Parses a line. The error says why it is no node.
+    pub(crate) fn parse(line: &[u8]) -> Result<Self, String> {
+        let line: Line<'_> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+        let kind = match (line.kind, line.ttl_ms, line.owner) {
+            (KindName::Persistent, None, None) => Kind::Persistent,
+            (KindName::Container, None, None) => Kind::Container,
+            (KindName::Ephemeral, None, Some(owner)) => Kind::Ephemeral(unhex(&owner)?),
+            (KindName::Ttl, Some(ms), None) => Kind::Ttl(ms),
+            _ => return Err("the kind does not match `ttl_ms` and `owner`".to_owned()),
+        };
+        Ok(Self {
+            path: line.path.into_owned(),
+            data: line.data.bytes()?,
+            kind,
+            acl: line.acl.into_iter().map(Entry::acl).collect::<Result<_, _>>()?,
+            version: line.version,
+            czxid: unhex(&line.czxid)?,
+            mzxid: unhex(&line.mzxid)?,
+            ctime: line.ctime,
+            mtime: line.mtime,
+        })
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Line<'a> {
+    path: Cow<'a, str>,
+    data: Data<'a>,
+    kind: KindName,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ttl_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    owner: Option<String>,
+    acl: Vec<Entry<'a>>,
+    version: i32,
+    czxid: String,
+    mzxid: String,
+    ctime: i64,
+    mtime: i64,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum KindName {
+    Persistent,
+    Container,
+    Ephemeral,
+    Ttl,
+}
+
+/// Data: text if it is text, so that a file can be searched.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Data<'a> {
+    Text(Cow<'a, str>),
+    Base64(String),
+}
+
+impl<'a> Data<'a> {
+    fn of(data: &'a [u8]) -> Self {
+        std::str::from_utf8(data).map_or_else(
+            |_| Self::Base64(STANDARD.encode(data)),
+            |text| Self::Text(Cow::Borrowed(text)),
+        )
+    }
+
+    fn bytes(self) -> Result<Bytes, String> {
+        match self {
+            Self::Text(text) => Ok(text.into_owned().into_bytes().into()),
+            Self::Base64(text) => {
+                STANDARD.decode(text).map(Bytes::from).map_err(|error| format!("data: {error}"))
+            }
+        }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Entry<'a> {
+    scheme: Cow<'a, str>,
+    id: Cow<'a, str>,
+    perms: String,
+}
+
+impl<'a> Entry<'a> {
+    fn of(acl: &'a Acl) -> Self {
+        let perms = acl.permissions;
+        let perms = if Permissions::ALL.contains(perms) {
+            acls::letters(perms)
+        } else {
+            perms.bits().to_string()
+        };
+        Self { scheme: Cow::Borrowed(&acl.scheme), id: Cow::Borrowed(&acl.id), perms }
+    }
+
+    fn acl(self) -> Result<Acl, String> {
+        let permissions = match (acls::permissions(&self.perms), self.perms.parse()) {
+            (Some(permissions), _) => permissions,
+            (None, Ok(bits)) => Permissions::from_bits(bits),
+            (None, Err(_)) => return Err(format!("permissions: {}", self.perms)),
+        };
+        Ok(Acl::new(permissions, self.scheme, self.id))
+    }
+}
+
+/// Parses a number in hexadecimal, as [`hex`] writes it.
+pub(crate) fn unhex(text: &str) -> Result<i64, String> {
+    let digits = text.strip_prefix("0x").filter(|digits| !digits.starts_with('+'));
+    let number = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    number.map(u64::cast_signed).ok_or_else(|| format!("not in hexadecimal: {text}"))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn acls() -> impl Strategy<Value = Acl> {
+        let perms = prop_oneof![0..32_i32, any::<i32>()].prop_map(Permissions::from_bits);
+        (perms, any::<String>(), any::<String>())
+            .prop_map(|(p, scheme, id)| Acl::new(p, scheme, id))
+    }
+
+    fn kinds() -> impl Strategy<Value = Kind> {
+        prop_oneof![
+            Just(Kind::Persistent),
+            Just(Kind::Container),
+            any::<i64>().prop_map(Kind::Ephemeral),
+            any::<u64>().prop_map(Kind::Ttl),
+        ]
+    }
+
+    fn data() -> impl Strategy<Value = Bytes> {
+        let text = any::<String>().prop_map(String::into_bytes);
+        prop_oneof![text, any::<Vec<u8>>()].prop_map(Bytes::from)
+    }
+
+    /// Nodes of any content, below `/`.
+    pub(crate) fn records() -> impl Strategy<Value = Record> {
+        let what = (any::<String>(), data(), kinds(), prop::collection::vec(acls(), 0..4));
+        let numbers = any::<(i32, i64, i64, i64, i64)>();
+        (what, numbers).prop_map(|((path, data, kind, acl), numbers)| {
+            let (version, czxid, mzxid, ctime, mtime) = numbers;
+            let path = format!("/{path}");
+            Record { path, data, kind, acl, version, czxid, mzxid, ctime, mtime }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_line_is_the_node(record in records()) {
+            let mut line = Vec::new();
+            record.write(&mut line).unwrap();
+            prop_assert!(!line.contains(&b'\n'));
+            prop_assert_eq!(Record::parse(&line), Ok(record));
+        }
+
+        #[test]
+        fn no_line_panics(line: Vec<u8>) {
+            prop_assert!(Record::parse(&line).is_err());
+        }
+    }
+
+    #[test]
+    fn a_node_of_two_kinds_is_refused() {
+        let line = |kind: &str| {
+            format!(
+                r#"{{"path":"/a","data":{{"text":""}},{kind},"acl":[],"version":0,"czxid":"0x1","mzxid":"0x1","ctime":0,"mtime":0}}"#
+            )
+        };
+        for kind in [r#""kind":"ttl""#, r#""kind":"ephemeral","ttl_ms":1"#, r#""kind":"x""#] {
+            assert!(Record::parse(line(kind).as_bytes()).is_err(), "{kind}");
+        }
+        assert!(Record::parse(line(r#""kind":"ttl","ttl_ms":1"#).as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn hidden_passwords_are_recognised() {
+        let stat = Stat::default();
+        let of = |id: &str| {
+            let acl = vec![Acl::new(Permissions::ALL, "digest", id)];
+            Record::new("/a".to_owned(), Bytes::new(), acl, &stat)
+        };
+        assert!(of("ann:x").has_masked_acl());
+        assert!(!of("ann:CxlmTZ5bgVqlaHVwIwd2CRCEwmM=").has_masked_acl());
+    }
+}

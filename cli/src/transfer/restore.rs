@@ -1,0 +1,375 @@
+//! Restores a backup file.
+//!
+//! The file is read three times: to check that it is intact, to plan, and to apply. So its size does
+//! not matter, and nothing is changed by a damaged file.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use bytes::Bytes;
+use globset::GlobMatcher;
+use zk_curator::{Acl, CreateMode, CuratorFramework};
+
+use super::apply::{Applier, Change, MAX_BYTES, Size, burns};
+use super::file::Backup;
+use super::format::{Consistency, Trailer};
+use super::plan::{Counts, Existing, Hazard, NAMED, OnConflict, OnLow, Rules, Sequences, Step};
+use super::record::{Kind, Record};
+use super::source::{self, Walk};
+use crate::exit::{Exit, Failure};
+use crate::path;
+use crate::walk::Pace;
+
+/// The nodes of the file that are compared with the servers at a time.
+const NODES_AT_ONCE: usize = 1_024;
+/// The options of a restore.
+#[derive(Debug)]
+pub(crate) struct Options<'a> {
+    pub(crate) file: &'a Path,
+    /// The root of the restored nodes; `None` for that of the file.
+    pub(crate) root: Option<&'a str>,
+    /// The nodes of the file to restore.
+    pub(crate) only: Option<&'a GlobMatcher>,
+    /// The persistent nodes of the file to create as containers.
+    pub(crate) containers: Option<&'a GlobMatcher>,
+    pub(crate) rules: Rules,
+    pub(crate) delete_extra: bool,
+    pub(crate) on_low: OnLow,
+}
+
+/// A restore from an intact file.
+pub(crate) struct Restore<'a> {
+    zk: &'a CuratorFramework,
+    options: Options<'a>,
+    /// The root in the file.
+    from: String,
+    /// The root on the servers.
+    pub(crate) to: String,
+    /// The ancestors of nodes that match, by their paths in the file.
+    needed: BTreeSet<String>,
+    /// The nodes in the file, by their paths on the servers, if others are deleted.
+    known: BTreeSet<String>,
+    /// The ancestors of the root that do not exist.
+    missing: Vec<String>,
+    root_exists: bool,
+    sequences: Sequences,
+    /// The last line of the file.
+    trailer: Option<Trailer>,
+}
+
+/// The planned changes.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    pub(crate) counts: Counts,
+    /// The first nodes in conflict.
+    pub(crate) conflicts: Vec<String>,
+    /// The nodes with low counters.
+    pub(crate) hazards: Vec<Hazard>,
+    /// The nodes to delete, children first, with their versions.
+    pub(crate) extras: Vec<(String, i32)>,
+    size: Size,
+    /// The number of ACLs to set outside of a transaction.
+    acls: u64,
+}
+
+impl Plan {
+    /// Returns `true` if all changes are applied together or not at all.
+    pub(crate) const fn is_atomic(&self) -> bool {
+        self.size.fits() && self.acls == 0
+    }
+}
+
+/// A node of the file, with its path on the servers.
+struct Item {
+    record: Record,
+    /// `true` for a node that is restored only as the parent of another one.
+    is_parent_only: bool,
+}
+
+impl<'a> Restore<'a> {
+    /// Reads the whole file, and looks for its place on the servers.
+    pub(crate) async fn open(
+        zk: &'a CuratorFramework,
+        options: Options<'a>,
+    ) -> Result<Self, Failure> {
+        let mut file = Backup::open(options.file)?;
+        let from = file.header().root.clone();
+        let to = options.root.unwrap_or(&from).to_owned();
+        if path::is_within(&to, "/zookeeper") {
+            return Err(Failure::usage(format!("refused: {to} belongs to the servers")));
+        }
+        let (needed, known, sequences) = Default::default();
+        let (missing, root_exists, trailer) = (Vec::new(), true, None);
+        let mut this =
+            Self { zk, options, from, to, needed, known, missing, root_exists, sequences, trailer };
+        while let Some(record) = file.next()? {
+            this.note(&record)?;
+        }
+        this.trailer = file.trailer().cloned();
+        this.find_place().await?;
+        Ok(this)
+    }
+
+    /// Returns a warning about the contents of the file.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let trailer = self.trailer.as_ref()?;
+        let unreadable = trailer.unreadable.len();
+        match trailer.consistency {
+            _ if unreadable > 0 => {
+                Some(format!("incomplete backup: {unreadable} unreadable nodes"))
+            }
+            Consistency::Fuzzy => Some("fuzzy backup: not all nodes are of one moment".to_owned()),
+            Consistency::Exact => None,
+        }
+    }
+
+    /// Notes a node of the file, in the first reading.
+    fn note(&mut self, record: &Record) -> Result<(), Failure> {
+        if self.options.rules.refuses_acl(record) && self.matches(&record.path) {
+            let text = format!("{}: the ACL in the file hides a password", record.path);
+            return Err(Failure::usage(text).hint("--acl default, or back up with ADMIN rights"));
+        }
+        if self.options.only.is_some() && self.matches(&record.path) {
+            self.needed.extend(path::ancestors(&record.path));
+        }
+        if self.options.delete_extra {
+            self.known.extend(self.target(&record.path));
+        }
+        Ok(())
+    }
+
+    fn matches(&self, path: &str) -> bool {
+        self.options.only.is_none_or(|only| only.is_match(path))
+    }
+
+    /// Returns the path on the servers, or `None` for nodes that are not restored.
+    fn target(&self, path: &str) -> Option<String> {
+        let target = path::moved(path, &self.from, &self.to);
+        (target != "/" && !path::is_within(&target, "/zookeeper")).then_some(target)
+    }
+
+    /// Finds the nodes above the root that are missing.
+    async fn find_place(&mut self) -> Result<(), Failure> {
+        for ancestor in path::ancestors(&self.to) {
+            match self.zk.exists(&ancestor).await? {
+                Some(stat) => self.sequences.exists(&ancestor, &stat),
+                // The root of a namespace is created with the first node below it.
+                None if ancestor == "/" => {}
+                None => self.missing.push(ancestor),
+            }
+        }
+        let root = self.zk.exists(&self.to).await?;
+        if let Some(stat) = root.filter(|_| self.to == "/") {
+            self.sequences.exists("/", &stat);
+        }
+        self.root_exists = root.is_some() || self.to == "/";
+        Ok(())
+    }
+
+    /// Compares the file with the servers.
+    pub(crate) async fn plan(&mut self) -> Result<Plan, Failure> {
+        let mut plan = Plan::default();
+        for path in &self.missing {
+            plan.counts.create += 1;
+            plan.size.add(&parent(path));
+        }
+        let (mut file, mut pace) = (Backup::open(self.options.file)?, Pace::up_to(NODES_AT_ONCE));
+        loop {
+            let items = self.next_items(&mut file)?;
+            if items.is_empty() {
+                break;
+            }
+            let present = self.present(&items, &mut pace).await?;
+            for (item, existing) in items.iter().zip(&present) {
+                let (path, step) = (&item.record.path, self.decide(item, existing.as_ref()));
+                if let Some(Existing { stat, .. }) = existing
+                    && stat.cversion > 0
+                {
+                    self.sequences.exists(path, stat);
+                }
+                self.sequences.add(path, &step);
+                if step == Step::Conflict && plan.conflicts.len() < NAMED {
+                    plan.conflicts.push(path.clone());
+                }
+                plan.acls += u64::from(matches!(&step, Step::Replace { acl: Some(_), .. }));
+                plan.counts.add(&step);
+                if let Some(change) = change(&item.record, &step) {
+                    plan.size.add(&change);
+                }
+            }
+        }
+        self.plan_extras(&mut plan).await?;
+        self.plan_sequences(&mut plan);
+        Ok(plan)
+    }
+
+    fn plan_sequences(&mut self, plan: &mut Plan) {
+        let hazards = std::mem::take(&mut self.sequences).hazards();
+        match self.options.on_low {
+            OnLow::Ignore => {}
+            OnLow::Refuse => plan.hazards = hazards.into_iter().filter(|low| low.is_new).collect(),
+            OnLow::Burn => {
+                for hazard in &hazards {
+                    plan.counts.burn += hazard.burn();
+                    for change in burns(&hazard.parent, hazard.burn()) {
+                        plan.size.add(&change);
+                        if !plan.size.fits() {
+                            break;
+                        }
+                    }
+                }
+                plan.hazards = hazards;
+            }
+        }
+    }
+
+    async fn plan_extras(&self, plan: &mut Plan) -> Result<(), Failure> {
+        if !self.options.delete_extra || !self.root_exists {
+            return Ok(());
+        }
+        // Nodes that the backup could not read are not in the file.
+        let unread: Vec<_> = self
+            .trailer
+            .iter()
+            .flat_map(|trailer| &trailer.unreadable)
+            .map(|path| path::moved(path, &self.from, &self.to))
+            .collect();
+        let (mut walk, mut kept) = (Walk::new(&self.to, false), BTreeSet::new());
+        kept.extend(unread.iter().flat_map(|path| path::ancestors(path)));
+        loop {
+            let found = walk.next(self.zk).await?;
+            if found.is_empty() {
+                break;
+            }
+            for source::Found { record, .. } in found {
+                let path = record.path;
+                // Ephemeral nodes belong to live sessions, and keep their ancestors.
+                if record.kind.is_ephemeral() {
+                    kept.extend(path::ancestors(&path));
+                } else if path != self.to
+                    && !self.known.contains(&path)
+                    && !unread.iter().any(|unread| path::is_within(&path, unread))
+                    && self.matches(&path::moved(&path, &self.to, &self.from))
+                {
+                    plan.extras.push((path, record.version));
+                }
+            }
+        }
+        plan.extras.retain(|(path, _)| !kept.contains(path));
+        plan.extras.sort_unstable_by(|a, b| b.cmp(a));
+        for (path, version) in &plan.extras {
+            plan.counts.delete += 1;
+            plan.size.add(&Change::Delete { path: path.clone(), version: *version });
+        }
+        Ok(())
+    }
+
+    /// Applies a plan. Compares again, so that it also completes an interrupted restore. Returns
+    /// the number of transactions.
+    pub(crate) async fn apply(&self, plan: &Plan) -> Result<u64, Failure> {
+        let mut applier = Applier::new(self.zk);
+        for path in &self.missing {
+            applier.push(parent(path)).await?;
+        }
+        let (mut file, mut pace) = (Backup::open(self.options.file)?, Pace::up_to(NODES_AT_ONCE));
+        loop {
+            let items = self.next_items(&mut file)?;
+            if items.is_empty() {
+                break;
+            }
+            let present =
+                self.present(&items, &mut pace).await.map_err(|error| applier.explain(error))?;
+            for (item, existing) in items.iter().zip(&present) {
+                let step = self.decide(item, existing.as_ref());
+                let path = &item.record.path;
+                if step == Step::Conflict {
+                    let failure = Failure::new(Exit::CONFLICT, format!("changed since: {path}"));
+                    return Err(applier.explain(failure));
+                }
+                if let Some(change) = change(&item.record, &step) {
+                    applier.push(change).await?;
+                }
+                if let Step::Replace { acl: Some((acl, version)), .. } = step {
+                    applier.set_acl(path.clone(), acl, version).await?;
+                }
+            }
+        }
+        for (path, version) in &plan.extras {
+            applier.push(Change::Delete { path: path.clone(), version: *version }).await?;
+        }
+        if self.options.on_low == OnLow::Burn {
+            for hazard in &plan.hazards {
+                for change in burns(&hazard.parent, hazard.burn()) {
+                    applier.push(change).await?;
+                }
+            }
+        }
+        applier.flush().await?;
+        Ok(applier.transactions())
+    }
+
+    /// Returns the next nodes of the file that are restored.
+    fn next_items(&self, file: &mut Backup) -> Result<Vec<Item>, Failure> {
+        let (mut items, mut bytes) = (Vec::new(), 0);
+        while items.len() < NODES_AT_ONCE && bytes < MAX_BYTES {
+            let Some(mut record) = file.next()? else { break };
+            let is_parent_only = !self.matches(&record.path);
+            if is_parent_only && !self.needed.contains(&record.path) {
+                continue;
+            }
+            let is_container = self
+                .options
+                .containers
+                .is_some_and(|glob| record.kind == Kind::Persistent && glob.is_match(&record.path));
+            if is_container {
+                record.kind = Kind::Container;
+            }
+            let Some(target) = self.target(&record.path) else { continue };
+            record.path = target;
+            bytes += record.data.len();
+            items.push(Item { record, is_parent_only });
+        }
+        Ok(items)
+    }
+
+    /// Reads the present state of nodes.
+    async fn present(
+        &self,
+        items: &[Item],
+        pace: &mut Pace,
+    ) -> Result<Vec<Option<Existing>>, Failure> {
+        if !self.root_exists {
+            return Ok(items.iter().map(|_| None).collect());
+        }
+        let paths: Vec<String> = items.iter().map(|item| item.record.path.clone()).collect();
+        let with_acls = self.options.rules.compares_acls();
+        Ok(source::present(self.zk, &paths, pace, with_acls).await?)
+    }
+
+    fn decide(&self, item: &Item, existing: Option<&Existing>) -> Step {
+        let on_conflict =
+            if item.is_parent_only { OnConflict::Keep } else { self.options.rules.on_conflict };
+        let rules = Rules { on_conflict, ..self.options.rules };
+        rules.decide(&item.record, existing)
+    }
+}
+
+/// Returns the creation of a node above the root.
+fn parent(path: &str) -> Change {
+    let (data, acl, mode) = (Bytes::new(), Acl::open_unsafe(), CreateMode::Persistent);
+    Change::Create { path: path.to_owned(), data, acl, mode, ttl: None }
+}
+
+/// Returns the change of a step, if a transaction can contain it.
+fn change(record: &Record, step: &Step) -> Option<Change> {
+    let (path, data) = (record.path.clone(), record.data.clone());
+    match step {
+        Step::Create { mode, ttl, acl } => {
+            Some(Change::Create { path, data, acl: acl.clone(), mode: *mode, ttl: *ttl })
+        }
+        Step::Replace { version: Some(version), .. } => {
+            Some(Change::SetData { path, data, version: *version })
+        }
+        _ => None,
+    }
+}

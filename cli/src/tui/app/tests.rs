@@ -1,0 +1,254 @@
+use zk_curator::Stat;
+use zk_curator_recipes::inspect::{Node, recognise};
+
+use super::*;
+use crate::ensemble::flw::{self, Mode};
+use crate::ensemble::health::tests::serving;
+use crate::tui::tree;
+
+/// Returns a sample of two servers, with connections from two hosts.
+pub(crate) fn sample(second: u64, requests: u64) -> Sample {
+    let mut reports =
+        vec![serving(1, Mode::Leader, 0x1_0000_0005), serving(2, Mode::Follower, 0x1_0000_0003)];
+    for (report, host) in reports.iter_mut().zip(["10.0.0.7", "10.0.0.8"]) {
+        let srvr = report.srvr.as_mut().unwrap();
+        srvr.received = Some(requests);
+        srvr.latency = Some((0.5, 12.0));
+        let session = report.server.port;
+        report.cons = Ok(flw::connections(&format!(
+            " /{host}:4000[1](queued=0,recved={requests},sent=1,sid=0x1{session},lop=GETD,est=5,to=30000,lresp=9)"
+        )));
+        report.wchp = Ok(flw::lists("/a\n\t0x11\n\t0x12\n/b\n\t0x11\n"));
+    }
+    Sample { reports, voters: Some(2), taken: 1_795_688_225_345, at: Duration::from_secs(second) }
+}
+
+pub(crate) fn state() -> State {
+    State::new("prod".to_owned(), Duration::from_secs(2))
+}
+
+/// Returns the state after events, and the last effect.
+pub(crate) fn after(
+    state: State,
+    events: impl IntoIterator<Item = Event>,
+) -> (State, Option<Effect>) {
+    events.into_iter().fold((state, None), |(state, _), event| state.step(event))
+}
+
+pub(crate) fn keys(text: &str) -> Vec<Event> {
+    text.chars().map(|letter| Event::Key(Key::Char(letter))).collect()
+}
+
+fn names(state: &State) -> Vec<String> {
+    state.table().rows.into_iter().map(|row| row.key).collect()
+}
+
+#[test]
+fn each_key_has_its_effect() {
+    let quit = Some(Effect::Quit);
+    for (pressed, expected) in [
+        ("q", quit.clone()),
+        ("?q", quit.clone()),
+        ("/q", None),
+        ("2", Some(Effect::Ask)),
+        ("6", Some(Effect::List("/".to_owned()))),
+        ("5", Some(Effect::Inspect)),
+        ("7", None),
+        ("x", None),
+        ("p", None),
+    ] {
+        assert_eq!(after(state(), keys(pressed)).1, expected, "{pressed}");
+    }
+    let interrupted = keys("/a").into_iter().chain([Event::Key(Key::Interrupt)]);
+    assert_eq!(after(state(), interrupted).1, quit);
+}
+
+#[test]
+fn digits_and_tab_change_the_screen() {
+    for (pressed, screen) in [
+        ("1", Screen::Servers),
+        ("2", Screen::Clients),
+        ("3", Screen::Sessions),
+        ("4", Screen::Watches),
+        ("5", Screen::Recipes),
+        ("6", Screen::Tree),
+    ] {
+        assert_eq!(after(state(), keys(pressed)).0.screen, screen);
+    }
+    let tabs = |count| after(state(), vec![Event::Key(Key::Tab); count]).0.screen;
+    assert_eq!((tabs(1), tabs(5), tabs(6)), (Screen::Clients, Screen::Tree, Screen::Servers));
+}
+
+#[test]
+fn only_the_screens_of_sessions_and_watches_ask_costly_words() {
+    for (pressed, dump, wchp) in [
+        ("1", false, false),
+        ("2", false, false),
+        ("3", true, false),
+        ("4", false, true),
+        ("6", false, false),
+    ] {
+        let state = after(state(), keys(pressed)).0;
+        assert_eq!(state.words().contains(&Word::Dump), dump);
+        assert_eq!(state.words().contains(&Word::Wchp), wchp);
+    }
+}
+
+#[test]
+fn rates_are_differences_of_samples() {
+    let first = after(state(), [Event::Sample(sample(0, 100))]).0;
+    let rate = |state: &State| state.table().rows[0].cells[5].text().to_owned();
+    assert_eq!((rate(&first).as_str(), first.history.len()), ("–", 0));
+    let second = after(first, [Event::Sample(sample(2, 150))]).0;
+    assert_eq!(rate(&second), "25");
+    assert_eq!(second.history.back(), Some(&Load { requests: 50.0, latency: 0.5 }));
+    // The counter was reset.
+    let third = after(second, [Event::Sample(sample(4, 3))]).0;
+    assert_eq!(rate(&third), "–");
+}
+
+#[test]
+fn a_pause_keeps_the_sample() {
+    let paused = after(
+        state(),
+        [Event::Sample(sample(0, 1))]
+            .into_iter()
+            .chain(keys("p"))
+            .chain([Event::Sample(sample(2, 9))]),
+    )
+    .0;
+    assert_eq!(paused.sample.as_ref().unwrap().at, Duration::ZERO);
+    let resumed = after(paused, keys("p").into_iter().chain([Event::Sample(sample(2, 9))])).0;
+    assert_eq!(resumed.sample.unwrap().at, Duration::from_secs(2));
+}
+
+#[test]
+fn a_filter_is_typed_kept_and_cleared() {
+    let with = |events: Vec<Event>| {
+        let state = after(state(), [Event::Sample(sample(0, 1))].into_iter().chain(events)).0;
+        (names(&state), state.typing)
+    };
+    let typed = keys("2/.8");
+    let enter = [typed.clone(), vec![Event::Key(Key::Enter)]].concat();
+    let cleared = [enter.clone(), vec![Event::Key(Key::Escape)]].concat();
+    let corrected = [typed.clone(), vec![Event::Key(Key::Backspace)]].concat();
+    assert_eq!(with(typed), (vec!["10.0.0.8".to_owned()], true));
+    assert_eq!(with(enter), (vec!["10.0.0.8".to_owned()], false));
+    assert_eq!(with(cleared).0.len(), 2);
+    assert_eq!(with(corrected).0.len(), 2);
+}
+
+#[test]
+fn the_order_follows_the_column() {
+    let sampled = after(state(), [Event::Sample(sample(0, 1))]).0;
+    assert_eq!(names(&sampled), ["zk:1", "zk:2"]);
+    assert_eq!(names(&after(sampled.clone(), keys("r")).0), ["zk:2", "zk:1"]);
+    // By role: the follower comes first.
+    assert_eq!(names(&after(sampled.clone(), keys("s")).0), ["zk:2", "zk:1"]);
+    let around = "s".repeat(sampled.table().columns.len());
+    assert_eq!(after(sampled.clone(), keys(&around)).0.selection(), sampled.selection());
+}
+
+#[test]
+fn enter_opens_a_row() {
+    for (pressed, title, line) in [
+        ("1j", "zk:2", "version    3.9.3-abc, built"),
+        (
+            "2",
+            "10.0.0.7",
+            "10.0.0.7:4000          0x11               on zk:1: 1 requests, 0 queued, last GETD",
+        ),
+        ("3", "0x11", "0 ephemeral nodes"),
+        ("4", "/a", "0x12               10.0.0.8:4000 on zk:1"),
+    ] {
+        let events = [Event::Sample(sample(0, 1))]
+            .into_iter()
+            .chain(keys(pressed))
+            .chain([Event::Key(Key::Enter)]);
+        let detail = after(state(), events).0.detail.expect("a detail");
+        assert_eq!(detail.title, title);
+        assert!(detail.lines.iter().any(|shown| shown == line), "{:?}", detail.lines);
+    }
+}
+
+#[test]
+fn a_detail_scrolls_and_closes() {
+    let open = after(state(), keys("?jjk")).0;
+    assert_eq!(open.detail.as_ref().unwrap().first, 1);
+    let end = after(open, keys("G")).0;
+    let lines = end.detail.as_ref().unwrap().lines.len();
+    assert_eq!(end.detail.as_ref().unwrap().first, lines - 1);
+    assert_eq!(after(end, [Event::Key(Key::Escape)]).0.detail, None);
+}
+
+#[test]
+fn the_tree_is_walked() {
+    let child = |name: &str, children| {
+        let stat = Stat { num_children: children, ..Stat::default() };
+        tree::Child { name: name.to_owned(), stat }
+    };
+    let list = |path: &str, children| Event::Listed(path.to_owned(), Ok(children));
+    let root = list("/", vec![child("a", 2), child("b", 0)]);
+    let enter = Event::Key(Key::Enter);
+    let (inside, effect) =
+        after(state(), keys("6").into_iter().chain([root.clone(), enter.clone()]));
+    assert_eq!(effect, Some(Effect::List("/a".to_owned())));
+    assert!(names(&inside).is_empty());
+    // An answer that was on the way is for another node.
+    let (inside, _) = after(inside, [root.clone(), list("/a", vec![child("c", 0)])]);
+    assert_eq!(names(&inside), ["c"]);
+    let (reading, effect) = after(inside, [enter]);
+    assert_eq!(effect, Some(Effect::Read("/a/c".to_owned())));
+    let (open, _) = after(reading, [Event::Read("/a/c".to_owned(), Ok("x\ny".to_owned()))]);
+    assert_eq!(open.detail.as_ref().unwrap().lines, ["x", "y"]);
+    let (left, effect) = after(open, [Event::Key(Key::Escape), Event::Key(Key::Left), root]);
+    assert_eq!(effect, None);
+    assert_eq!((left.tree.path.as_str(), left.selection().place(&left.table())), ("/", Some(0)));
+    let refused = Event::Listed("/".to_owned(), Err("no permission: /".to_owned()));
+    assert_eq!(after(left, [refused]).0.table().note.as_deref(), Some("no permission: /"));
+}
+
+#[test]
+fn recipes_are_looked_for_again_after_a_while() {
+    let lock = Node::new("/locks/a").child("lock-0000000001", "worker-1");
+    let findings = vec![recognise(&lock)];
+    let shown = after(state(), [Event::Sample(sample(0, 1))].into_iter().chain(keys("5"))).0;
+    assert_eq!(shown.table().note.as_deref(), Some("reading the tree …"));
+    let (found, _) = after(shown, [Event::Inspected(Ok(findings))]);
+    assert_eq!(names(&found), ["/locks/a"]);
+    assert_eq!(found.table().rows[0].cells[2].text(), "worker-1");
+    let next = |second| after(found.clone(), [Event::Sample(sample(second, 1))]).1;
+    assert_eq!((next(2), next(10)), (None, Some(Effect::Inspect)));
+    let opened = after(found.clone(), [Event::Key(Key::Enter)]).1;
+    assert_eq!(opened, Some(Effect::Why("/locks/a".to_owned())));
+    let failed = after(found, [Event::Inspected(Err("no connection".to_owned()))]).0;
+    assert_eq!(failed.table().note.as_deref(), Some("no connection"));
+}
+
+#[test]
+fn a_new_epoch_is_an_election() {
+    let mut later = sample(2, 1);
+    later.reports[0].srvr.as_mut().unwrap().zxid = Some(0x2_0000_0001);
+    let events = [Event::Sample(sample(0, 1)), Event::Sample(sample(1, 1)), Event::Sample(later)];
+    assert_eq!(after(state(), events).0.elections, 1);
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_keys_make_a_screen_panic(pressed in proptest::collection::vec(0..21_usize, 0..60), with_sample: bool) {
+        const KEYS: [Key; 21] = [
+            Key::Char('1'), Key::Char('2'), Key::Char('3'), Key::Char('4'), Key::Char('5'), Key::Char('6'), Key::Char('s'),
+            Key::Char('r'), Key::Char('/'), Key::Char('?'), Key::Char('p'), Key::Enter, Key::Escape, Key::Tab,
+            Key::Backspace, Key::Up, Key::Down, Key::PageUp, Key::End, Key::Home, Key::Left,
+        ];
+        let mut state = state();
+        if with_sample {
+            state = after(state, [Event::Sample(sample(0, 1))]).0;
+        }
+        for key in pressed {
+            state = state.step(Event::Key(KEYS[key])).0;
+            let table = state.table();
+            proptest::prop_assert!(state.selection().place(&table).is_none_or(|place| place < table.rows.len()));
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The screens, the samples, and the events and effects of the state.
+
+use std::time::Duration;
+
+use zk_curator_recipes::inspect::Finding;
+
+use super::tree::Child;
+use crate::ensemble::probe::Report;
+
+/// A screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Screen {
+    Servers,
+    Clients,
+    Sessions,
+    Watches,
+    Recipes,
+    Tree,
+}
+
+impl Screen {
+    pub(crate) const ALL: [(Self, char, &'static str); 6] = [
+        (Self::Servers, '1', "servers"),
+        (Self::Clients, '2', "clients"),
+        (Self::Sessions, '3', "sessions"),
+        (Self::Watches, '4', "watches"),
+        (Self::Recipes, '5', "recipes"),
+        (Self::Tree, '6', "tree"),
+    ];
+
+    pub(crate) const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// A key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Key {
+    Char(char),
+    Enter,
+    Escape,
+    Tab,
+    Backspace,
+    Up,
+    Down,
+    Left,
+    Right,
+    PageUp,
+    PageDown,
+    Home,
+    End,
+    /// Ctrl-C.
+    Interrupt,
+}
+
+/// One answer of each server.
+#[derive(Debug, Clone)]
+pub(crate) struct Sample {
+    pub(crate) reports: Vec<Report>,
+    pub(crate) voters: Option<usize>,
+    /// Milliseconds since 1970.
+    pub(crate) taken: i64,
+    /// The time since the start, of a clock that only goes forward.
+    pub(crate) at: Duration,
+}
+
+/// Something that changes the state.
+#[derive(Debug, Clone)]
+pub(crate) enum Event {
+    Key(Key),
+    Sample(Sample),
+    /// The children of a node, or the reason why there are none.
+    Listed(String, Result<Vec<Child>, String>),
+    /// The data of a node.
+    Read(String, Result<String, String>),
+    /// The recipes in the tree.
+    Inspected(Result<Vec<Finding>, String>),
+    /// The terminal has another size.
+    Resized,
+}
+
+/// Something to do after a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Effect {
+    Quit,
+    /// Ask the servers now.
+    Ask,
+    /// List the children of a node.
+    List(String),
+    /// Read the data of a node.
+    Read(String),
+    /// Look for recipes.
+    Inspect,
+    /// Tell who holds a recipe, who waits, and why.
+    Why(String),
+}
+
+/// A text over the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Detail {
+    pub(crate) title: String,
+    pub(crate) lines: Vec<String>,
+    /// The first line that is shown.
+    pub(crate) first: usize,
+}
+
+/// The load at the time of a sample.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Load {
+    /// Requests a second, of all servers.
+    pub(crate) requests: f64,
+    /// The greatest average latency, in milliseconds.
+    pub(crate) latency: f64,
+}

@@ -1,0 +1,151 @@
+//! Walks over subtrees, in requests for many nodes at a time.
+
+use bytes::Bytes;
+use zk_curator::op::ReadResult;
+use zk_curator::{CuratorFramework, Error, ErrorKind, Stat};
+
+use crate::path;
+
+/// The lists of children in one request.
+const LISTS_PER_REQUEST: usize = 1_024;
+/// The lists that are requested at a time. Their answers are in memory together.
+const LISTS_AT_ONCE: usize = 4 * LISTS_PER_REQUEST;
+/// The number of nodes whose data are requested first, before anything is known of their sizes.
+const FIRST_READS: usize = 32;
+/// More reads are requested at a time as long as answers are smaller than this, in bytes.
+const SMALL: usize = 1 << 20;
+
+/// A node, without its data.
+#[derive(Debug, Clone)]
+pub(crate) struct Listed {
+    pub(crate) path: String,
+    /// The number of steps from the root of the walk.
+    pub(crate) depth: usize,
+    /// The names of the children, sorted. Empty at the greatest depth, too.
+    pub(crate) children: Vec<String>,
+}
+
+/// A node with its data.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub(crate) path: String,
+    pub(crate) data: Bytes,
+    pub(crate) stat: Stat,
+}
+
+/// Lists the nodes of a subtree down to a depth, in no order but parents first. `keep` decides
+/// whether a node, and everything below it, is visited. Nodes that are deleted meanwhile are left
+/// out. Fails with `NoNode` if the root does not exist.
+pub(crate) async fn list(
+    zk: &CuratorFramework,
+    root: &str,
+    depth: usize,
+    keep: impl Fn(&str) -> bool,
+) -> Result<Vec<Listed>, Error> {
+    let mut found = Vec::new();
+    let mut level = vec![root.to_owned()];
+    for at in 0..=depth {
+        let mut next = Vec::new();
+        for paths in level.chunks(LISTS_AT_ONCE) {
+            let mut lists = zk.multi_read().per_request(LISTS_PER_REQUEST);
+            for path in paths {
+                lists = lists.children(path);
+            }
+            for (path, answer) in paths.iter().zip(lists.await?) {
+                let mut children = match answer.map(ReadResult::into_children) {
+                    Ok(children) => children.unwrap_or_default(),
+                    Err(error) if at > 0 && is_left_out(&error) => continue,
+                    Err(error) => return Err(error),
+                };
+                children.sort_unstable();
+                if at < depth {
+                    let below = children.iter().map(|name| path::join(path, name));
+                    next.extend(below.filter(|path| keep(path)));
+                }
+                found.push(Listed { path: path.clone(), depth: at, children });
+            }
+        }
+        level = next;
+        if level.is_empty() {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// Reads the data of nodes, and passes each to `with`. Nodes that were deleted, or that may not be
+/// read, are left out; their number is returned.
+pub(crate) async fn read(
+    zk: &CuratorFramework,
+    paths: &[String],
+    mut with: impl FnMut(Node),
+) -> Result<usize, Error> {
+    let (mut left_out, mut pace, mut rest) = (0, Pace::up_to(LISTS_AT_ONCE), paths);
+    while !rest.is_empty() {
+        let (now, later) = rest.split_at(pace.nodes().min(rest.len()));
+        for (path, answer) in now.iter().zip(read_each(zk, now, &mut pace).await?) {
+            match answer {
+                Ok((data, stat)) => with(Node { path: path.clone(), data, stat }),
+                Err(_) => left_out += 1,
+            }
+        }
+        rest = later;
+    }
+    Ok(left_out)
+}
+
+/// The number of nodes to read at a time, by the sizes of those that were read.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    nodes: usize,
+    most: usize,
+}
+
+impl Pace {
+    pub(crate) const fn up_to(most: usize) -> Self {
+        Self { nodes: FIRST_READS, most }
+    }
+
+    pub(crate) const fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    fn adapt(&mut self, bytes: usize) {
+        self.nodes = match bytes {
+            0..SMALL => (self.nodes * 2).min(self.most),
+            _ => (self.nodes / 2).max(1),
+        };
+    }
+}
+
+/// Reads the data of these nodes in one round trip, and adapts the pace. The answer of a node is
+/// `NoNode` or `NoAuth` if it was deleted, or may not be read.
+pub(crate) async fn read_each(
+    zk: &CuratorFramework,
+    paths: &[String],
+    pace: &mut Pace,
+) -> Result<Vec<Result<(Bytes, Stat), Error>>, Error> {
+    let mut reads = zk.multi_read().undecompressed().per_request(LISTS_PER_REQUEST);
+    for path in paths {
+        reads = reads.get_data(path);
+    }
+    let (mut bytes, mut nodes) = (0, Vec::with_capacity(paths.len()));
+    for answer in reads.await? {
+        nodes.push(match answer {
+            Ok(ReadResult::Data { data, stat }) => {
+                bytes += data.len();
+                Ok((data, stat))
+            }
+            Err(error) if is_left_out(&error) => Err(error),
+            Err(error) => return Err(error),
+            Ok(_) => continue,
+        });
+    }
+    pace.adapt(bytes);
+    Ok(nodes)
+}
+
+/// Returns `true` for errors of single nodes, which a walk leaves out.
+pub(crate) fn is_left_out(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::NoNode | ErrorKind::NoAuth)
+}

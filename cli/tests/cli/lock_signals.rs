@@ -1,0 +1,152 @@
+//! Signals to `zkc lock`, and the end of `zkc` itself.
+
+use nix::sys::signal::Signal;
+use zk_curator_testing::TestServer;
+
+use crate::running::{Folder, Running, file_with, gone};
+
+#[tokio::test]
+async fn an_interrupted_waiter_leaves_no_node() {
+    let server = TestServer::start().await;
+    let servers = server.connect_string();
+    let mut holder = Running::start(&servers, &["lock", "/locks/a"]);
+    holder.line().await;
+    for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143), (Signal::SIGHUP, 129)] {
+        let waiter = Running::start(&servers, &["lock", "/locks/a", "--", "true"]);
+        server.until(|probe| probe.children("/locks/a").len() == 2).await;
+        waiter.signal(signal);
+        let finished = waiter.finish().await;
+        assert_eq!(finished.code, Some(code), "{finished:?}");
+        assert_eq!(server.probe().children("/locks/a").len(), 1, "{}", server.probe());
+    }
+}
+
+#[tokio::test]
+async fn signals_reach_the_children_of_the_command() {
+    let server = TestServer::start().await;
+    for signal in ["INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "WINCH"] {
+        let folder = Folder::new();
+        let log = folder.file("log");
+        // The command waits for its child, which prints the signal.
+        let child = format!(
+            "trap 'echo {signal} >> {log}; exit 5' {signal}; echo ready; while :; do sleep 0.01; done"
+        );
+        let script = format!("trap : {signal}; sh -c \"$0\"; wait; exit 9");
+        let arguments = ["lock", "/locks/a", "--", "sh", "-c", &script, &child];
+        let mut holder = Running::start(&server.connect_string(), &arguments);
+        assert_eq!(holder.line().await, "ready");
+        holder.signal(
+            signal.parse::<Signal>().unwrap_or_else(|_| format!("SIG{signal}").parse().unwrap()),
+        );
+        let finished = holder.finish().await;
+        assert_eq!(finished.code, Some(9), "{signal}: {finished:?}");
+        file_with(&log, signal).await;
+    }
+}
+
+#[tokio::test]
+async fn the_second_interrupt_kills_the_group() {
+    let server = TestServer::start().await;
+    let script = "trap '' INT; sh -c 'echo $$; while :; do sleep 0.01; done'; exit 9";
+    let arguments = ["lock", "/locks/a", "--", "sh", "-c", script];
+    let mut holder = Running::start(&server.connect_string(), &arguments);
+    let child = holder.line().await;
+    holder.signal(Signal::SIGINT);
+    holder.signal(Signal::SIGINT);
+    // Two signals that come together count as one.
+    let again = async {
+        loop {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            holder.signal(Signal::SIGINT);
+        }
+    };
+    tokio::select! {
+        () = again => {}
+        () = gone(&child) => {}
+    }
+    let finished = holder.finish().await;
+    assert_eq!(finished.code, Some(137), "{finished:?}");
+}
+
+#[tokio::test]
+async fn a_killed_zkc_takes_the_command_with_it() {
+    let server = TestServer::start().await;
+    let script = "trap '' INT TERM HUP; echo $$; \
+                  sh -c 'echo $$; while :; do sleep 0.01; done'; exit 9";
+    let arguments = ["lock", "/locks/a", "--", "sh", "-c", script];
+    let mut holder = Running::start(&server.connect_string(), &arguments);
+    let (command, child) = (holder.line().await, holder.line().await);
+    holder.signal(Signal::SIGKILL);
+    gone(&command).await;
+    gone(&child).await;
+}
+
+#[tokio::test]
+async fn ignored_signals_stay_ignored() {
+    let server = TestServer::start().await;
+    let servers = server.connect_string();
+    let zkc = env!("CARGO_BIN_EXE_zkc");
+    let script = format!(
+        "trap '' HUP; exec {zkc} -s {servers} lock /locks/a -- sh -c 'echo ready; read x; exit 4'"
+    );
+    let mut command = tokio::process::Command::new("sh");
+    command.args(["-c", &script]);
+    command.stdin(std::process::Stdio::piped());
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let mut holder = Running::spawn(&mut command);
+    assert_eq!(holder.line().await, "ready");
+    holder.signal(Signal::SIGHUP);
+    // The end of standard input ends the command.
+    let finished = holder.finish().await;
+    assert_eq!(finished.code, Some(4), "{finished:?}");
+}
+
+/// Starts a command line of `sh` with a terminal.
+#[cfg(target_os = "linux")]
+fn with_terminal(server: &TestServer, line: &str) -> Running {
+    let mut command = crate::running::program("script", &server.connect_string());
+    command.args(["-qec", line, "/dev/null"]).stdin(std::process::Stdio::piped());
+    Running::spawn(&mut command)
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_command_has_the_terminal_and_gives_it_back() {
+    let server = TestServer::start().await;
+    let line = "zkc lock /locks/a -- sh -c 'echo one; read x; echo \"read $x\"'; \
+                echo two; read y; echo \"read $y\"; exit 6";
+    let mut shell = with_terminal(&server, line);
+    for (prompt, input) in [("one", "hello"), ("two", "there")] {
+        assert_eq!(shell.line().await, prompt);
+        shell.write(&format!("{input}\n")).await;
+        assert_eq!(shell.line().await, input, "the echo of the terminal");
+        assert_eq!(shell.line().await, format!("read {input}"));
+    }
+    assert_eq!(shell.finish().await.code, Some(6));
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn ctrl_c_on_a_terminal_reaches_the_command() {
+    let server = TestServer::start().await;
+    let line = "zkc lock /locks/a -- sh -c \"trap 'echo caught; exit 7' INT; echo ready; \
+                while :; do sleep 0.01; done\"";
+    let mut shell = with_terminal(&server, line);
+    assert_eq!(shell.line().await, "ready");
+    shell.write("\u{3}").await;
+    assert!(shell.line().await.ends_with("caught"));
+    assert_eq!(shell.finish().await.code, Some(7));
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn ctrl_z_does_not_suspend_the_command() {
+    let server = TestServer::start().await;
+    let line = "zkc lock /locks/a -- sh -c 'echo ready; read x; exit 4'";
+    let mut shell = with_terminal(&server, line);
+    assert_eq!(shell.line().await, "ready");
+    shell.write("\u{1a}").await;
+    assert!(shell.line().await.ends_with("cannot be suspended while it holds a lock"));
+    shell.write("\n").await;
+    assert_eq!(shell.finish().await.code, Some(4));
+}

@@ -1,0 +1,30 @@
+//! The commands, as processes, against an embedded server.
+
+mod contexts;
+#[cfg(unix)]
+mod elect;
+mod ensemble;
+mod exit_codes;
+#[cfg(unix)]
+mod lock;
+#[cfg(unix)]
+mod lock_chaos;
+#[cfg(unix)]
+mod lock_faults;
+#[cfg(unix)]
+mod lock_signals;
+mod nodes;
+mod recipes;
+#[cfg(unix)]
+mod running;
+mod secrets;
+mod shell;
+mod support;
+#[cfg(unix)]
+mod terminal;
+#[cfg(unix)]
+mod top;
+mod transcripts;
+mod transfer;
+mod trees;
+mod who;

@@ -1,0 +1,171 @@
+//! Runs `zkc` as a process that receives signals and is read while it runs.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
+
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::time::timeout;
+
+/// The longest time of any step of a test.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+/// The result of a finished process.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Returns `zkc` with its options for a server.
+pub(crate) fn zkc(servers: &str, arguments: &[&str]) -> Command {
+    let mut command = program(env!("CARGO_BIN_EXE_zkc"), servers);
+    command.args(["-s", servers, "--session-timeout", "3s"]).args(arguments);
+    command
+}
+
+/// Returns a program that finds `zkc`, which finds the server.
+pub(crate) fn program(program: &str, servers: &str) -> Command {
+    let mut command = Command::new(program);
+    command
+        .env("ZK_CONNECT", servers)
+        .env("ZKC_CONFIG", "/nonexistent/zkc.toml")
+        .env("PATH", path_with_zkc())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    command
+}
+
+/// Returns a search path on which commands find `zkc`.
+fn path_with_zkc() -> String {
+    let folder = Path::new(env!("CARGO_BIN_EXE_zkc")).parent().unwrap();
+    format!("{}:{}", folder.display(), std::env::var("PATH").unwrap())
+}
+
+/// Runs `zkc` to its end.
+pub(crate) async fn run(servers: &str, arguments: &[&str]) -> Finished {
+    Running::start(servers, arguments).finish().await
+}
+
+/// A running `zkc`.
+pub(crate) struct Running {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Running {
+    pub(crate) fn start(servers: &str, arguments: &[&str]) -> Self {
+        Self::spawn(&mut zkc(servers, arguments))
+    }
+
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    /// Returns the id of the process.
+    pub(crate) fn id(&self) -> i32 {
+        self.child.id().unwrap().cast_signed()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.id()), signal).unwrap();
+    }
+
+    /// Returns the next line on standard output.
+    pub(crate) async fn line(&mut self) -> String {
+        let line = timeout(LIMIT, self.lines.next_line()).await.unwrap().unwrap().unwrap();
+        line.trim_end_matches('\r').to_owned()
+    }
+
+    /// Writes to standard input, which must be a pipe.
+    pub(crate) async fn write(&mut self, text: &str) {
+        let stdin = self.child.stdin.as_mut().unwrap();
+        stdin.write_all(text.as_bytes()).await.unwrap();
+        stdin.flush().await.unwrap();
+    }
+
+    /// Waits for the end, but not until standard output is closed.
+    pub(crate) async fn ended(&mut self) -> ExitStatus {
+        timeout(LIMIT, self.child.wait()).await.unwrap().unwrap()
+    }
+
+    /// Waits for the end, and returns the remaining output.
+    pub(crate) async fn finish(self) -> Finished {
+        timeout(LIMIT, self.finish_at_last()).await.unwrap()
+    }
+
+    /// Does the same as [`finish`](Self::finish), without a limit.
+    pub(crate) async fn finish_at_last(mut self) -> Finished {
+        let stdout = async {
+            let mut stdout = String::new();
+            while let Some(line) = self.lines.next_line().await.unwrap() {
+                stdout += &line;
+                stdout.push('\n');
+            }
+            stdout
+        };
+        let (stdout, output) = tokio::join!(stdout, self.child.wait_with_output());
+        let output = output.unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        Finished { code: output.status.code(), stdout, stderr }
+    }
+}
+
+/// A folder of a test, removed at its end.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("zkc-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn file(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+/// Waits until a file has a text, and returns the content.
+pub(crate) async fn file_with(path: &str, text: &str) -> String {
+    let content = async {
+        loop {
+            match std::fs::read_to_string(path) {
+                Ok(content) if content.contains(text) => return content,
+                _ => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        }
+    };
+    timeout(LIMIT, content).await.unwrap()
+}
+
+/// Waits until a process is gone.
+pub(crate) async fn gone(process: &str) {
+    let gone = async {
+        // A zombie has ended, too.
+        while std::fs::read_to_string(format!("/proc/{process}/stat"))
+            .is_ok_and(|stat| !stat.contains(") Z "))
+        {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(LIMIT, gone).await.unwrap();
+}

@@ -1,0 +1,78 @@
+//! A pseudo-terminal.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::process::Stdio;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use tokio::process::{Child, Command};
+
+/// The longest time until something is shown.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A pseudo-terminal with 130 columns and 30 lines, and everything that was written to it.
+pub(crate) struct Terminal {
+    controller: File,
+    pub(crate) user: OwnedFd,
+    written: mpsc::Receiver<Vec<u8>>,
+    seen: String,
+}
+
+impl Terminal {
+    pub(crate) fn open() -> Self {
+        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        grantpt(&controller).expect("permission");
+        unlockpt(&controller).expect("an open terminal");
+        let name = ptsname(&controller, Vec::new()).expect("a name");
+        let user = open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).expect("a terminal");
+        let size = Winsize { ws_row: 30, ws_col: 130, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&user, size).expect("a size");
+        let controller = File::from(controller);
+        let mut reader = controller.try_clone().expect("a copy");
+        let (sender, written) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = reader.read(&mut bytes) {
+                if sender.send(bytes[..count].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { controller, user, written, seen: String::new() }
+    }
+
+    fn stdio(&self) -> Stdio {
+        Stdio::from(self.user.try_clone().expect("a copy"))
+    }
+
+    /// Waits until a text is written, and forgets everything up to it.
+    pub(crate) fn expect(&mut self, text: &str) {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(at) = self.seen.find(text) {
+                self.seen.drain(..at + text.len());
+                return;
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            let Ok(bytes) = self.written.recv_timeout(left) else {
+                panic!("no {text:?} in {:?}", self.seen);
+            };
+            self.seen.push_str(&String::from_utf8_lossy(&bytes));
+        }
+    }
+
+    pub(crate) fn press(&mut self, keys: &str) {
+        self.controller.write_all(keys.as_bytes()).expect("a terminal");
+    }
+
+    /// Starts a command on the terminal.
+    pub(crate) fn start(&self, command: &mut Command) -> Child {
+        let command = command.env("TERM", "xterm").stdin(self.stdio()).stdout(self.stdio());
+        command.stderr(self.stdio()).spawn().expect("zkc")
+    }
+}
