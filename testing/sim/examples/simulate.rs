@@ -1,6 +1,8 @@
-//! A service is simulated: processes that number invoices under a lock, while servers, network and processes fail.
+//! A simulated service: processes number invoices under a lock, while servers, network and
+//! processes fail.
 //!
-//! `cargo run --release -p zk-curator-sim --example simulate`. The page `docs/guide/simulation.md` explains it.
+//! `cargo run --release -p zk-curator-sim --example simulate`. The page
+//! `docs/book/src/testing/simulation.md` explains it.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
 
 use std::error::Error;
@@ -11,15 +13,17 @@ use tokio::time::sleep;
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::lock::{InterProcessMutex, MutexGuard};
 use zk_curator_sim::checkers::Exclusion;
-use zk_curator_sim::history::{Mode, Name, ResourceUse};
-use zk_curator_sim::{Client, Event, Failure, RunStats, Sim};
+use zk_curator_sim::history::{Hold, Mode, Name, ResourceUse};
+use zk_curator_sim::{Client, Failure, RunStats, Sim};
 
-/// The service under test: the next number is the last one and one more. `fenced` is what we got right.
+/// The service under test: the next number is the last one plus one. With `fenced`, its writes are
+/// fenced.
 async fn issue(
     zk: &CuratorFramework,
     held: &MutexGuard,
     fenced: bool,
 ) -> Result<u64, Box<dyn Error + Send + Sync>> {
+    // ANCHOR: issue
     let last = String::from_utf8(zk.get_data("/invoices").await?.to_vec())?;
     let number = last.parse().unwrap_or(0) + 1;
     // Prints the invoice.
@@ -30,9 +34,10 @@ async fn issue(
         zk.set_data("/invoices", number.to_string()).await?;
     }
     Ok(number)
+    // ANCHOR_END: issue
 }
 
-/// What each process does, and what it writes down of it for the checker.
+/// The work of each process, with the records for the checker.
 async fn process(client: Client, fenced: bool) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let lock = InterProcessMutex::new(&zk, "/locks/invoices");
@@ -40,36 +45,37 @@ async fn process(client: Client, fenced: bool) -> Result<(), Failure> {
     while client.next_round().is_some() {
         sleep(client.moment(Duration::from_millis(200))).await;
         let (hold, mode) = (client.unique(), Mode::Exclusive);
-        client.record(Event::Acquiring { resource: invoices(), mode, hold });
+        client.record(Hold::Acquiring { resource: invoices(), mode, hold });
         let Some(Ok(guard)) = client.maybe_cancel(lock.acquire()).await else {
-            client.record(Event::Missed { hold });
+            client.record(Hold::Missed { hold });
             continue;
         };
         let token = guard.fencing_token().get();
-        client.record(Event::Acquired { resource: invoices(), mode, hold, token });
+        client.record(Hold::Acquired { resource: invoices(), mode, hold, token });
         let mut work = pin!(issue(&zk, &guard, fenced));
         let issued = tokio::select! {
             biased;
             issued = &mut work => issued,
             () = guard.lost() => {
-                client.record(Event::Lost { hold });
-                // This service does not care.
+                client.record(Hold::Lost { hold });
+                // This service ignores the loss of the lock.
                 work.await
             }
         };
         if let Ok(number) = issued {
-            client.record(Event::Used {
+            client.record(Hold::Used {
                 resource: invoices(),
                 hold,
                 token,
                 outcome: ResourceUse::Accepted(number),
             });
         }
-        client.record(Event::Releasing { hold });
+        client.record(Hold::Releasing { hold });
     }
     Ok(())
 }
 
+// ANCHOR: sim
 fn sim(seed: u64, fenced: bool) -> Sim {
     Sim::seed(seed)
         .servers(3)
@@ -79,6 +85,7 @@ fn sim(seed: u64, fenced: bool) -> Sim {
         .workload(move |client| process(client, fenced))
         .checker(Exclusion::mutual())
 }
+// ANCHOR_END: sim
 
 fn main() {
     let mut stats = RunStats::default();
@@ -87,11 +94,11 @@ fn main() {
         assert_eq!(outcome.violation, None, "seed {seed}:\n{}", outcome.history);
         stats.add(&outcome.stats);
     }
-    println!("with fenced writes nothing goes wrong:\n{stats}\n");
+    println!("with fenced writes no violation was found:\n{stats}\n");
 
     let found = (0..1000).find_map(|seed| sim(seed, false).shrink());
-    let Some(found) = found else { return println!("without, nothing was found either") };
-    println!("without them, the least that it takes is, {}:", found.sim.arguments());
+    let Some(found) = found else { return println!("without them, no violation was found either") };
+    println!("without them, the smallest failing run is {}:", found.sim.arguments());
     for (_, fault) in &found.outcome.faults {
         println!("  {fault}");
     }

@@ -1,19 +1,24 @@
-//! The same service in production and in a simulation, with a careless and a careful leader.
+//! The same services in production and in a simulation: a careless and a careful leader, and a
+//! queue of mails.
 //!
-//! * `cargo run --release -p zk-curator-sim --example simulate_service` simulates both: the careless one is found at seed 0.
-//! * `… --example simulate_service -- localhost:2181` runs the careful one as a process of production, until it is killed. The node
-//!   `/invoices` has to be there.
+//! * `cargo run --release -p zk-curator-sim --example simulate_service` simulates them. It finds
+//!   the careless leader at seed 0.
+//! * `… --example simulate_service -- localhost:2181` runs the careful leader as a process of
+//!   production, until it is killed. The node `/invoices` has to exist.
 //!
-//! The page `docs/guide/simulating-services.md` explains it.
+//! The page `docs/book/src/testing/simulating-services.md` explains it.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
 
+#[path = "simulate_service/mails.rs"]
+mod mails;
 #[path = "simulate_service/service.rs"]
 mod service;
 
+use mails::MAILS;
 use service::{Failure, INVOICES, careful, careless};
 use zk_curator::CuratorFramework;
 use zk_curator::observe::TracingRecorder;
-use zk_curator_sim::checkers::{Exclusion, Recovery};
+use zk_curator_sim::checkers::{Delivery, Exclusion, Recovery};
 use zk_curator_sim::{Coverage, FaultKind, Faults, Record, Shrunk, Sim};
 
 fn main() -> Result<(), Failure> {
@@ -36,7 +41,8 @@ fn produce(servers: &str) -> Result<(), Failure> {
     })
 }
 
-/// A run without a service: what belongs to it on the servers, and what it is judged by.
+/// A run without a service: the nodes of the service, and its checkers.
+// ANCHOR: sim
 fn sim(seed: u64) -> Sim {
     Sim::seed(seed)
         .nodes([INVOICES])
@@ -44,26 +50,30 @@ fn sim(seed: u64) -> Sim {
         .checker(Exclusion::leader())
         .checker(Recovery::of(INVOICES))
 }
+// ANCHOR_END: sim
 
 fn simulate() {
-    // A process that stands still, and a network that is cut, make leaders wrong about themselves.
+    // While its process is stopped, or its network is cut, a leader may not notice its loss.
     let faults = Faults::of([FaultKind::PauseClient, FaultKind::CutClient]);
     if let Some(Shrunk { outcome, .. }) = sim(0).service(careless).faults(faults.clone()).shrink() {
-        println!("the careless leader, with the faults that it takes:");
+        println!("the careless leader, with the faults that lead to the violation:");
         for (_, fault) in &outcome.faults {
             println!("  {fault}");
         }
         let proof = outcome.violation.as_ref().map_or(&[][..], |violation| &violation.records);
-        // Most uses are like all the others.
-        let is_told =
-            |(place, record): &(usize, &Record)| record.event.name() != "used" || proof.contains(place);
-        let places = outcome.history.records().iter().enumerate().filter(is_told).map(|(place, _)| place);
+        // Leaves out most uses, which are all alike.
+        let is_told = |(place, record): &(usize, &Record)| {
+            record.event.name() != "used" || proof.contains(place)
+        };
+        let places =
+            outcome.history.records().iter().enumerate().filter(is_told).map(|(place, _)| place);
         print!("{}", outcome.history.excerpt(&places.collect::<Vec<_>>()));
         if let Some(violation) = &outcome.violation {
             println!("{violation}\n");
         }
     }
 
+    // ANCHOR: coverage
     let mut coverage = Coverage::default();
     for seed in 0..200 {
         let outcome = sim(seed).service(careful).faults(faults.clone()).run();
@@ -71,4 +81,23 @@ fn simulate() {
         coverage.add(&outcome);
     }
     println!("the careful leader, and the faults that hit it:\n{coverage}");
+    // ANCHOR_END: coverage
+
+    // ANCHOR: mails
+    let mails = |seed| {
+        let sim = Sim::seed(seed).leaves(["/mails", "/mails/**"]);
+        sim.checker(Delivery::at_least_once()).checker(Recovery::of(MAILS))
+    };
+    // ANCHOR_END: mails
+    let found = (0..200).find_map(|seed| {
+        let violation = mails(seed).stoppable_service(mails::careless).run().violation?;
+        Some(format!("the careless queue, seed {seed}: {violation}"))
+    });
+    println!("{}", found.unwrap_or_default());
+    // A run sends hundreds of mails: without optimisation it takes half a second.
+    for seed in 0..10 {
+        let outcome = mails(seed).stoppable_service(mails::careful).run();
+        assert_eq!(outcome.violation, None, "seed {seed}:\n{}", outcome.history);
+    }
+    println!("the careful queue: nothing found");
 }

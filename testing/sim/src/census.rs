@@ -1,4 +1,4 @@
-//! The tasks that are started on the runtime of a run: by the simulation, or behind its back.
+//! Counts of the tasks on the runtime of a run: those of the simulation, and strays.
 
 use std::future::poll_fn;
 use std::io;
@@ -11,22 +11,23 @@ use zk_curator_client::{Connector, Transport};
 
 /// Counts the tasks of a runtime with one thread. Clones count together.
 ///
-/// Nothing else runs while a process is polled, and no task ends then. So the runtime has as many tasks more as that poll has
-/// started: those that the simulation [knows](Self::expect), and [strays](Self::strays).
+/// Nothing else runs while a process is polled, and no task ends. So the growth in the number of
+/// tasks is the number that the poll has started: tasks that the simulation [knows](Self::expect),
+/// and [strays](Self::strays).
 #[derive(Debug, Clone)]
-pub(crate) struct Census {
+pub(crate) struct TaskCounter {
     runtime: RuntimeMetrics,
-    /// The number of tasks that the simulation has started while it polled a process.
+    /// The number of tasks that the simulation started while it polled a process.
     expected: Arc<AtomicUsize>,
 }
 
-impl Census {
-    /// Of the present runtime.
+impl TaskCounter {
+    /// Counts the tasks of the present runtime.
     pub(crate) fn here() -> Self {
         Self { runtime: Handle::current().metrics(), expected: Arc::default() }
     }
 
-    /// Calls a part of the simulation that starts tasks.
+    /// Calls a part of the simulation that may start tasks.
     pub(crate) fn expect<R>(&self, call: impl FnOnce() -> R) -> R {
         let before = self.runtime.num_alive_tasks();
         let result = call();
@@ -35,9 +36,10 @@ impl Census {
         result
     }
 
-    /// Calls code of a process, and returns the number of tasks that it has started behind the back of the simulation.
+    /// Calls code of a process. Returns the number of tasks that it started without the simulation.
     pub(crate) fn strays<R>(&self, call: impl FnOnce() -> R) -> (R, usize) {
-        let others = || self.runtime.num_alive_tasks().wrapping_sub(self.expected.load(Ordering::Relaxed));
+        let others =
+            || self.runtime.num_alive_tasks().wrapping_sub(self.expected.load(Ordering::Relaxed));
         let before = others();
         let result = call();
         (result, others().wrapping_sub(before))
@@ -48,7 +50,7 @@ impl Census {
 #[derive(Debug)]
 pub(crate) struct Counted<C> {
     pub(crate) connector: C,
-    pub(crate) census: Census,
+    pub(crate) census: TaskCounter,
 }
 
 #[async_trait]

@@ -1,12 +1,12 @@
-//! What a workload is given: a [`Client`], the same in simulated and in real time.
+//! The interface of a workload to its run: a [`Client`], the same in simulated and in real time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
@@ -15,32 +15,33 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use zk_curator::retry::BoundedExponentialBackoffRetry;
-use zk_curator::{ConnectionState, CuratorFramework, CuratorFrameworkBuilder, ErrorKind, FencingToken};
+use zk_curator::{ConnectionState, CuratorFramework, CuratorFrameworkBuilder, FencingToken};
+use zk_curator_client::internal::Locked;
 use zk_curator_client::{Connector, NeverSuspended, Spawn};
 
 use super::checkers::Violation;
 use super::deadline::may_be_of_a_deadline;
-use super::history::{Event, History, Mode, Name, ProcessId};
-use super::options::Manner;
+use super::history::{Event, History, Lifecycle, Mode, Name, ProcessId};
+use super::options::ClientSettings;
 use super::remote::Remote;
-use super::service::Ended;
-use super::{FencedResource, seed};
+use super::resource::FencedResource;
+use super::seed;
 
-/// Why a workload cannot go on: a bug, of the code under test or of the workload.
+/// An error that ends a workload: a bug of the code under test or of the workload.
 pub type Failure = Box<dyn Error + Send + Sync>;
 
-/// A workload that runs.
+/// A running workload.
 pub type Running = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 
-/// What every client of a run does.
+/// The work of every client of a run.
 ///
-/// It ends when it has done its work. As long as faults are injected operations may fail for good; a workload goes on
-/// then with the next thing to do. Where it returns an error, the run has failed.
+/// It ends when its work is done. While faults are injected, operations may fail permanently; the
+/// workload should then continue with its next step. If it returns an error, the run fails.
 #[derive(Clone)]
 pub struct Workload(Arc<dyn Fn(Client) -> Running + Send + Sync>);
 
 impl Workload {
-    /// The workload that calls this function once for each life of each client.
+    /// Creates a workload that calls this function once for each life of each client.
     pub fn new<F, Fut>(run: F) -> Self
     where
         F: Fn(Client) -> Fut + Send + Sync + 'static,
@@ -56,7 +57,7 @@ impl fmt::Debug for Workload {
     }
 }
 
-/// What the clients of a run share: the history, the clock, and whether there are still faults.
+/// The state that the clients of a run share: the history, the clock, and the phase of the faults.
 ///
 /// Cheap to clone: clones are the same run.
 #[derive(Clone)]
@@ -65,18 +66,18 @@ pub struct Run {
 }
 
 struct Shared {
-    /// Where the history is written and resources are used, if not here.
+    /// The place of the history and the resources, if they are outside this process.
     remote: Option<Arc<dyn Remote>>,
     began: Instant,
-    history: Mutex<History>,
-    violation: Mutex<Option<Violation>>,
+    history: Locked<History>,
+    violation: Locked<Option<Violation>>,
     failed: CancellationToken,
     faults_over: CancellationToken,
-    /// One future in so many is cancelled; zero for none.
+    /// One future in this many is cancelled; zero for none.
     cancelling: AtomicU32,
     cancelled: AtomicU64,
     numbers: AtomicU64,
-    resources: Mutex<BTreeMap<Name, Arc<FencedResource>>>,
+    resources: Locked<BTreeMap<Name, Arc<FencedResource>>>,
 }
 
 impl Default for Run {
@@ -86,13 +87,13 @@ impl Default for Run {
 }
 
 impl Run {
-    /// A run that begins now, with faults.
+    /// Creates a run that begins now, with faults.
     #[must_use]
     pub fn new() -> Self {
         Self::with(None)
     }
 
-    /// The part of a run that is in this process.
+    /// Creates the part of a run that is in this process.
     #[must_use]
     pub fn remote(remote: Arc<dyn Remote>) -> Self {
         Self::with(Some(remote))
@@ -102,44 +103,44 @@ impl Run {
         let shared = Shared {
             remote,
             began: Instant::now(),
-            history: Mutex::default(),
-            violation: Mutex::default(),
+            history: Locked::default(),
+            violation: Locked::default(),
             failed: CancellationToken::new(),
             faults_over: CancellationToken::new(),
             cancelling: AtomicU32::new(0),
             cancelled: AtomicU64::new(0),
             numbers: AtomicU64::new(1),
-            resources: Mutex::default(),
+            resources: Locked::default(),
         };
         Self { shared: Arc::new(shared) }
     }
 
-    /// Writes down what happens to somebody now.
-    pub fn record(&self, who: ProcessId, event: Event) {
+    /// Records an event at the present time.
+    pub fn record(&self, who: ProcessId, event: impl Into<Event>) {
         match &self.shared.remote {
-            Some(remote) => remote.record(who, event),
-            None => lock(&self.shared.history).record(self.elapsed(), who, event),
+            Some(remote) => remote.record(who, event.into()),
+            None => self.shared.history.lock().record(self.elapsed(), who, event),
         }
     }
 
-    /// The time since the run has begun.
+    /// Returns the time since the run began.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.shared.began.elapsed()
     }
 
-    /// What was written down so far.
+    /// Returns the events that were recorded so far.
     #[must_use]
     pub fn history(&self) -> History {
-        lock(&self.shared.history).clone()
+        self.shared.history.lock().clone()
     }
 
-    /// The place that the next record gets.
+    /// Returns the place of the next record.
     pub(crate) fn place(&self) -> usize {
-        lock(&self.shared.history).records().len()
+        self.shared.history.lock().records().len()
     }
 
-    /// A number that no other call in this run returns: for holds, calls and items.
+    /// Returns a number that is unique in this run: for holds, calls and items.
     #[must_use]
     pub fn number(&self) -> u64 {
         match &self.shared.remote {
@@ -148,7 +149,7 @@ impl Run {
         }
     }
 
-    /// There will be no more faults: [`Client::faults_are_over`].
+    /// Declares that there will be no more faults: [`Client::faults_are_over`].
     pub fn end_faults(&self) {
         if !self.shared.faults_over.is_cancelled() {
             self.record(ProcessId::World, Event::FaultsOver);
@@ -156,33 +157,34 @@ impl Run {
         }
     }
 
-    /// Makes [`Client::maybe_cancel`] cancel one future in so many; none if that is zero, as it is at first.
+    /// Makes [`Client::maybe_cancel`] cancel one future in this many. Zero, the default, cancels
+    /// none.
     pub fn set_cancelling(&self, one_in: u32) {
         self.shared.cancelling.store(one_in, Ordering::Relaxed);
     }
 
-    /// How many futures [`Client::maybe_cancel`] has cancelled.
+    /// Returns the number of futures that [`Client::maybe_cancel`] has cancelled.
     #[must_use]
     pub fn cancelled(&self) -> u64 {
         self.shared.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Something is wrong. The first time counts.
+    /// Fails the run with a violation. Only the first violation counts.
     pub fn fail(&self, violation: Violation) {
-        lock(&self.shared.violation).get_or_insert(violation);
+        self.shared.violation.lock().get_or_insert(violation);
         self.shared.failed.cancel();
     }
 
-    /// What is wrong, if anything is.
+    /// Returns the violation, if there is one.
     #[must_use]
     pub fn violation(&self) -> Option<Violation> {
-        lock(&self.shared.violation).clone()
+        self.shared.violation.lock().clone()
     }
 
-    /// Completes when something is wrong.
+    /// Completes when the run has failed.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// Dropping the future has no effect.
     pub async fn failed(&self) {
         self.shared.failed.cancelled().await;
     }
@@ -194,91 +196,100 @@ impl fmt::Debug for Run {
     }
 }
 
-/// How many rounds of its work a client has begun, and which of its lives have closed all that they had connected: kept on
-/// its disk, so to say, from one life to the next.
+/// The number of rounds that a client has begun, and the lives that have closed all their
+/// frameworks. They outlast a life, like data on the disk of the client.
 #[derive(Debug, Clone, Default)]
 pub struct Rounds {
     begun: Arc<AtomicU32>,
-    closed: Arc<Mutex<BTreeSet<u32>>>,
+    closed: Arc<Locked<BTreeSet<u32>>>,
 }
 
 impl Rounds {
-    /// The next round is this one.
+    /// Makes this round the next one.
     pub fn skip_to(&self, round: u32) {
         self.begun.store(round, Ordering::Relaxed);
     }
 }
 
-/// How a life is ended before its work is done.
+/// The early end of a life, before its work is done.
 #[derive(Debug, Default)]
 pub(crate) struct Ending {
-    /// Whether what it has acquired is dropped only after the frameworks are closed.
+    /// `true` if the client drops what it has acquired only after the frameworks are closed.
     late: AtomicBool,
     asked: CancellationToken,
-    /// Its tasks are not run any more.
+    /// Stops the tasks of the life.
     frozen: CancellationToken,
-    /// Its tasks are dropped.
+    /// Drops the tasks of the life.
     over: CancellationToken,
 }
 
 impl Ending {
-    /// Lets it close what it has connected, now.
+    /// Makes the life close its frameworks now.
     pub(crate) fn ask(&self, late: bool) {
         self.late.store(late, Ordering::Relaxed);
         self.asked.cancel();
     }
 }
 
-/// The ids of runs that have few.
+/// The ids of runs with few ids.
 const FEW_IDS: [&str; 3] = ["a", "b", "c"];
 
-/// How a life has ended.
+/// The end of a life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lived {
-    /// Its work is done, or there is a violation.
+    /// The work is done, or there is a violation.
     ToTheEnd,
-    /// It was asked to close what it had connected, or was ended by a deadline: another one begins.
+    /// The life closed its frameworks on request, or ended by a deadline. Another life begins.
     Closed,
 }
 
-/// What a [`Client`] is made of: by [`Sim`](super::Sim), or by whoever runs workloads elsewhere.
+/// A service has ended with an error that the faults may explain. It is restarted.
+#[derive(Debug, thiserror::Error)]
+#[error("the service has ended")]
+pub(super) struct Ended(#[source] pub(super) Failure);
+
+/// The parts of a [`Client`]. [`Sim`](super::Sim) makes them, and so does a host that runs
+/// workloads elsewhere.
 #[derive(Debug, Clone)]
-#[expect(clippy::exhaustive_structs, reason = "made by whoever runs workloads: every part is needed")]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "made by hosts that run workloads: every part is needed"
+)]
 pub struct ClientParts {
-    /// Who it is: the number, and the life.
+    /// The number of the client, and of the life.
     pub who: ProcessId,
-    /// How many clients run.
+    /// The number of clients that run.
     pub clients: u32,
-    /// How many rounds of its work each of them does.
+    /// The number of rounds of each client.
     pub rounds: u32,
-    /// How many it has begun in earlier lives.
+    /// The rounds that the client has begun in earlier lives.
     pub begun: Rounds,
-    /// How it is set up, beside the defaults.
-    pub manner: Manner,
-    /// Of this life.
+    /// The settings that differ from the defaults.
+    pub manner: ClientSettings,
+    /// The seed of this life.
     pub seed: u64,
-    /// The servers.
+    /// The connect string of the servers.
     pub connect_string: String,
-    /// How they are reached; `None` for TCP.
+    /// The connector to the servers; `None` for TCP.
     pub connector: Option<Arc<dyn Connector>>,
-    /// Where its tasks run; `None` for the present runtime.
+    /// The place where the tasks of the client run; `None` for the present runtime.
     pub spawner: Option<Arc<dyn Spawn>>,
-    /// Asked of the servers.
+    /// The session timeout that the client requests.
     pub session_timeout: Duration,
-    /// What it shares with the others.
+    /// The state that the client shares with the other clients.
     pub run: Run,
 }
 
-/// One life of a process that works with ZooKeeper: all that a [`Workload`] needs to know of the world.
+/// One life of a process that works with ZooKeeper: the interface of a [`Workload`] to the world.
 ///
-/// Whatever it does is to go through here: its tasks are started with [`Client::spawn`], its random choices come from
-/// [`Client::rng`], its time is tokio's. Then it runs in simulated time, the same way every time, and in real time
-/// alike. Cheap to clone: clones are the same life.
+/// A workload has to start its tasks with [`Client::spawn`], draw its random choices from
+/// [`Client::rng`], and use tokio's time. Then it runs the same way every time in simulated time,
+/// and also runs in real time. Cheap to clone: clones are the same life.
 #[derive(Clone)]
 pub struct Client {
     parts: Arc<ClientParts>,
-    rng: Arc<Mutex<Rng>>,
-    connected: Arc<Mutex<Vec<CuratorFramework>>>,
+    rng: Arc<Locked<Rng>>,
+    connected: Arc<Locked<Vec<CuratorFramework>>>,
     ending: Arc<Ending>,
 }
 
@@ -289,16 +300,16 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client of these parts.
+    /// Creates a client of these parts.
     #[must_use]
     pub fn new(parts: ClientParts) -> Self {
-        let rng = Arc::new(Mutex::new(seed::rng(parts.seed, "workload", 0)));
+        let rng = Arc::new(Locked::new(seed::rng(parts.seed, "workload", 0)));
         Self { parts: Arc::new(parts), rng, connected: Arc::default(), ending: Arc::default() }
     }
 
-    /// Does the work of one life: the workload, and then [closes](CuratorFramework::close) what it has
-    /// [connected](Client::connect). The history tells when it starts and finishes; an error of the workload
-    /// [fails](Run::fail) the run.
+    /// Does the work of one life: runs the workload, and then [closes](CuratorFramework::close) the
+    /// frameworks that it [connected](Client::connect). The history records the start and the end.
+    /// If the workload returns an error, the run [fails](Run::fail).
     ///
     /// # Cancel safety
     /// Dropping the future drops the workload.
@@ -306,9 +317,9 @@ impl Client {
         self.live_until_asked(workload).await;
     }
 
-    /// The same, or until it is asked to close what it has connected.
+    /// Does the same, or stops early when asked to close the frameworks.
     pub(crate) async fn live_until_asked(&self, workload: &Workload) -> Lived {
-        self.record(Event::Started);
+        self.record(Lifecycle::Started);
         let mut work = (workload.0)(self.clone());
         let done = tokio::select! {
             biased;
@@ -319,8 +330,10 @@ impl Client {
             }
         };
         if let Err(error) = done {
-            // A workload need not be prepared for deadlines: it begins again, as after a close in the middle. So does a service.
-            let is_of_a_deadline = || self.parts.manner.has_deadline() && may_be_of_a_deadline(&*error);
+            // A workload need not handle passed deadlines. It begins again, as after an early
+            // close. So does a service.
+            let is_of_a_deadline =
+                || self.parts.manner.has_deadline() && may_be_of_a_deadline(&*error);
             if error.is::<Ended>() || is_of_a_deadline() {
                 self.note(format!("begins again: {}", in_one_line(&*error)));
                 self.close_in_the_middle(work).await;
@@ -332,13 +345,13 @@ impl Client {
         }
         drop(work);
         self.close().await;
-        self.record(Event::Finished);
+        self.record(Lifecycle::Finished);
         Lived::ToTheEnd
     }
 
     async fn close_in_the_middle(&self, work: Running) {
         self.ending.frozen.cancel();
-        self.record(Event::Killed);
+        self.record(Lifecycle::Killed);
         if self.ending.late.load(Ordering::Relaxed) {
             self.close().await;
             self.ending.over.cancel();
@@ -350,9 +363,9 @@ impl Client {
         }
     }
 
-    /// Closes all that was connected. Whether all of it said that nothing is left is kept.
+    /// Closes all frameworks. Remembers if all of them confirmed that nothing is left.
     async fn close(&self) {
-        let connected = std::mem::take(&mut *lock(&self.connected));
+        let connected = std::mem::take(&mut *self.connected.lock());
         let mut all = true;
         for zk in connected {
             if let Err(error) = zk.close().await {
@@ -361,28 +374,29 @@ impl Client {
             }
         }
         if let (true, ProcessId::Client { incarnation, .. }) = (all, self.who()) {
-            lock(&self.parts.begun.closed).insert(incarnation);
+            self.parts.begun.closed.lock().insert(incarnation);
         }
     }
 
-    /// How to end this life before its work is done.
+    /// Returns the handle that ends this life before its work is done.
     pub(crate) fn ending(&self) -> &Arc<Ending> {
         &self.ending
     }
 
-    /// Whether an earlier life of this client has closed all that it had connected, and was told that nothing of it is left.
+    /// Returns `true` if an earlier life of this client has closed all its frameworks, and every
+    /// close confirmed that nothing is left.
     #[must_use]
     pub fn has_closed(&self, incarnation: u32) -> bool {
-        lock(&self.parts.begun.closed).contains(&incarnation)
+        self.parts.begun.closed.lock().contains(&incarnation)
     }
 
-    /// Who it is.
+    /// Returns the number of the client and of the life.
     #[must_use]
     pub fn who(&self) -> ProcessId {
         self.parts.who
     }
 
-    /// Its number, from zero.
+    /// Returns the number of the client, from zero.
     #[must_use]
     pub fn number(&self) -> u32 {
         match self.parts.who {
@@ -391,50 +405,52 @@ impl Client {
         }
     }
 
-    /// How many clients run, this one included. Their numbers need not be consecutive.
+    /// Returns the number of clients that run, including this one. Their numbers need not be
+    /// consecutive.
     #[must_use]
     pub fn clients(&self) -> u32 {
         self.parts.clients
     }
 
-    /// The next round of its work, from zero; `None` when all are done. Rounds of earlier lives count: a round in which
-    /// the process was killed is not done again.
+    /// Begins the next round of work, and returns its number, from zero; `None` after the last
+    /// round. Rounds of earlier lives count: a round in which the process was killed is not
+    /// repeated.
     #[must_use]
     pub fn next_round(&self) -> Option<u32> {
         let next = |begun| (begun < self.parts.rounds).then_some(begun + 1);
         self.parts.begun.begun.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()
     }
 
-    /// How many rounds there are.
+    /// Returns the number of rounds.
     #[must_use]
     pub fn rounds(&self) -> u32 {
         self.parts.rounds
     }
 
-    /// The run.
+    /// Returns the run.
     #[must_use]
     pub fn run(&self) -> &Run {
         &self.parts.run
     }
 
-    /// Writes down what it does or has seen. An `…ing` is written down before the call that it announces, everything
-    /// else after the answer: see [`history`](super::history).
-    pub fn record(&self, event: Event) {
+    /// Records an event of this client. Record an `…ing` event before the call that it announces,
+    /// and every other event after the response: see [`history`](super::history).
+    pub fn record(&self, event: impl Into<Event>) {
         self.run().record(self.who(), event);
     }
 
-    /// Writes down something for the reader of the history.
+    /// Records a note for the reader of the history.
     pub fn note(&self, text: impl Into<String>) {
         self.record(Event::Note { text: text.into() });
     }
 
-    /// A number that is unique in the run: for holds, calls and items.
+    /// Returns a number that is unique in the run: for holds, calls and items.
     #[must_use]
     pub fn unique(&self) -> u64 {
         self.run().number()
     }
 
-    /// An id: unique in the run, or [one of a few](crate::Setting::FewIds).
+    /// Returns an id that is unique in the run, or [one of a few](crate::Setting::FewIds).
     #[must_use]
     pub fn id(&self) -> String {
         if self.has_few_ids() {
@@ -444,45 +460,50 @@ impl Client {
         }
     }
 
-    /// Whether [ids](Self::id) are used again.
+    /// Returns `true` if [ids](Self::id) are used repeatedly.
     #[must_use]
     pub fn has_few_ids(&self) -> bool {
         self.parts.manner.has_few_ids()
     }
 
-    /// Whether its operations may [end early](crate::Setting::Deadline).
+    /// Returns `true` if the operations of the client may [end early](crate::Setting::Deadline).
     #[must_use]
     pub fn has_deadline(&self) -> bool {
         self.parts.manner.has_deadline()
     }
 
-    /// A generator of random numbers: the same ones in every run with the same seed. Calls return different ones.
+    /// Returns a generator of random numbers, different ones at each call. Runs with the same seed
+    /// get the same numbers.
     #[must_use]
     pub fn rng(&self) -> Rng {
-        lock(&self.rng).fork()
+        self.rng.lock().fork()
     }
 
-    /// A random time from zero to `most`, both included.
+    /// Draws a random time from zero to `most`, both included.
     #[must_use]
     pub fn moment(&self, most: Duration) -> Duration {
-        Duration::from_micros(self.rng().u64(0..=u64::try_from(most.as_micros()).unwrap_or(u64::MAX)))
+        Duration::from_micros(
+            self.rng().u64(0..=u64::try_from(most.as_micros()).unwrap_or(u64::MAX)),
+        )
     }
 
-    /// A time of day that is the same for all clients, also those in other processes. It begins in 1970.
+    /// Returns a time of day that is the same for all clients, including those in other processes.
+    /// It begins in 1970.
     #[must_use]
     pub fn time_of_day(&self) -> SystemTime {
         let remote = self.run().shared.remote.as_ref();
         SystemTime::UNIX_EPOCH + remote.map_or_else(|| self.run().elapsed(), |remote| remote.now())
     }
 
-    /// The timeout of its sessions.
+    /// Returns the session timeout of the client.
     #[must_use]
     pub fn session_timeout(&self) -> Duration {
         self.parts.session_timeout
     }
 
-    /// A framework with everything set that the simulation needs, and patient enough for short faults: to add what
-    /// else the service under test sets.
+    /// Returns the builder of a framework with the settings that the simulation needs, and with
+    /// retries that outlast short faults. The caller may add the settings of the service under
+    /// test.
     pub fn framework(&self) -> CuratorFrameworkBuilder {
         let parts = &*self.parts;
         let mut builder = parts
@@ -506,33 +527,37 @@ impl Client {
         builder
     }
 
-    /// A [`framework`](Self::framework) that is started and has reached a server. It is closed when the workload has
-    /// ended, if not before.
+    /// Starts a [`framework`](Self::framework) and waits until it has reached a server. The
+    /// framework is closed after the workload has ended, if the workload does not close it.
     ///
     /// # Errors
-    /// When it cannot be built or started for another reason than that no server is reached.
+    /// Any error of building or starting the framework, except that no server is reached: then it
+    /// keeps waiting.
     ///
     /// # Cancel safety
-    /// Dropping the future only ends the waiting.
+    /// Dropping the future only stops the wait. The framework stays started, and is closed at the
+    /// end.
     pub async fn connect(&self) -> Result<CuratorFramework, zk_curator::Error> {
         self.connect_with(self.framework()).await
     }
 
-    /// The same with settings of the workload's own, beside those of [`framework`](Self::framework).
+    /// Does the same as [`connect`](Self::connect), with additional settings on the builder that
+    /// [`framework`](Self::framework) returned.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
     ///
     /// # Cancel safety
-    /// Dropping the future only ends the waiting.
+    /// Dropping the future only stops the wait. The framework stays started, and is closed at the
+    /// end.
     pub async fn connect_with(
         &self,
         settings: CuratorFrameworkBuilder,
     ) -> Result<CuratorFramework, zk_curator::Error> {
         let zk = settings.build()?;
-        lock(&self.connected).push(zk.clone());
+        self.connected.lock().push(zk.clone());
         match zk.start().await {
-            Err(error) if matches!(error.kind(), ErrorKind::ConnectionLoss | ErrorKind::ReadOnly) => {
+            Err(error) if error.is_transient() => {
                 zk.wait_connected().await?;
             }
             started => started?,
@@ -543,8 +568,12 @@ impl Client {
         Ok(self.parts.manner.handle(zk))
     }
 
-    /// Starts a task of this process. It ends with the process, if not before; a panic in it fails the run.
-    pub fn spawn<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> Task<T> {
+    /// Starts a task of this process. It ends at the latest with the process. A panic in it fails
+    /// the run.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> Task<T> {
         let (done, result) = oneshot::channel();
         let ending = Arc::clone(&self.ending);
         let task = Box::pin(async move {
@@ -552,7 +581,7 @@ impl Client {
             tokio::select! {
                 biased;
                 () = ending.frozen.cancelled() => ending.over.cancelled().await,
-                // Nobody may wait for it.
+                // The receiver may be dropped.
                 output = &mut task => drop(done.send(output)),
             }
         });
@@ -563,13 +592,14 @@ impl Client {
         Task(result)
     }
 
-    /// Awaits a future, or drops it somewhere on its way: after a random number of polls, or a random time up to a
-    /// session timeout. Returns `None` then. How often it does is part of the faults of the run; most of the time it
-    /// only awaits.
+    /// Awaits a future, or drops it before it is ready: after a random number of polls, or after a
+    /// random time of up to a session timeout. Returns `None` if it dropped the future. The
+    /// probability is one of the faults of the run; in most runs it is zero.
     ///
     /// # Cancel safety
-    /// That of the future.
+    /// As that of the future.
     pub async fn maybe_cancel<F: Future>(&self, future: F) -> Option<F::Output> {
+        let future = pin!(future);
         let one_in = self.run().shared.cancelling.load(Ordering::Relaxed);
         let mut rng = self.rng();
         if one_in == 0 || rng.u32(..one_in) > 0 {
@@ -586,33 +616,33 @@ impl Client {
         output
     }
 
-    /// Completes when there will be no more faults, and no framework is connected to a server that is read-only: from then on
-    /// everything has to succeed in its time.
+    /// Completes when there will be no more faults, and no framework is connected to a read-only
+    /// server. From then on every operation has to succeed within its time.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// Dropping the future has no effect.
     pub async fn faults_are_over(&self) {
         self.run().shared.faults_over.cancelled().await;
-        let connected = lock(&self.connected).clone();
+        let connected = self.connected.lock().clone();
         for zk in connected {
             let mut states = zk.states();
             while zk.state() == ConnectionState::ReadOnly && states.next().await.is_some() {}
         }
     }
 
-    /// Whether there will be no more faults.
+    /// Returns `true` if there will be no more faults.
     #[must_use]
     pub fn no_more_faults(&self) -> bool {
         self.run().shared.faults_over.is_cancelled()
     }
 
-    /// Uses a resource that is not in ZooKeeper, such as a storage service, on the strength of a hold, and writes down
-    /// what becomes of it. The [resource](FencedResource) of this name is the same for all clients of the run, and refuses
-    /// tokens that are too old. The request is on the way for up to 20 ms, and arrives whatever has happened to the hold
-    /// meanwhile.
+    /// Uses a resource outside ZooKeeper, such as a storage service, by a hold, and records the
+    /// result. The [resource](FencedResource) of this name is the same for all clients of the run.
+    /// It refuses tokens that are too old. The request takes up to 20 ms, and arrives even if the
+    /// hold has ended in between.
     ///
     /// # Cancel safety
-    /// The request has arrived or not.
+    /// If the future is dropped, the request may or may not have arrived.
     pub async fn use_resource(&self, resource: &Name, mode: Mode, hold: u64, token: FencingToken) {
         sleep(self.moment(Duration::from_millis(20))).await;
         if let Some(remote) = &self.run().shared.remote {
@@ -620,7 +650,7 @@ impl Client {
             return self.record(used);
         }
         let resource = {
-            let mut resources = lock(&self.run().shared.resources);
+            let mut resources = self.run().shared.resources.lock();
             let new = || Arc::new(FencedResource::new(Name::clone(resource)));
             Arc::clone(resources.entry(Name::clone(resource)).or_insert_with(new))
         };
@@ -628,10 +658,10 @@ impl Client {
     }
 }
 
-/// A task of a [`Client`]: a future of its result, which is `None` when it has panicked or the process was killed.
-/// Dropping it leaves the task alone.
+/// A task of a [`Client`]: a future of its result. The result is `None` if the task panicked or its
+/// process was killed. Dropping it does not stop the task.
 #[derive(Debug)]
-#[must_use = "the task runs on without it, but nobody knows its result"]
+#[must_use = "the task runs on without it, but its result is lost"]
 pub struct Task<T>(oneshot::Receiver<T>);
 
 impl<T> Future for Task<T> {
@@ -642,7 +672,7 @@ impl<T> Future for Task<T> {
     }
 }
 
-/// Polls a future at most so often.
+/// Polls a future at most `polls` times.
 async fn polled<F: Future>(future: F, mut polls: u32) -> Option<F::Output> {
     let mut future = pin!(future);
     poll_fn(|cx| {
@@ -658,7 +688,7 @@ async fn polled<F: Future>(future: F, mut polls: u32) -> Option<F::Output> {
     .await
 }
 
-/// An error with its causes.
+/// Formats an error with its causes.
 fn in_one_line(error: &(dyn Error + 'static)) -> String {
     let mut line = error.to_string();
     let mut cause = error.source();
@@ -667,8 +697,4 @@ fn in_one_line(error: &(dyn Error + 'static)) -> String {
         cause = error.source();
     }
     line
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,23 +1,26 @@
-//! A table of the faults that hit between two events of a client.
+//! A table of the faults that were in force between two events of a client.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::Outcome;
 use super::faults::{Fault, FaultAction, FaultKind};
-use super::history::{Event, ProcessId};
+use super::history::{Event, Lifecycle, ProcessId};
 
-/// A table over many runs: which kinds of faults were in force between which two events of a client.
+/// A table over many runs: which kinds of faults were in force between which two events of a
+/// client.
 ///
-/// A row is a pair of events that a client has recorded one directly after the other, in one life; a column is a kind of fault. A
-/// cell counts the faults that were in force at some moment between the two: those of this client, and those of the servers and the
-/// network as a whole. What happens at once counts where it happens. In force does not mean felt: a fault that loses one reply in ten
-/// may lose none there.
+/// A row is a pair of events that a client recorded directly after each other in one life. A column
+/// is a kind of fault. A cell counts the faults that were in force at some moment between the two
+/// events: faults of this client, and faults of the servers and the network as a whole. A fault
+/// that happens at one moment counts at its record. A fault in force need not have had an effect: a
+/// fault that loses one response in ten may lose none in that interval.
 ///
 /// An empty cell is a combination that no run has tried. It is printed as a dot.
 ///
-/// Notes are no events here, nor are those that the world records of a client: [`Paused`](Event::Paused),
-/// [`Resumed`](Event::Resumed) and [`Expired`](Event::Expired). [`Killed`](Event::Killed) ends a life.
+/// Notes are not events in this table. Neither are the events that the world records for a client:
+/// [`Paused`](Lifecycle::Paused), [`Resumed`](Lifecycle::Resumed) and
+/// [`Expired`](Lifecycle::Expired). [`Killed`](Lifecycle::Killed) ends a life.
 ///
 /// ```
 /// use zk_curator_sim::{Coverage, FaultKind, Sim, scenarios};
@@ -38,12 +41,12 @@ pub struct Coverage {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Row {
-    /// The number of times that the second event came directly after the first.
+    /// The number of times that the second event followed directly after the first.
     count: u64,
     hits: BTreeMap<FaultKind, u64>,
 }
 
-/// Two events of a client, one directly after the other, with their places in the history.
+/// Two consecutive events of a client, with their places in the history.
 struct Gap {
     client: u32,
     names: (&'static str, &'static str),
@@ -60,7 +63,8 @@ impl Coverage {
         let end = outcome.history.records().len();
         let injected = outcome.injected.iter().filter_map(|injected| {
             let action = &faults.get(&injected.fault)?.action;
-            let ends = if action.is_at_once() { injected.begins } else { injected.ends.unwrap_or(end) };
+            let ends =
+                if action.is_at_once() { injected.begins } else { injected.ends.unwrap_or(end) };
             Some((action, injected.begins, ends))
         });
         let injected: Vec<_> = injected.collect();
@@ -89,29 +93,29 @@ impl Coverage {
         }
     }
 
-    /// The rows: the [names](Event::name) of two events, in the order of the alphabet.
+    /// Returns the rows: the [names](Event::name) of two events, in alphabetical order.
     pub fn rows(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         self.rows.keys().copied()
     }
 
-    /// The columns: the kinds of faults that the runs were to have.
+    /// Returns the columns: the kinds of faults that the runs could have.
     pub fn kinds(&self) -> impl Iterator<Item = FaultKind> {
         self.kinds.iter().copied()
     }
 
-    /// The number of times that a client has recorded `before` directly after `after`.
+    /// Returns the number of times that a client recorded `before` directly after `after`.
     #[must_use]
     pub fn count(&self, after: &str, before: &str) -> u64 {
         self.row(after, before).map_or(0, |row| row.count)
     }
 
-    /// The number of faults of a kind that were in force between the two.
+    /// Returns the number of faults of a kind that were in force between the two events.
     #[must_use]
     pub fn hits(&self, after: &str, before: &str, kind: FaultKind) -> u64 {
         self.row(after, before).and_then(|row| row.hits.get(&kind)).copied().unwrap_or_default()
     }
 
-    /// The number of empty cells: combinations that no run has tried.
+    /// Returns the number of empty cells: combinations that no run has tried.
     #[must_use]
     pub fn empty_cells(&self) -> usize {
         let filled: usize = self.rows.values().map(|row| row.hits.len()).sum();
@@ -127,20 +131,23 @@ impl Coverage {
     }
 }
 
-/// In the order of their second events.
+/// Returns the pairs of consecutive events, in the order of the second events.
 fn gaps(outcome: &Outcome) -> Vec<Gap> {
     let mut last: BTreeMap<ProcessId, (usize, &'static str)> = BTreeMap::new();
     let mut gaps = Vec::new();
     for (place, record) in outcome.history.records().iter().enumerate() {
         let ProcessId::Client { number: client, .. } = record.who else { continue };
-        let is_own =
-            !matches!(record.event, Event::Paused | Event::Resumed | Event::Expired | Event::Note { .. });
+        let is_own = !matches!(
+            record.event,
+            Event::Lifecycle(Lifecycle::Paused | Lifecycle::Resumed | Lifecycle::Expired)
+                | Event::Note { .. }
+        );
         if is_own {
             let name = record.event.name();
             if let Some((before, of)) = last.insert(record.who, (place, name)) {
                 gaps.push(Gap { client, names: (of, name), places: (before, place) });
             }
-            if record.event == Event::Killed {
+            if record.event == Event::Lifecycle(Lifecycle::Killed) {
                 last.remove(&record.who);
             }
         }
@@ -148,7 +155,7 @@ fn gaps(outcome: &Outcome) -> Vec<Gap> {
     gaps
 }
 
-/// The client that a fault is of; `None` for those of all.
+/// Returns the client that a fault affects; `None` for faults of servers and of the network.
 const fn client_of(action: &FaultAction) -> Option<u32> {
     match action {
         FaultAction::LoseRequests { client, .. }
@@ -169,6 +176,7 @@ const fn client_of(action: &FaultAction) -> Option<u32> {
         | FaultAction::Outage
         | FaultAction::ChangeLeader
         | FaultAction::Lag { .. }
+        | FaultAction::Throttle { .. }
         | FaultAction::ReapContainers
         | FaultAction::Jump { .. }
         | FaultAction::Operate { .. }
@@ -179,8 +187,10 @@ const fn client_of(action: &FaultAction) -> Option<u32> {
 impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let label = |(after, before): &(&str, &str)| format!("{after} → {before}");
-        let widest = self.rows.keys().map(|names| label(names).chars().count()).max().unwrap_or_default();
-        let largest = self.rows.values().flat_map(|row| row.hits.values()).max().copied().unwrap_or_default();
+        let widest =
+            self.rows.keys().map(|names| label(names).chars().count()).max().unwrap_or_default();
+        let largest =
+            self.rows.values().flat_map(|row| row.hits.values()).max().copied().unwrap_or_default();
         let width = largest.to_string().len().max(2) + 1;
         write!(f, "{:widest$} {:>9}", "between", "times")?;
         for letter in self.kinds().zip('a'..).map(|(_, letter)| letter) {

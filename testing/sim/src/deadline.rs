@@ -1,19 +1,29 @@
-//! Operations that have passed their deadline, in the errors of recipes.
+//! Detection of passed deadlines in the errors of recipes.
 
 use std::error::Error;
 use std::iter::successors;
 
 use zk_curator::ErrorKind;
+use zk_curator_recipes::counter;
 
-/// Whether an error, or one of its causes, is that of an operation of the framework that its deadline can have ended: it has
-/// timed out, or a repetition would have come too late.
+/// Returns `true` if an error, or one of its causes, can be the effect of a deadline on an
+/// operation of the framework: the operation timed out, or a retry would have come too late.
 pub(super) fn may_be_of_a_deadline(error: &(dyn Error + 'static)) -> bool {
-    let ended = |error: &zk_curator::Error| error.is_retryable() || error.kind() == ErrorKind::SessionExpired;
-    let mut causes = successors(Some(error), |&error| error.source());
-    causes.any(|error| of_framework(error).is_some_and(ended))
+    has_cause(error, |error| error.is_retryable() || error.kind() == ErrorKind::SessionExpired)
 }
 
-/// The error of the framework that this is. Errors of recipes show it as themselves, and not as their source.
+/// Returns `true` if the error says that the framework was closed, which ends the session.
+pub(super) fn is_closed(error: &(dyn Error + 'static)) -> bool {
+    has_cause(error, |error| error.kind() == ErrorKind::Closed)
+}
+
+fn has_cause(error: &(dyn Error + 'static), is_it: impl Fn(&zk_curator::Error) -> bool) -> bool {
+    let mut causes = successors(Some(error), |&error| error.source());
+    causes.any(|error| of_framework(error).is_some_and(&is_it))
+}
+
+/// Returns the error of the framework in this error. Errors of recipes contain it transparently,
+/// not as their source.
 fn of_framework<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a zk_curator::Error> {
     macro_rules! of_recipes {
         ($($scenario:ident)*) => {$(
@@ -22,7 +32,10 @@ fn of_framework<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a zk_curator::
             }
         )*};
     }
-    of_recipes!(barrier config leader lock name queue two_phase);
+    if let Some(counter::Error::Unknown { why, .. }) = error.downcast_ref() {
+        return Some(why);
+    }
+    of_recipes!(barrier config counter leader lock name queue shared two_phase);
     error.downcast_ref()
 }
 
@@ -30,12 +43,12 @@ fn of_framework<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a zk_curator::
 mod tests {
     use std::time::Duration;
 
-    use zk_curator_recipes::{barrier, config, leader, lock, name, queue, two_phase};
+    use zk_curator_recipes::{barrier, config, leader, lock, name, queue, shared, two_phase};
 
     use super::*;
     use crate::{Failure, Faults, Sim};
 
-    /// An error of a service, with one of a recipe as its cause.
+    /// An error of a service whose cause is an error of a recipe.
     #[derive(Debug, thiserror::Error)]
     #[error("the service has failed")]
     struct Wrapped(#[source] lock::Error);
@@ -49,9 +62,12 @@ mod tests {
             let errors: Vec<Failure> = vec![
                 Box::new(barrier::Error::Framework(timeout.clone())),
                 Box::new(config::Error::Framework(timeout.clone())),
+                Box::new(counter::Error::Framework(timeout.clone())),
+                Box::new(counter::Error::Unknown { path: "/a".to_owned(), why: timeout.clone() }),
                 Box::new(leader::Error::Framework(timeout.clone())),
                 Box::new(name::Error::Framework(timeout.clone())),
                 Box::new(queue::Error::Framework(timeout.clone())),
+                Box::new(shared::Error::Framework(timeout.clone())),
                 Box::new(two_phase::Error::Framework(timeout.clone())),
                 Box::new(Wrapped(lock::Error::Framework(timeout.clone()))),
                 Box::new(timeout),
@@ -59,7 +75,7 @@ mod tests {
             for error in errors {
                 assert!(may_be_of_a_deadline(&*error), "{error:?}");
             }
-            // The text alone is no proof.
+            // A matching text alone does not count.
             let missing = client.connect().await?.get_data("/: operation timeout").await;
             assert!(!may_be_of_a_deadline(&missing.expect_err("there is no such node")));
             Ok(())

@@ -1,4 +1,4 @@
-//! What goes wrong in a run, and when: a list of [`Fault`]s.
+//! The faults of a run: a list of [`Fault`]s with their times.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,151 +8,163 @@ use fastrand::Rng;
 use super::seed;
 use zk_curator_testing::Direction;
 
-/// Something that goes wrong, and is put right again.
+/// A fault, and the time at which it happens.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "made by those who list the faults of a run")]
+#[expect(clippy::exhaustive_structs, reason = "made by users who list the faults of a run")]
 pub struct Fault {
-    /// When it begins, since the start of the run.
+    /// The time from the start of the run to the start of the fault.
     pub at: Duration,
-    /// How long it lasts; without effect for what happens at once.
+    /// The duration of the fault; ignored for faults that happen at one moment.
     pub lasts: Duration,
-    /// What it is.
+    /// The action.
     pub action: FaultAction,
 }
 
-/// What goes wrong. Clients and servers are counted from zero.
+/// The kind and the parameters of a fault. Clients and servers are counted from zero.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FaultAction {
-    /// One request in so many does not arrive, and its connection ends.
+    /// A request is lost with this probability, and its connection ends.
     LoseRequests {
-        /// Whose.
+        /// The number of the client.
         client: u32,
-        /// One in so many.
+        /// The reciprocal of the probability, at least 1.
         one_in: u32,
     },
-    /// One request in so many is carried out, but its connection ends without the answer.
+    /// With this probability, a request is executed, but its connection ends without the response.
     LoseReplies {
-        /// Whose.
+        /// The number of the client.
         client: u32,
-        /// One in so many.
+        /// The reciprocal of the probability, at least 1.
         one_in: u32,
     },
-    /// One request in so many arrives late, and what the connection sends after it.
+    /// With this probability, a request is delayed, and so is everything that the connection sends
+    /// after it.
     DelayRequests {
-        /// Whose.
+        /// The number of the client.
         client: u32,
-        /// One in so many.
+        /// The reciprocal of the probability, at least 1.
         one_in: u32,
-        /// By how much at most.
+        /// The maximum delay.
         most: Duration,
     },
     /// The connection of a client is reset, once.
     Disconnect {
-        /// Whose.
+        /// The number of the client.
         client: u32,
     },
-    /// Nothing gets through between a client and a server, or not in one direction.
+    /// Nothing gets through between a client and a server, or only in one direction.
     CutLink {
-        /// Which client.
+        /// The number of the client.
         client: u32,
-        /// Which server.
+        /// The number of the server.
         server: usize,
-        /// Which way.
+        /// The direction that is cut.
         direction: Direction,
     },
-    /// Nothing gets through between a client and all servers, or not in one direction.
+    /// Nothing gets through between a client and all servers, or only in one direction.
     CutClient {
-        /// Which client.
+        /// The number of the client.
         client: u32,
-        /// Which way.
+        /// The direction that is cut.
         direction: Direction,
     },
-    /// Everything between a client and the servers takes longer.
+    /// The latency between a client and the servers is higher.
     SlowNetwork {
-        /// Which client.
+        /// The number of the client.
         client: u32,
-        /// How long one way takes at most.
+        /// The maximum time for one way.
         most: Duration,
     },
-    /// A server is cut off from the other servers. Clients reach it.
+    /// A server is cut off from the other servers, but clients can reach it.
     IsolateServer {
-        /// Which one.
+        /// The number of the server.
         server: usize,
     },
-    /// The process of a server ends, and is started again.
+    /// The process of a server ends, and is restarted.
     KillServer {
-        /// Which one.
+        /// The number of the server.
         server: usize,
     },
-    /// The process of a server does nothing, and then goes on.
+    /// The process of a server stops, and then continues.
     StopServer {
-        /// Which one.
+        /// The number of the server.
         server: usize,
     },
-    /// All servers are down, and come back: no session ends meanwhile but by the clocks of the clients.
+    /// All servers are down, and come back. The servers end no session in between; only the clocks
+    /// of the clients do.
     Outage,
     /// Another server becomes the leader.
     ChangeLeader,
-    /// A server applies what is committed late: its reads are stale.
+    /// A server applies committed transactions late, so its reads are stale.
     Lag {
-        /// Which one.
+        /// The number of the server.
         server: usize,
-        /// So long after the commit; `None` at the end of the fault.
+        /// The delay after the commit; `None` for the rest of the fault.
         by: Option<Duration>,
     },
-    /// The session of a client is ended by the servers, as by an administrator.
+    /// A server is overloaded, and refuses a request with `Throttled` with this probability. This
+    /// is Apache ZooKeeper's `throttled_op_wait_time`.
+    Throttle {
+        /// The number of the server; `None` for all of them.
+        server: Option<usize>,
+        /// The reciprocal of the probability; 1 for all requests.
+        one_in: u32,
+    },
+    /// The servers end the session of a client, as an administrator can.
     Expire {
-        /// Whose.
+        /// The number of the client.
         client: u32,
     },
-    /// Empty containers are removed, now.
+    /// The servers remove empty containers.
     ReapContainers,
-    /// The whole world stands still and goes on later, as on a machine that was suspended.
+    /// The whole world stands still and continues later, as a machine does after a suspend.
     Jump {
-        /// By how much.
+        /// The time that passes.
         by: Duration,
     },
-    /// The process of a client does nothing, and then goes on (SIGSTOP, SIGCONT).
+    /// The process of a client stops, and then continues (SIGSTOP, SIGCONT).
     PauseClient {
-        /// Which one.
+        /// The number of the client.
         client: u32,
     },
-    /// The process of a client ends without a word, and is started again.
+    /// The process of a client is killed (SIGKILL), and is restarted.
     KillClient {
-        /// Which one.
+        /// The number of the client.
         client: u32,
-        /// Its machine is gone: the servers do not learn that the connections have ended.
+        /// `true` if the servers do not learn that the connections have ended, as if the machine
+        /// were gone.
         silently: bool,
     },
     /// The tasks of a client run late, as on a busy machine.
     Busy {
-        /// Which one.
+        /// The number of the client.
         client: u32,
-        /// By how much at most.
+        /// The maximum delay.
         most: Duration,
     },
-    /// A node of those that [an operator may delete](super::Sim::operator) is deleted, and what is below it: the first of
-    /// those that come at or after this place of all, in the order of their paths.
+    /// An operator deletes a node and everything below it. `place` selects it among the nodes that
+    /// [an operator may delete](super::Sim::operator), sorted by path.
     Operate {
-        /// Which one: of 65,536.
+        /// The place among all matching nodes, in units of 1/65,536 of their number.
         place: u16,
     },
-    /// A client closes its frameworks in the middle of its work, and begins anew with others.
+    /// A client closes its frameworks in the middle of its work, and begins again with new ones.
     Close {
-        /// Which one.
+        /// The number of the client.
         client: u32,
-        /// What it has acquired is dropped only when they are closed, and not before.
+        /// `true` if the client drops what it has acquired only after the frameworks are closed.
         late: bool,
     },
-    /// Futures are dropped before they are ready, one in so many of those that the workload lets be cancelled.
+    /// With this probability, a future is dropped before it is ready, if the workload allows
+    /// cancelling it.
     Cancel {
-        /// One in so many.
+        /// The reciprocal of the probability, at least 1.
         one_in: u32,
     },
 }
 
-/// The kinds of faults, to choose from.
+/// A kind of fault.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FaultKind {
@@ -182,6 +194,8 @@ pub enum FaultKind {
     ChangeLeader,
     /// [`FaultAction::Lag`].
     Lag,
+    /// [`FaultAction::Throttle`].
+    Throttle,
     /// [`FaultAction::Expire`].
     Expire,
     /// [`FaultAction::ReapContainers`].
@@ -203,7 +217,7 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: &[Self] = &[
         Self::LoseRequests,
         Self::LoseReplies,
@@ -218,6 +232,7 @@ impl FaultKind {
         Self::Outage,
         Self::ChangeLeader,
         Self::Lag,
+        Self::Throttle,
         Self::Expire,
         Self::ReapContainers,
         Self::Jump,
@@ -229,7 +244,7 @@ impl FaultKind {
         Self::Close,
     ];
 
-    /// Its name, as on the command line of `zk-sim`.
+    /// Returns the name that the command line of `zk-sim` uses.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -246,6 +261,7 @@ impl FaultKind {
             Self::Outage => "outage",
             Self::ChangeLeader => "change-leader",
             Self::Lag => "lag",
+            Self::Throttle => "throttle",
             Self::Expire => "expire",
             Self::ReapContainers => "reap-containers",
             Self::Jump => "jump",
@@ -258,7 +274,7 @@ impl FaultKind {
         }
     }
 
-    /// The one with this name.
+    /// Returns the kind with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.name() == name)
@@ -285,6 +301,10 @@ impl FaultKind {
             Self::Outage => FaultAction::Outage,
             Self::ChangeLeader => FaultAction::ChangeLeader,
             Self::Lag => FaultAction::Lag { server, by: rng.bool().then_some(most) },
+            Self::Throttle => FaultAction::Throttle {
+                server: rng.bool().then_some(server),
+                one_in: if rng.bool() { 1 } else { one_in },
+            },
             Self::Expire => FaultAction::Expire { client },
             Self::ReapContainers => FaultAction::ReapContainers,
             Self::Jump => FaultAction::Jump { by: Duration::from_millis(rng.u64(1..=session * 2)) },
@@ -296,7 +316,7 @@ impl FaultKind {
             Self::Close => FaultAction::Close { client, late: rng.bool() },
         };
         let at = Duration::from_millis(rng.u64(0..=millis(scale.horizon)));
-        // Half of them are over before anybody is missed, some outlast a session.
+        // Half of the faults end before a server or a client is missed; some outlast a session.
         let longest = [session / 4, session / 2, session, session * 3][rng.usize(..4)];
         let lasts = Duration::from_millis(rng.u64(1..=longest.max(1)));
         Fault { at, lasts: if self.is_at_once() { Duration::ZERO } else { lasts }, action }
@@ -323,7 +343,7 @@ impl fmt::Display for FaultKind {
 }
 
 impl FaultAction {
-    /// Its kind.
+    /// Returns the kind of the fault.
     #[must_use]
     pub const fn kind(&self) -> FaultKind {
         match self {
@@ -340,6 +360,7 @@ impl FaultAction {
             Self::Outage => FaultKind::Outage,
             Self::ChangeLeader => FaultKind::ChangeLeader,
             Self::Lag { .. } => FaultKind::Lag,
+            Self::Throttle { .. } => FaultKind::Throttle,
             Self::Expire { .. } => FaultKind::Expire,
             Self::ReapContainers => FaultKind::ReapContainers,
             Self::Jump { .. } => FaultKind::Jump,
@@ -352,7 +373,7 @@ impl FaultAction {
         }
     }
 
-    /// Whether it happens at one moment.
+    /// Returns `true` if the fault happens at one moment, without a duration.
     #[must_use]
     pub const fn is_at_once(&self) -> bool {
         self.kind().is_at_once()
@@ -370,7 +391,9 @@ impl fmt::Display for FaultAction {
             Self::LoseRequests { client, one_in } => {
                 write!(f, "one request in {one_in} of c{client} is lost")
             }
-            Self::LoseReplies { client, one_in } => write!(f, "one reply in {one_in} to c{client} is lost"),
+            Self::LoseReplies { client, one_in } => {
+                write!(f, "one reply in {one_in} to c{client} is lost")
+            }
             Self::DelayRequests { client, one_in, most } => {
                 write!(f, "one request in {one_in} of c{client} is up to {most:?} late")
             }
@@ -384,22 +407,39 @@ impl fmt::Display for FaultAction {
             Self::SlowNetwork { client, most } => {
                 write!(f, "c{client} and all servers are up to {most:?} apart")
             }
-            Self::IsolateServer { server } => write!(f, "zk{} is cut off from the other servers", server + 1),
+            Self::IsolateServer { server } => {
+                write!(f, "zk{} is cut off from the other servers", server + 1)
+            }
             Self::KillServer { server } => write!(f, "zk{} is killed", server + 1),
             Self::StopServer { server } => write!(f, "zk{} stands still", server + 1),
             Self::Outage => f.write_str("all servers are down"),
             Self::ChangeLeader => f.write_str("another server leads"),
             Self::Lag { server, by: Some(by) } => write!(f, "zk{} lags by {by:?}", server + 1),
             Self::Lag { server, by: None } => write!(f, "zk{} lags", server + 1),
+            Self::Throttle { server, one_in } => {
+                let who = server.map_or_else(
+                    || "every server".to_owned(),
+                    |server| format!("zk{}", server + 1),
+                );
+                write!(f, "{who} throttles one request in {one_in}")
+            }
             Self::Expire { client } => write!(f, "the session of c{client} is ended"),
             Self::ReapContainers => f.write_str("empty containers are removed"),
             Self::Jump { by } => write!(f, "the world stands still for {by:?}"),
             Self::PauseClient { client } => write!(f, "c{client} is stopped"),
             Self::KillClient { client, silently: false } => write!(f, "c{client} is killed"),
-            Self::KillClient { client, silently: true } => write!(f, "the machine of c{client} is gone"),
-            Self::Busy { client, most } => write!(f, "the tasks of c{client} run up to {most:?} late"),
-            Self::Operate { place } => write!(f, "an operator deletes a node, that at {place:#06x}"),
-            Self::Close { client, late: false } => write!(f, "c{client} closes what it has connected"),
+            Self::KillClient { client, silently: true } => {
+                write!(f, "the machine of c{client} is gone")
+            }
+            Self::Busy { client, most } => {
+                write!(f, "the tasks of c{client} run up to {most:?} late")
+            }
+            Self::Operate { place } => {
+                write!(f, "an operator deletes a node, that at {place:#06x}")
+            }
+            Self::Close { client, late: false } => {
+                write!(f, "c{client} closes what it has connected")
+            }
             Self::Close { client, late: true } => {
                 write!(f, "c{client} closes what it has connected while it works")
             }
@@ -418,7 +458,8 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Which faults a run has. Made by [`Faults::none`], [`Faults::random`], [`Faults::of`] or [`Faults::list`].
+/// The choice of the faults of a run. Made by [`Faults::none`], [`Faults::random`], [`Faults::of`]
+/// or [`Faults::list`].
 #[derive(Debug, Clone)]
 pub struct Faults(Choice);
 
@@ -428,52 +469,53 @@ enum Choice {
     Listed(Vec<Fault>),
 }
 
-/// What a schedule is drawn for.
+/// The parameters of a schedule.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
     pub(crate) clients: u32,
     pub(crate) servers: usize,
     pub(crate) session: Duration,
-    /// The last fault begins no later.
+    /// The latest time at which a fault begins.
     pub(crate) horizon: Duration,
 }
 
-/// The most faults of a random schedule.
+/// The maximum number of faults of a random schedule.
 const MOST: usize = 16;
 
 impl Default for Faults {
-    /// [`Faults::random`].
+    /// Returns [`Faults::random`].
     fn default() -> Self {
         Self::random()
     }
 }
 
 impl Faults {
-    /// None at all. The network takes its time, and tasks run in the order that the seed wants.
+    /// Chooses no faults. The network still has latency, and tasks still run in the order that the
+    /// seed draws.
     #[must_use]
     pub const fn none() -> Self {
         Self(Choice::Listed(Vec::new()))
     }
 
-    /// One to sixteen of all kinds, as the seed wants.
+    /// Draws one to sixteen faults of all kinds.
     #[must_use]
     pub fn random() -> Self {
         Self::of(FaultKind::ALL.iter().copied())
     }
 
-    /// One to sixteen of these kinds, as the seed wants; a kind that is named twice is twice as likely.
+    /// Draws one to sixteen faults of these kinds. A kind that is named twice is twice as likely.
     #[must_use]
     pub fn of(kinds: impl IntoIterator<Item = FaultKind>) -> Self {
         Self(Choice::Random(kinds.into_iter().collect()))
     }
 
-    /// These ones.
+    /// Chooses exactly these faults.
     #[must_use]
     pub fn list(faults: impl IntoIterator<Item = Fault>) -> Self {
         Self(Choice::Listed(faults.into_iter().collect()))
     }
 
-    /// The faults of a run with this seed, in the order in which they begin.
+    /// Returns the faults of a run with this seed, in the order in which they begin.
     pub(crate) fn schedule(&self, seed: u64, scale: &Scale) -> Vec<Fault> {
         let mut faults = match &self.0 {
             Choice::Listed(faults) => faults.clone(),

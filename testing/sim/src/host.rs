@@ -1,10 +1,14 @@
-//! For those who run workloads elsewhere than in simulated time: on real servers, with clients in processes of their own.
+//! Support for clients that run workloads outside simulated time: on real servers, in processes of
+//! their own.
 //!
-//! Such a host makes a [`Client`](crate::Client) of [`ClientParts`](crate::ClientParts) in each process, gives it a
-//! [`Run::remote`](crate::Run::remote) whose [`Remote`] tells the history to whoever judges it, and learns from
-//! [`Sim::subject`](crate::Sim::subject) what to run, what to create before, what may be left, and what to check.
+//! A host makes a [`Client`](crate::Client) of [`ClientParts`](crate::ClientParts) in each process,
+//! and gives it a [`Run::remote`](crate::Run::remote). The [`Remote`] of that run passes the
+//! history to the process that judges it. [`Sim::subject`](crate::Sim::subject) tells the host
+//! which workload to run, which nodes to create first, which nodes may be left, and which checkers
+//! to use.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::checkers::Checker;
 use crate::client::Workload;
@@ -12,22 +16,25 @@ use crate::client::Workload;
 pub use crate::remote::{Answered, Remote};
 pub use crate::seed::of as seed_of;
 
-/// What a [`Sim`](crate::Sim) is about: all of it but the faults and the simulated servers.
+/// The parts of a [`Sim`](crate::Sim) without the faults and the simulated servers.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Subject<'a> {
-    /// What every client does.
+    /// The workload of every client.
     pub workload: &'a Workload,
-    /// What judges the history.
+    /// The checkers of the history.
     pub checkers: &'a [Arc<dyn Checker>],
     /// The nodes to create before the first client starts.
     pub nodes: &'a [String],
+    /// The time that the clients may take to finish after the faults, if the run sets it
+    /// ([`Sim::patience_after_faults`](crate::Sim::patience_after_faults)).
+    pub patience: Option<Duration>,
     pub(crate) leaves: &'a [String],
 }
 
 impl Subject<'_> {
-    /// Whether this node may be there when all clients have ended: it, or a node below it, was given, or
-    /// [`Sim::leaves`](crate::Sim::leaves) allows it.
+    /// Returns `true` if this node may exist after all clients have ended: the node, or a node
+    /// below it, existed from the start, or [`Sim::leaves`](crate::Sim::leaves) allows it.
     #[must_use]
     pub fn may_stay(&self, path: &str) -> bool {
         let given = |node: &String| {

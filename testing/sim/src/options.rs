@@ -1,4 +1,5 @@
-//! How the clients of a run are set up: a list of [`Setting`]s, drawn by the seed as the faults are.
+//! The settings of clients and servers in a run: a list of [`Setting`]s, drawn from the seed as the
+//! faults are.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,55 +10,59 @@ use zk_curator::{Acl, CuratorFramework, CuratorFrameworkBuilder};
 
 use super::seed;
 
-/// Deadlines that are drawn.
+/// The deadlines to draw from.
 const DEADLINES: [Duration; 3] =
     [Duration::from_millis(50), Duration::from_millis(300), Duration::from_secs(2)];
 
-/// Something that differs from the defaults of a framework, or of the servers. Clients are counted from zero.
+/// A setting that differs from the defaults of a framework, or of the servers. Clients are counted
+/// from zero.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Setting {
-    /// All clients work below this path, which is their [`namespace`](CuratorFrameworkBuilder::namespace) unless another
-    /// setting says otherwise.
+    /// All clients work below this path, which is their
+    /// [`namespace`](CuratorFrameworkBuilder::namespace) unless another setting says otherwise.
     Below(String),
     /// The path that a client works below is the chroot of its connect string.
     Chroot {
-        /// Which client.
+        /// The number of the client.
         client: u32,
     },
-    /// The first part of the path that a client works below is the chroot of its connect string, and the rest its namespace.
+    /// The first part of the path that a client works below is the chroot of its connect string,
+    /// and the rest its namespace.
     ChrootAndNamespace {
-        /// Which client.
+        /// The number of the client.
         client: u32,
     },
     /// All clients compress what they write.
     Compressed,
-    /// All clients have an identity, and what they create is for nobody else.
+    /// All clients have an identity, and only they have access to the nodes that they create.
     Private,
-    /// Every operation of a client has a [deadline](CuratorFrameworkBuilder::operation_deadline), retries included.
+    /// Every operation of a client has a [deadline](CuratorFrameworkBuilder::operation_deadline),
+    /// retries included.
     Deadline {
-        /// Which client.
+        /// The number of the client.
         client: u32,
         /// The deadline.
         after: Duration,
     },
-    /// Every operation through the handles that a client works with has a [deadline](CuratorFramework::with_deadline), retries
-    /// included; other operations of its frameworks have none.
+    /// Every operation through the handles that a client works with has a
+    /// [deadline](CuratorFramework::with_deadline), retries included. Other operations of its
+    /// frameworks have none.
     HandleDeadline {
-        /// Which client.
+        /// The number of the client.
         client: u32,
         /// The deadline.
         after: Duration,
     },
-    /// The ids that clients [choose](crate::Client::id) are a few, used again and again.
+    /// The ids that clients [choose](crate::Client::id) are a few, which are used repeatedly.
     FewIds,
     /// Servers without a quorum are read-only.
     ReadOnlyServers,
-    /// The servers know no lasting watches, as those before 3.6.
+    /// The servers do not support persistent watches, like servers before 3.6.
     NoLastingWatches,
-    /// A client is content with a server that is read-only.
+    /// A client accepts a read-only server.
     ReadOnlyClient {
-        /// Which one.
+        /// The number of the client.
         client: u32,
     },
 }
@@ -66,26 +71,30 @@ impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Below(path) => write!(f, "everything is below {path}"),
-            Self::Chroot { client } => write!(f, "c{client} has that as its chroot"),
-            Self::ChrootAndNamespace { client } => write!(f, "c{client} has a chroot and a namespace"),
+            Self::Chroot { client } => write!(f, "c{client} has this path as its chroot"),
+            Self::ChrootAndNamespace { client } => {
+                write!(f, "c{client} has a chroot and a namespace")
+            }
             Self::Compressed => f.write_str("all compress what they write"),
-            Self::Private => f.write_str("what is created is for the clients alone"),
-            Self::Deadline { client, after } => write!(f, "operations of c{client} end after {after:?}"),
+            Self::Private => f.write_str("only the clients have access to the created nodes"),
+            Self::Deadline { client, after } => {
+                write!(f, "operations of c{client} end after {after:?}")
+            }
             Self::HandleDeadline { client, after } => {
                 write!(f, "operations of the handles of c{client} end after {after:?}")
             }
-            Self::FewIds => f.write_str("ids are used again"),
+            Self::FewIds => f.write_str("ids are used repeatedly"),
             Self::ReadOnlyServers => f.write_str("servers without a quorum are read-only"),
-            Self::NoLastingWatches => f.write_str("servers know no lasting watches"),
+            Self::NoLastingWatches => f.write_str("servers know no persistent watches"),
             Self::ReadOnlyClient { client } => {
-                write!(f, "c{client} is content with a server that is read-only")
+                write!(f, "c{client} accepts a read-only server")
             }
         }
     }
 }
 
-/// The settings of a run, in an order that does not change when some are left out. About a seventh of the runs
-/// have none.
+/// Draws the settings of a run. Their order does not change when some are left out. About a seventh
+/// of the runs have none.
 pub(super) fn draw(seed: u64, clients: u32) -> Vec<Setting> {
     let mut settings = draw_layout(seed, clients);
     settings.extend(draw_deadlines(seed, clients));
@@ -98,7 +107,7 @@ pub(super) fn draw(seed: u64, clients: u32) -> Vec<Setting> {
     settings
 }
 
-/// Half of the runs have none.
+/// Draws the settings of paths, data and read-only servers. Half of the runs have none.
 fn draw_layout(seed: u64, clients: u32) -> Vec<Setting> {
     let mut rng = seed::rng(seed, "settings", 0);
     let mut settings = Vec::new();
@@ -121,12 +130,15 @@ fn draw_layout(seed: u64, clients: u32) -> Vec<Setting> {
     }
     if rng.bool() {
         settings.push(Setting::ReadOnlyServers);
-        settings.extend((0..clients).filter(|_| rng.bool()).map(|client| Setting::ReadOnlyClient { client }));
+        settings.extend(
+            (0..clients).filter(|_| rng.bool()).map(|client| Setting::ReadOnlyClient { client }),
+        );
     }
     settings
 }
 
-/// In a third of the runs, for some of the clients: from less than a reconnect takes to nearly a session.
+/// Draws deadlines for some of the clients, in a third of the runs: from less than a reconnect
+/// takes to nearly a session timeout.
 fn draw_deadlines(seed: u64, clients: u32) -> Vec<Setting> {
     let mut rng = seed::rng(seed, "deadlines", 0);
     if rng.u8(..3) > 0 {
@@ -143,10 +155,10 @@ fn draw_deadlines(seed: u64, clients: u32) -> Vec<Setting> {
     (0..clients).filter_map(of_client).collect()
 }
 
-/// What the settings make of one client.
+/// The settings of one client.
 #[non_exhaustive]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Manner {
+pub struct ClientSettings {
     chroot: String,
     namespace: String,
     compressed: bool,
@@ -157,8 +169,8 @@ pub struct Manner {
     handle_deadline: Option<Duration>,
 }
 
-impl Manner {
-    /// Of a client with this number.
+impl ClientSettings {
+    /// Returns the settings of the client with this number.
     pub(super) fn of(number: u32, settings: &[(usize, Setting)]) -> Self {
         let has = |setting: &Setting| settings.iter().any(|(_, other)| other == setting);
         let below = below(settings);
@@ -187,17 +199,17 @@ impl Manner {
         }
     }
 
-    /// Whether it uses ids again.
+    /// Returns `true` if the client uses ids repeatedly.
     pub(super) const fn has_few_ids(&self) -> bool {
         self.few_ids
     }
 
-    /// Whether its operations have a deadline.
+    /// Returns `true` if the operations of the client have a deadline.
     pub(super) const fn has_deadline(&self) -> bool {
         self.deadline.is_some() || self.handle_deadline.is_some()
     }
 
-    /// The handle to work with, of a framework of this manner.
+    /// Returns the handle of a framework that the client should work with.
     pub(super) fn handle(&self, zk: CuratorFramework) -> CuratorFramework {
         match self.handle_deadline {
             Some(deadline) => zk.with_deadline(deadline),
@@ -205,8 +217,12 @@ impl Manner {
         }
     }
 
-    /// A framework of this manner, for these servers.
-    pub(super) fn apply(&self, builder: CuratorFrameworkBuilder, servers: &str) -> CuratorFrameworkBuilder {
+    /// Applies the settings to the builder of a framework for these servers.
+    pub(super) fn apply(
+        &self,
+        builder: CuratorFrameworkBuilder,
+        servers: &str,
+    ) -> CuratorFrameworkBuilder {
         let mut builder =
             builder.connect_string(format!("{servers}{}", self.chroot)).read_only(self.read_only);
         if !self.namespace.is_empty() {
@@ -219,13 +235,14 @@ impl Manner {
             builder = builder.compression_provider(Marked).enable_compression();
         }
         if self.private {
-            builder = builder.authorization("digest", "clients:secret").acl_provider(Acl::creator_all());
+            builder =
+                builder.authorization("digest", "clients:secret").acl_provider(Acl::creator_all());
         }
         builder
     }
 }
 
-/// The path that everything is below; empty if that is the root.
+/// Returns the path that all nodes are below; empty for the root.
 pub(super) fn below(settings: &[(usize, Setting)]) -> &str {
     let below = settings.iter().find_map(|(_, setting)| match setting {
         Setting::Below(path) => Some(path.as_str()),
@@ -234,8 +251,8 @@ pub(super) fn below(settings: &[(usize, Setting)]) -> &str {
     below.unwrap_or_default()
 }
 
-/// Puts a mark in front of data, without which they are refused: what compresses would do no more to find data that only
-/// one side compresses.
+/// A compression that puts a mark in front of data, and refuses data without it. A real compression
+/// would not find more errors of a client that compresses only one way.
 #[derive(Debug)]
 struct Marked;
 
@@ -248,7 +265,7 @@ impl CompressionProvider for Marked {
 
     fn decompress(&self, path: &str, data: &[u8]) -> Result<Bytes, CompressionFailure> {
         let plain = data.strip_prefix(MARK);
-        // What somebody else has put there from the start.
+        // A node that existed from the start has empty data.
         let plain = plain.or_else(|| data.is_empty().then_some(data));
         plain.map(Bytes::copy_from_slice).ok_or_else(|| format!("{path} is not compressed").into())
     }

@@ -1,4 +1,4 @@
-//! What came of a run.
+//! The outcome of a run.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,24 +6,25 @@ use std::time::Duration;
 
 use super::checkers::Violation;
 use super::faults::{Fault, FaultKind};
-use super::history::{Answer, Event, History, ResourceUse};
+use super::history::{Answer, Event, History, Hold, Lifecycle, ResourceUse, Shared};
 use super::options::Setting;
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Outcome {
-    /// What its clients did and saw.
+    /// The events of the clients and of the world.
     pub history: History,
-    /// What is wrong, if anything is.
+    /// The violation, if there is one.
     pub violation: Option<Violation>,
-    /// The faults it was to have, each with its number; of a run that was over before, the last ones have not come.
+    /// The scheduled faults, each with its number. If the run ended early, the last ones were not
+    /// injected.
     pub faults: Vec<(usize, Fault)>,
     /// The faults that were injected, in the order in which they began.
     pub injected: Vec<Injected>,
-    /// How its clients and servers were set up where that was not by default, each with its number.
+    /// The settings of clients and servers that differ from the defaults, each with its number.
     pub settings: Vec<(usize, Setting)>,
-    /// What it took.
+    /// The figures of the run.
     pub stats: RunStats,
 }
 
@@ -31,59 +32,60 @@ pub struct Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Injected {
-    /// Its number: [`Outcome::faults`].
+    /// The number of the fault: [`Outcome::faults`].
     pub fault: usize,
-    /// The place of the record of its begin.
+    /// The place of the record that the fault begins.
     pub begins: usize,
-    /// The place of the record of its end; `None` for what happens at once, and if the run ended before.
+    /// The place of the record that the fault ends. `None` for faults that happen at one moment,
+    /// and if the run ended first.
     pub ends: Option<usize>,
 }
 
-/// What a run took, or several.
+/// The figures of a run, or the sums of several.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RunStats {
-    /// How many runs.
+    /// The number of runs.
     pub runs: u64,
-    /// How long they were for their clients.
+    /// The simulated time that passed for the clients.
     pub simulated: Duration,
-    /// Requests that have reached a server.
+    /// The number of requests that reached a server.
     pub requests: u64,
-    /// Sessions that were opened or, at another server, taken up.
+    /// The number of sessions that were opened, or moved to another server.
     pub sessions: u64,
-    /// How often a task was polled.
+    /// The number of times that a task was polled.
     pub polls: u64,
-    /// Faults that were injected, by their kind.
+    /// The number of injected faults, by their kind.
     pub faults: BTreeMap<FaultKind, u64>,
-    /// Futures that were dropped before they were ready.
+    /// The number of futures that were dropped before they were ready.
     pub cancelled: u64,
-    /// How often something was acquired.
+    /// The number of times that a lock, a lease or leadership was acquired.
     pub acquired: u64,
-    /// How often a resource was used.
+    /// The number of uses that a resource accepted.
     pub used: u64,
-    /// How often it refused that.
+    /// The number of uses that a resource refused.
     pub refused: u64,
-    /// How often a shared object was called.
+    /// The number of calls of shared objects.
     pub calls: u64,
-    /// The number of answers that are unknown.
+    /// The number of unknown responses.
     pub unknown: u64,
-    /// The longest time from the end of the faults until the last client had finished.
+    /// The longest time between the end of the faults and the end of the last client.
     pub longest_wait: Duration,
 }
 
 impl RunStats {
-    /// Counts what is in a history.
+    /// Counts the events of a history.
     pub(super) fn count(&mut self, history: &History) {
         let mut over = None;
         for record in history.records() {
             match &record.event {
-                Event::Acquired { .. } => self.acquired += 1,
-                Event::Used { outcome: ResourceUse::Refused, .. } => self.refused += 1,
-                Event::Used { .. } => self.used += 1,
-                Event::Call { .. } => self.calls += 1,
-                Event::Return { answer: Answer::Unknown, .. } => self.unknown += 1,
+                Event::Hold(Hold::Acquired { .. }) => self.acquired += 1,
+                Event::Hold(Hold::Used { outcome: ResourceUse::Refused, .. }) => self.refused += 1,
+                Event::Hold(Hold::Used { .. }) => self.used += 1,
+                Event::Shared(Shared::Call { .. }) => self.calls += 1,
+                Event::Shared(Shared::Return { answer: Answer::Unknown, .. }) => self.unknown += 1,
                 Event::FaultsOver => over = Some(record.at),
-                Event::Finished => {
+                Event::Lifecycle(Lifecycle::Finished) => {
                     let wait = over.map(|over| record.at.saturating_sub(over));
                     self.longest_wait = self.longest_wait.max(wait.unwrap_or_default());
                 }
@@ -92,7 +94,7 @@ impl RunStats {
         }
     }
 
-    /// Adds those of other runs.
+    /// Adds the figures of other runs.
     pub fn add(&mut self, other: &Self) {
         self.runs += other.runs;
         self.simulated += other.simulated;
@@ -115,7 +117,11 @@ impl RunStats {
 impl fmt::Display for RunStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} runs, {:.0} simulated s", self.runs, self.simulated.as_secs_f64())?;
-        writeln!(f, "{} requests, {} sessions, {} polls", self.requests, self.sessions, self.polls)?;
+        writeln!(
+            f,
+            "{} requests, {} sessions, {} polls",
+            self.requests, self.sessions, self.polls
+        )?;
         writeln!(
             f,
             "{} acquisitions; {} uses accepted, {} refused; {} futures cancelled",

@@ -1,40 +1,43 @@
-//! A process: the tasks that were started through one [`Spawn`], which can be stopped and ended together.
+//! A process: the tasks that were started through one [`Spawn`], which can be stopped and ended
+//! together.
 
 use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use fastrand::Rng;
 use tokio::time::Sleep;
+use zk_curator_client::internal::Locked;
 use zk_curator_client::{BackgroundTask, Spawn};
 
-use super::census::Census;
+use super::census::TaskCounter;
 
-/// How busy the machine of a process is: which of its tasks runs when.
+/// The load of the machine of a process. It decides when a task runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Load {
-    /// One wake-up in so many lets the others that are ready go first; zero for none.
+    /// One wake-up in this many lets the other ready tasks go first; zero for none.
     pub(crate) yields: u8,
-    /// One wake-up in so many is late; zero for none.
+    /// One wake-up in this many is delayed; zero for none.
     pub(crate) delays: u8,
-    /// By how much at most.
+    /// The maximum delay.
     pub(crate) most: Duration,
 }
 
-/// What processes are told about their tasks.
+/// The receiver of the events of the tasks of a process.
 pub(crate) trait Supervisor: Send + Sync {
-    /// A task has panicked.
+    /// Reports that a task has panicked.
     fn panicked(&self, message: String);
 
-    /// A task has started others behind the back of the simulation. The task is known by its number in the process, from zero.
+    /// Reports that a task has started other tasks outside the simulation. The task is named by its
+    /// number in the process, from zero.
     fn strayed(&self, task: u64, strays: usize);
 
-    /// A task is polled; whether it may go on. The last resort against one that never waits.
+    /// Returns `true` if a task may be polled. The last resort against tasks that never wait.
     fn may_run(&self) -> bool;
 }
 
@@ -46,8 +49,8 @@ pub(crate) struct Process {
 
 struct Shared {
     supervisor: Arc<dyn Supervisor>,
-    census: Census,
-    state: Mutex<State>,
+    census: TaskCounter,
+    state: Locked<State>,
     next_task: AtomicU64,
 }
 
@@ -55,9 +58,9 @@ struct State {
     run: Run,
     load: Load,
     rng: Rng,
-    /// Who wants to be woken when the process goes on.
+    /// The wakers of tasks that wait until the process is resumed.
     sleepers: Vec<Waker>,
-    /// Those that have not ended, in the order of their start.
+    /// The tasks that have not ended, in the order of their start.
     tasks: Vec<(u64, Arc<Slot>)>,
 }
 
@@ -68,11 +71,16 @@ enum Run {
     Killed,
 }
 
-/// The future of a task, until it has ended.
-type Slot = Mutex<Option<BackgroundTask>>;
+/// The future of a task; `None` after the task has ended.
+type Slot = Locked<Option<BackgroundTask>>;
 
 impl Process {
-    pub(crate) fn new(supervisor: Arc<dyn Supervisor>, census: Census, seed: u64, load: Load) -> Self {
+    pub(crate) fn new(
+        supervisor: Arc<dyn Supervisor>,
+        census: TaskCounter,
+        seed: u64,
+        load: Load,
+    ) -> Self {
         let state = State {
             run: Run::Runs,
             load,
@@ -80,11 +88,12 @@ impl Process {
             sleepers: Vec::new(),
             tasks: Vec::new(),
         };
-        let (state, next_task) = (Mutex::new(state), AtomicU64::new(0));
+        let (state, next_task) = (Locked::new(state), AtomicU64::new(0));
         Self { shared: Arc::new(Shared { supervisor, census, state, next_task }) }
     }
 
-    /// Lets nothing in it run: SIGSTOP. Timers go on, and are late when it continues.
+    /// Stops all tasks, as SIGSTOP does. Timers go on: a timer that is due fires late, after the
+    /// resume.
     pub(crate) fn stop(&self) {
         let mut state = self.shared.lock();
         if state.run == Run::Runs {
@@ -92,7 +101,7 @@ impl Process {
         }
     }
 
-    /// Lets it go on: SIGCONT. Whatever has become ready meanwhile runs now.
+    /// Resumes all tasks, as SIGCONT does. Tasks that became ready in between run now.
     pub(crate) fn resume(&self) {
         let mut state = self.shared.lock();
         if state.run == Run::Stopped {
@@ -103,20 +112,22 @@ impl Process {
         }
     }
 
-    /// Ends all of it at once: SIGKILL. No task hears of it; what they own is dropped.
+    /// Ends all tasks immediately, as SIGKILL does. The tasks are not told; their values are
+    /// dropped.
     pub(crate) fn kill(&self) {
         let mut state = self.shared.lock();
         state.run = Run::Killed;
-        let (tasks, sleepers) = (std::mem::take(&mut state.tasks), std::mem::take(&mut state.sleepers));
+        let (tasks, sleepers) =
+            (std::mem::take(&mut state.tasks), std::mem::take(&mut state.sleepers));
         drop(state);
         for (number, slot) in tasks {
-            let future = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let future = slot.lock().take();
             self.shared.guarded(number, || drop(future));
         }
         sleepers.into_iter().for_each(Waker::wake);
     }
 
-    /// Makes its machine busy or not. Who was late runs now when nobody is to be late any more.
+    /// Sets the load of the machine. When the load has no delays, the delayed tasks run now.
     pub(crate) fn set_load(&self, load: Load) {
         let mut state = self.shared.lock();
         state.load = load;
@@ -127,7 +138,7 @@ impl Process {
         }
     }
 
-    /// How many tasks have not ended.
+    /// Returns the number of tasks that have not ended.
     pub(crate) fn tasks(&self) -> usize {
         self.shared.lock().tasks.len()
     }
@@ -136,31 +147,35 @@ impl Process {
 impl fmt::Debug for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.shared.lock();
-        f.debug_struct("Process").field("run", &state.run).field("tasks", &state.tasks.len()).finish()
+        f.debug_struct("Process")
+            .field("run", &state.run)
+            .field("tasks", &state.tasks.len())
+            .finish()
     }
 }
 
 impl Spawn for Process {
     fn spawn(&self, task: BackgroundTask) {
         let number = self.shared.next_task.fetch_add(1, Ordering::Relaxed);
-        let slot = Arc::new(Mutex::new(Some(task)));
+        let slot = Arc::new(Locked::new(Some(task)));
         let mut state = self.shared.lock();
         if state.run == Run::Killed {
             return;
         }
         state.tasks.push((number, Arc::clone(&slot)));
         drop(state);
-        let task = Task { process: Arc::clone(&self.shared), number, slot, late: None, hesitated: false };
+        let task =
+            Task { process: Arc::clone(&self.shared), number, slot, late: None, hesitated: false };
         self.shared.census.expect(|| drop(tokio::spawn(task)));
     }
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
-    /// Calls code of a task, which may panic or start tasks by itself.
+    /// Calls code of a task. That code may panic, or start tasks outside the simulation.
     fn guarded<R>(&self, task: u64, call: impl FnOnce() -> R) -> Option<R> {
         let (result, strays) = self.census.strays(|| catch_unwind(AssertUnwindSafe(call)));
         if strays > 0 {
@@ -180,13 +195,13 @@ struct Task {
     process: Arc<Shared>,
     number: u64,
     slot: Arc<Slot>,
-    /// Not before.
+    /// The end of the delay of this wake-up.
     late: Option<Pin<Box<Sleep>>>,
-    /// The others were let go first for this wake-up.
+    /// `true` if the other tasks were let go first at this wake-up.
     hesitated: bool,
 }
 
-/// Whether a task may run.
+/// The decision about a task that wants to run.
 enum Turn {
     Now,
     NotYet,
@@ -211,7 +226,7 @@ impl Task {
         }
         if let Some(late) = &mut self.late {
             if state.load.delays > 0 && late.as_mut().poll(cx).is_pending() {
-                // Woken when its machine was not busy any more, but now it is again.
+                // The task was woken when the load had no delays, but now it has some again.
                 state.sleepers.push(cx.waker().clone());
                 return Turn::NotYet;
             }
@@ -256,7 +271,7 @@ impl Future for Task {
             Turn::Never => return Poll::Ready(()),
         }
         let slot = Arc::clone(&self.slot);
-        let mut future = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut future = slot.lock();
         let Some(running) = future.as_mut() else {
             return Poll::Ready(());
         };

@@ -2,22 +2,22 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use crate::history::{Event, Mode, Name, ProcessId};
+use crate::history::{Event, Hold, Mode, Name, ProcessId};
 
-/// The rest of a run, for a client in a process of its own.
+/// The parts of a run that are outside the process of a client.
 pub trait Remote: Send + Sync {
-    /// Writes down what happens now.
+    /// Records an event at the present time.
     fn record(&self, who: ProcessId, event: Event);
 
-    /// The time, from wherever: the same in all processes.
+    /// Returns the time, which is the same in all processes.
     fn now(&self) -> Duration;
 
-    /// A number that nobody else has in this run, higher than those before.
+    /// Returns a number that is unique in this run, and higher than all earlier ones.
     fn number(&self) -> u64;
 
     /// Uses a resource: [`FencedResource::use_as`](crate::FencedResource::use_as).
     fn use_resource(&self, resource: &Name, mode: Mode, hold: u64, token: i64) -> Answered;
 }
 
-/// What became of the use of a resource.
-pub type Answered = Pin<Box<dyn Future<Output = Event> + Send>>;
+/// The future event that reports how a resource was used: [`Hold::Used`].
+pub type Answered = Pin<Box<dyn Future<Output = Hold> + Send>>;

@@ -1,47 +1,47 @@
-//! A thing that a lock protects, which knows fencing tokens.
+//! A resource that a lock protects, and that checks fencing tokens.
 
-use std::sync::{Mutex, PoisonError};
+use super::history::{Hold, Mode, Name, ResourceUse};
+use zk_curator_client::internal::Locked;
 
-use super::history::{Event, Mode, Name, ResourceUse};
-
-/// What a lock protects, in a simulation: it refuses whoever comes with a token that is too old, as every resource should
-/// that clients of a lock write to.
+/// A simulated resource that a lock protects. It refuses a use with a token that is too old, as
+/// every resource should that the holders of a lock write to.
 ///
-/// It remembers the highest token that it was used with. Alone ([`Mode::Exclusive`], [`Mode::Leader`]) it can be used with
-/// that one and with higher ones. With others ([`Mode::Shared`], [`Mode::Lease`]) it can be used with every token that is
-/// not lower than the highest of those that used it alone: readers come in any order, but none after a later writer, and
-/// no writer after a later reader.
+/// It remembers the highest token that it was used with. An exclusive use ([`Mode::Exclusive`],
+/// [`Mode::Leader`]) needs that token or a higher one. A shared use ([`Mode::Shared`],
+/// [`Mode::Lease`]) needs a token that is not lower than the highest token of an exclusive use. So
+/// readers come in any order, but no reader comes after a later writer, and no writer after a later
+/// reader.
 #[derive(Debug)]
 pub struct FencedResource {
     name: Name,
-    seen: Mutex<Seen>,
+    seen: Locked<Seen>,
 }
 
 #[derive(Debug, Default)]
 struct Seen {
     accepted: u64,
-    /// The highest token of a use in whatever mode.
+    /// The highest token of a use in any mode.
     highest: Option<i64>,
     highest_alone: Option<i64>,
 }
 
 impl FencedResource {
-    /// A resource that nobody has used yet.
+    /// Creates a resource that was not used yet.
     pub fn new(name: impl Into<Name>) -> Self {
-        Self { name: name.into(), seen: Mutex::default() }
+        Self { name: name.into(), seen: Locked::default() }
     }
 
-    /// The name that it has in the history.
+    /// Returns the name of the resource in the history.
     #[must_use]
     pub const fn name(&self) -> &Name {
         &self.name
     }
 
-    /// Uses it on the strength of a hold in this mode, and returns the [`Event::Used`] to be written down. Only the
-    /// token decides.
+    /// Uses the resource by a hold in this mode, and returns the [`Hold::Used`] to record. Only
+    /// the token decides.
     #[must_use]
-    pub fn use_as(&self, mode: Mode, hold: u64, token: i64) -> Event {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn use_as(&self, mode: Mode, hold: u64, token: i64) -> Hold {
+        let mut seen = self.seen.lock();
         let alone = matches!(mode, Mode::Exclusive | Mode::Leader);
         let newest = if alone { seen.highest } else { seen.highest_alone };
         let outcome = if Some(token) >= newest {
@@ -54,7 +54,7 @@ impl FencedResource {
         } else {
             ResourceUse::Refused
         };
-        Event::Used { resource: self.name.clone(), hold, token, outcome }
+        Hold::Used { resource: self.name.clone(), hold, token, outcome }
     }
 }
 
@@ -62,12 +62,12 @@ impl FencedResource {
 mod tests {
     use super::*;
 
-    /// What becomes of uses, one after the other.
+    /// Returns the results of consecutive uses.
     fn uses(tokens: &[(Mode, i64)]) -> Vec<bool> {
         let resource = FencedResource::new("orders");
         let accepted = |&(mode, token)| {
             let event = resource.use_as(mode, 1, token);
-            matches!(event, Event::Used { outcome: ResourceUse::Accepted(_), .. })
+            matches!(event, Hold::Used { outcome: ResourceUse::Accepted(_), .. })
         };
         tokens.iter().map(accepted).collect()
     }
@@ -84,7 +84,7 @@ mod tests {
         use Mode::{Exclusive, Shared};
         let tokens = [(Exclusive, 5), (Shared, 8), (Shared, 7), (Shared, 5), (Shared, 4)];
         assert_eq!(uses(&tokens), [true, true, true, true, false]);
-        // Reader 8 has seen what writer 7 could still change.
+        // Writer 7 must not change what reader 8 has already read.
         assert_eq!(uses(&[(Shared, 8), (Exclusive, 7), (Exclusive, 9)]), [true, false, true]);
     }
 }

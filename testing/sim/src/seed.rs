@@ -1,8 +1,8 @@
-//! One seed for a run, and what is drawn from it.
+//! The seed of a run, and the seeds and generators that derive from it.
 
 use fastrand::Rng;
 
-/// The seed of a part of a run: what another part draws from its own does not shift it.
+/// Derives the seed of a part of a run. The draws of one part do not shift those of another.
 #[must_use]
 pub fn of(seed: u64, part: &str, number: u64) -> u64 {
     let mut mixed = seed;
@@ -16,7 +16,7 @@ pub fn of(seed: u64, part: &str, number: u64) -> u64 {
     mixed
 }
 
-/// A generator for a part of a run.
+/// Creates the generator of a part of a run.
 pub(crate) fn rng(seed: u64, part: &str, number: u64) -> Rng {
     Rng::with_seed(of(seed, part, number))
 }
@@ -27,7 +27,8 @@ mod tests {
 
     #[test]
     fn every_part_has_its_own() {
-        let mut all = vec![of(1, "client", 0), of(1, "client", 1), of(1, "faults", 0), of(2, "client", 0)];
+        let mut all =
+            vec![of(1, "client", 0), of(1, "client", 1), of(1, "faults", 0), of(2, "client", 0)];
         all.dedup();
         all.sort_unstable();
         all.dedup();

@@ -1,30 +1,35 @@
-//! Services that know nothing of the simulation.
+//! Runs of services that are written without the simulation.
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
-use zk_curator::CuratorFramework;
 use zk_curator::observe::{self, HoldMode, Recorder, Step, UseOutcome};
+use zk_curator::{CancellationToken, CuratorFramework};
 
-use super::Sim;
-use super::client::{Client, Failure};
-use super::history::{Event, Mode, Name, Outcome, ProcessId, ResourceUse};
+use super::client::{Client, Ended, Failure};
+use super::history::{Event, Hold, Mode, Outcome, ProcessId, Queue, ResourceUse};
+use super::sim::Sim;
 
-/// The time that a service runs on without faults, in session timeouts.
+/// The time for which a service runs without faults, in session timeouts.
 const QUIET: u32 = 3;
-/// The longest pause before a service that has ended is started again.
+/// The time that a service has to end after its signal, in session timeouts.
+const ENDING: u32 = 3;
+/// The longest pause before a service is restarted after it has ended.
 const RESTART: Duration = Duration::from_millis(500);
 
 impl Sim {
-    /// Runs a service as it is: each client connects, and calls the function with its framework and its recorder. The function
-    /// is that of production, with another recorder: see [`Recorder`].
+    /// Runs an unchanged service: each client connects, and calls the function with its framework
+    /// and its recorder. The function is the one that runs in production, with another recorder:
+    /// see [`Recorder`].
     ///
-    /// A service that returns an error during the faults, or because of them, is started again in a new process, as by its
-    /// supervisor. An error of a service that was started after the last fault fails the run. A service that does not return is
-    /// dropped three session timeouts after the last fault, and its framework is closed; [`Recovery`](crate::checkers::Recovery)
-    /// requires that it works until then. One that returns without an error has finished.
+    /// A service that returns an error during the faults, or because of them, is restarted in a new
+    /// process, as its supervisor would do. If a service that was started after the last fault
+    /// returns an error, the run fails. A service that does not return is dropped three session
+    /// timeouts after the last fault, and its framework is closed.
+    /// [`Recovery`](crate::checkers::Recovery) requires that it works until then. A service that
+    /// returns without an error has finished.
     ///
     /// ```
     /// use std::time::Duration;
@@ -62,18 +67,41 @@ impl Sim {
         let serve = Arc::new(serve);
         self.workload(move |client| {
             let serve = Arc::clone(&serve);
-            async move { life(&client, |zk| serve(zk, client.clone())).await }
+            async move { life(&client, None, |zk| serve(zk, client.clone())).await }
+        })
+    }
+
+    /// Runs a service as [`service`](Self::service) does, with a signal to stop producing, for
+    /// services that put items into a queue.
+    ///
+    /// The token is cancelled three session timeouts after the last fault. The service should then
+    /// start no new work, process the remaining items, and return. If it has not returned three
+    /// session timeouts later, it is dropped. [`Delivery`](crate::checkers::Delivery) counts an
+    /// item that is in the queue at the end as lost, so a service that never stops producing fails
+    /// it.
+    ///
+    /// The guide `docs/book/src/testing/simulating-services.md` has such a service, with a producer
+    /// and a consumer.
+    pub fn stoppable_service<F, Fut, E>(self, serve: F) -> Self
+    where
+        F: Fn(CuratorFramework, Client, CancellationToken) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Failure> + 'static,
+    {
+        let serve = Arc::new(serve);
+        self.workload(move |client| {
+            let (serve, stop) = (Arc::clone(&serve), CancellationToken::new());
+            async move { life(&client, Some(&stop), |zk| serve(zk, client.clone(), stop.clone())).await }
         })
     }
 }
 
-/// A service has ended with an error that the faults may explain: it is started again.
-#[derive(Debug, thiserror::Error)]
-#[error("the service has ended")]
-pub(super) struct Ended(#[source] Failure);
-
-/// One life of a process with a service.
-async fn life<Fut, E>(client: &Client, serve: impl FnOnce(CuratorFramework) -> Fut) -> Result<(), Failure>
+/// Runs one life of a process with a service.
+async fn life<Fut, E>(
+    client: &Client,
+    stop: Option<&CancellationToken>,
+    serve: impl FnOnce(CuratorFramework) -> Fut,
+) -> Result<(), Failure>
 where
     Fut: Future<Output = Result<(), E>>,
     E: Into<Failure>,
@@ -86,6 +114,10 @@ where
     let is_over = async {
         client.faults_are_over().await;
         sleep(client.session_timeout() * QUIET).await;
+        if let Some(stop) = stop {
+            stop.cancel();
+            sleep(client.session_timeout() * ENDING).await;
+        }
     };
     let ended = tokio::select! {
         biased;
@@ -95,7 +127,7 @@ where
     ended.map_err(|error| if began_in_faults { Ended(error).into() } else { error })
 }
 
-/// Writes down the steps of a service in the history of the run.
+/// Records the steps of a service in the history of the run.
 impl Recorder for Client {
     fn record(&self, step: Step<'_>) {
         Self::record(self, event(step));
@@ -106,37 +138,44 @@ impl Recorder for Client {
     }
 }
 
-/// A step in the terms of the history.
+/// Returns the event of the history for a step.
 fn event(step: Step<'_>) -> Event {
-    let name = |name: &str| Name::from(name);
     match step {
         Step::Acquiring { resource, mode, hold } => {
-            Event::Acquiring { resource: name(resource), mode: mode.into(), hold }
+            Hold::Acquiring { resource: resource.into(), mode: mode.into(), hold }.into()
         }
         Step::Acquired { resource, mode, hold, token } => {
-            Event::Acquired { resource: name(resource), mode: mode.into(), hold, token: token.get() }
+            let (resource, mode, token) = (resource.into(), mode.into(), token.get());
+            Hold::Acquired { resource, mode, hold, token }.into()
         }
-        Step::Missed { hold } => Event::Missed { hold },
-        Step::Lost { hold } => Event::Lost { hold },
-        Step::Releasing { hold } => Event::Releasing { hold },
-        Step::Released { hold } => Event::Released { hold },
+        Step::Missed { hold } => Hold::Missed { hold }.into(),
+        Step::Lost { hold } => Hold::Lost { hold }.into(),
+        Step::Releasing { hold } => Hold::Releasing { hold }.into(),
+        Step::Released { hold } => Hold::Released { hold }.into(),
         Step::Used { resource, hold, token, outcome } => {
-            Event::Used { resource: name(resource), hold, token: token.get(), outcome: outcome.into() }
+            let (resource, token, outcome) = (resource.into(), token.get(), outcome.into());
+            Hold::Used { resource, hold, token, outcome }.into()
         }
-        Step::Putting { queue, item, rank } => Event::Putting { queue: name(queue), item: name(item), rank },
+        Step::Putting { queue, item, rank } => {
+            Queue::Putting { queue: queue.into(), item: item.into(), rank }.into()
+        }
         Step::Put { queue, item, outcome } => {
-            Event::Put { queue: name(queue), item: name(item), outcome: outcome.into() }
+            Queue::Put { queue: queue.into(), item: item.into(), outcome: outcome.into() }.into()
         }
         Step::Taken { queue, item, attempt } => {
-            Event::Taken { queue: name(queue), item: name(item), attempt }
+            Queue::Taken { queue: queue.into(), item: item.into(), attempt }.into()
         }
-        Step::Finishing { queue, item } => Event::Finishing { queue: name(queue), item: name(item) },
+        Step::Finishing { queue, item } => {
+            Queue::Finishing { queue: queue.into(), item: item.into() }.into()
+        }
         Step::Done { queue, item, outcome } => {
-            Event::Done { queue: name(queue), item: name(item), outcome: outcome.into() }
+            Queue::Done { queue: queue.into(), item: item.into(), outcome: outcome.into() }.into()
         }
-        Step::Returned { queue, item } => Event::Returned { queue: name(queue), item: name(item) },
-        Step::Dead { queue, item } => Event::Dead { queue: name(queue), item: name(item) },
-        // A note, or a step that came later.
+        Step::Returned { queue, item } => {
+            Queue::Returned { queue: queue.into(), item: item.into() }.into()
+        }
+        Step::Dead { queue, item } => Queue::Dead { queue: queue.into(), item: item.into() }.into(),
+        // A note, or a step that a later version adds.
         other => Event::Note { text: other.to_string() },
     }
 }
@@ -147,7 +186,7 @@ impl From<HoldMode> for Mode {
             HoldMode::Shared => Self::Shared,
             HoldMode::Lease => Self::Lease,
             HoldMode::Leader => Self::Leader,
-            // A mode that came later: the strictest one.
+            // A mode that a later version adds is treated as the strictest one.
             _ => Self::Exclusive,
         }
     }
@@ -186,19 +225,25 @@ mod tests {
         let (outcome, sure) = (UseOutcome::Accepted(3), Outcome::Sure);
         for (step, text) in [
             (Step::Acquiring { resource, mode, hold }, "acquires orders (leader), #7"),
-            (Step::Acquired { resource, mode, hold, token }, "holds orders (leader), #7, token 0x1f"),
-            (Step::Missed { hold }, "misses #7"),
+            (
+                Step::Acquired { resource, mode, hold, token },
+                "holds orders (leader), #7, token 0x1f",
+            ),
+            (Step::Missed { hold }, "has not acquired #7"),
             (Step::Lost { hold }, "has lost #7"),
             (Step::Releasing { hold }, "releases #7"),
             (Step::Released { hold }, "has released #7"),
-            (Step::Used { resource, hold, token, outcome }, "uses orders, #7, token 0x1f: accepted as use 3"),
+            (
+                Step::Used { resource, hold, token, outcome },
+                "uses orders, #7, token 0x1f: accepted as use 3",
+            ),
             (Step::Putting { queue, item, rank: 0 }, "puts m into mails"),
-            (Step::Put { queue, item, outcome: Outcome::Unknown }, "has put m into mails: nobody knows"),
+            (Step::Put { queue, item, outcome: Outcome::Unknown }, "has put m into mails: unknown"),
             (Step::Taken { queue, item, attempt: 2 }, "takes m from mails, delivery 2"),
             (Step::Finishing { queue, item }, "is about to remove m from mails"),
-            (Step::Done { queue, item, outcome: sure }, "has worked off m of mails: done"),
-            (Step::Returned { queue, item }, "gives m back to mails"),
-            (Step::Dead { queue, item }, "puts m of mails aside"),
+            (Step::Done { queue, item, outcome: sure }, "has processed m of mails: done"),
+            (Step::Returned { queue, item }, "returns m to mails"),
+            (Step::Dead { queue, item }, "makes m of mails a dead letter"),
             (Step::Note { text: "a note" }, "a note"),
         ] {
             assert_eq!(event(step).to_string(), text);

@@ -1,32 +1,34 @@
-//! Making a run that fails as small as it can be.
+//! Shrinking: finds a small run that still fails.
 
-use super::{Outcome, Sim};
+use super::outcome::Outcome;
+use super::sim::Sim;
 
-/// How often a run is repeated to make it smaller.
+/// The maximum number of runs of one search.
 const MOST_RUNS: usize = 400;
 
-/// A run that fails, and the smallest one like it that was found.
+/// A failing run, and the figures of the search for it.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Shrunk {
-    /// The run, with fewer faults, clients and rounds.
+    /// The failing run, with fewer faults, settings, clients and rounds.
     pub sim: Sim,
-    /// What came of it: a violation of the same kind.
+    /// The outcome of that run: a violation of the same kind as at first.
     pub outcome: Outcome,
-    /// How many runs it took to find.
+    /// The number of runs that the search took.
     pub runs: usize,
 }
 
 impl Sim {
-    /// Leaves out of a run that fails what has nothing to do with it: faults, clients, rounds. What is left still fails
-    /// [in the same way](super::Violation::checker), and when run again fails the same. `None` when the run does not fail.
-    /// Takes a few hundred runs at most.
+    /// Removes from a failing run what does not contribute to the failure: faults, settings,
+    /// clients, rounds. The result still fails [in the same way](super::Violation::checker), and
+    /// does so each time it is run. Returns `None` if the run does not fail. Takes at most a few
+    /// hundred runs.
     #[must_use]
     pub fn shrink(&self) -> Option<Shrunk> {
         let outcome = self.run();
         let checker = outcome.violation.as_ref()?.checker;
         let mut search = Search { checker, best: Shrunk { sim: self.clone(), outcome, runs: 1 } };
-        // Each may let another leave out more.
+        // Each step may allow another one to remove more.
         loop {
             let size = search.size();
             search.faults();
@@ -39,24 +41,32 @@ impl Sim {
         }
     }
 
-    /// The arguments of `zk-sim` that make this run of it, but for the scenario and the mix of faults.
+    /// Returns the arguments of `zk-sim` that repeat this run, without the scenario and the kinds
+    /// of faults.
     #[must_use]
     pub fn arguments(&self) -> String {
-        let list =
-            |numbers: Vec<String>| if numbers.is_empty() { "none".to_owned() } else { numbers.join(",") };
+        let list = |numbers: Vec<String>| {
+            if numbers.is_empty() { "none".to_owned() } else { numbers.join(",") }
+        };
         let mut arguments = format!("--seed {}", self.seed);
         if let Some(kept) = &self.kept_faults {
-            arguments += &format!(" --keep-faults {}", list(kept.iter().map(ToString::to_string).collect()));
+            arguments +=
+                &format!(" --keep-faults {}", list(kept.iter().map(ToString::to_string).collect()));
         }
         if !self.has_settings {
             arguments += " --settings none";
         } else if let Some(kept) = &self.kept_settings {
-            arguments +=
-                &format!(" --keep-settings {}", list(kept.iter().map(ToString::to_string).collect()));
+            arguments += &format!(
+                " --keep-settings {}",
+                list(kept.iter().map(ToString::to_string).collect())
+            );
         }
         arguments += &format!(" --clients {}", self.all_clients());
         if let Some(kept) = &self.kept_clients {
-            arguments += &format!(" --keep-clients {}", list(kept.iter().map(ToString::to_string).collect()));
+            arguments += &format!(
+                " --keep-clients {}",
+                list(kept.iter().map(ToString::to_string).collect())
+            );
         }
         arguments + &format!(" --rounds {}", self.all_rounds())
     }
@@ -68,14 +78,15 @@ struct Search {
 }
 
 impl Search {
-    /// Takes a run for the best one if it fails in the same way.
+    /// Keeps a run as the best one if it fails in the same way.
     fn accepts(&mut self, sim: Sim) -> bool {
         if self.best.runs >= MOST_RUNS {
             return false;
         }
         self.best.runs += 1;
         let outcome = sim.run();
-        let fails = outcome.violation.as_ref().is_some_and(|violation| violation.checker == self.checker);
+        let fails =
+            outcome.violation.as_ref().is_some_and(|violation| violation.checker == self.checker);
         if fails {
             self.best = Shrunk { sim, outcome, runs: self.best.runs };
         }
@@ -87,7 +98,7 @@ impl Search {
         (outcome.faults.len(), outcome.settings.len(), sim.numbers().count(), sim.all_rounds())
     }
 
-    /// Leaves out settings, one by one: there are few.
+    /// Removes settings one by one, because there are few.
     fn settings(&mut self) {
         for (number, _) in self.best.outcome.settings.clone() {
             let others = self.best.outcome.settings.iter().map(|(other, _)| *other);
@@ -97,11 +108,12 @@ impl Search {
         }
     }
 
-    /// Leaves out faults: larger and larger parts of them are tried one by one (Zeller's ddmin).
+    /// Removes faults in parts, one part at a time, and then in smaller parts (Zeller's ddmin).
     fn faults(&mut self) {
         let mut parts = 1;
         loop {
-            let kept: Vec<usize> = self.best.outcome.faults.iter().map(|(number, _)| *number).collect();
+            let kept: Vec<usize> =
+                self.best.outcome.faults.iter().map(|(number, _)| *number).collect();
             if kept.is_empty() {
                 return;
             }

@@ -1,56 +1,57 @@
-//! The reports of processes: panics, strays, polls, and ends.
+//! The reports of processes: panics, stray tasks, polls, and ends.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use zk_curator_client::internal::Locked;
 
 use super::checkers::Violation;
 use super::client::Run;
 use super::history::ProcessId;
 use super::process::Supervisor;
 
-/// The number of polls from one look at the time to the next.
+/// The number of polls between two checks of the time.
 const POLLS: u64 = 1 << 10;
-/// The number of looks in a row at which the time may be the same.
+/// The number of consecutive checks that may see the same time.
 const PATIENCE: u32 = 500;
 
 /// The reports of all processes of a run.
 pub(crate) struct Watch {
     run: Run,
     polls: AtomicU64,
-    /// The time at the last look, and the number of looks at that time.
-    looked: Mutex<(Duration, u32)>,
-    finished: Mutex<BTreeSet<u32>>,
+    /// The time at the last check, and the number of consecutive checks at that time.
+    looked: Locked<(Duration, u32)>,
+    finished: Locked<BTreeSet<u32>>,
     changed: Notify,
 }
 
 impl Watch {
     pub(crate) fn new(run: Run) -> Self {
-        let (looked, finished) = (Mutex::default(), Mutex::default());
+        let (looked, finished) = (Locked::default(), Locked::default());
         Self { run, polls: AtomicU64::new(0), looked, finished, changed: Notify::new() }
     }
 
-    /// The number of times that a task was polled.
+    /// Returns the number of times that a task was polled.
     pub(crate) fn polls(&self) -> u64 {
         self.polls.load(Ordering::Relaxed)
     }
 
     /// Reports that a client has done its work.
     pub(crate) fn finish(&self, client: u32) {
-        self.finished.lock().unwrap_or_else(PoisonError::into_inner).insert(client);
+        self.finished.lock().insert(client);
         self.changed.notify_one();
     }
 
     /// Returns the clients that have done their work.
     pub(crate) fn finished(&self) -> BTreeSet<u32> {
-        self.finished.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.finished.lock().clone()
     }
 
     pub(crate) async fn all_finished(&self, clients: usize) {
-        while self.finished.lock().unwrap_or_else(PoisonError::into_inner).len() < clients {
+        while self.finished.lock().len() < clients {
             self.changed.notified().await;
         }
     }
@@ -59,7 +60,7 @@ impl Watch {
         if !self.polls.fetch_add(1, Ordering::Relaxed).is_multiple_of(POLLS) {
             return true;
         }
-        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut looked = self.looked.lock();
         let now = self.run.elapsed();
         *looked = (now, if looked.0 == now { looked.1 + 1 } else { 0 });
         if looked.1 < PATIENCE {
@@ -74,7 +75,7 @@ impl Watch {
 /// The reports of one process.
 pub(crate) struct ProcessWatch {
     pub(crate) watch: Arc<Watch>,
-    /// Of the client.
+    /// The number of the client.
     pub(crate) number: u32,
     pub(crate) incarnation: Arc<AtomicU32>,
 }
@@ -86,12 +87,16 @@ impl Supervisor for ProcessWatch {
 
     fn strayed(&self, task: u64, strays: usize) {
         let run = &self.watch.run;
-        let who =
-            ProcessId::Client { number: self.number, incarnation: self.incarnation.load(Ordering::Relaxed) };
+        let who = ProcessId::Client {
+            number: self.number,
+            incarnation: self.incarnation.load(Ordering::Relaxed),
+        };
         let (history, now) = (run.history(), run.elapsed());
         let mut own = Vec::new();
-        for (place, record) in history.records().iter().enumerate().filter(|(_, record)| record.who == who) {
-            // Of the records before this moment, the last one is kept.
+        for (place, record) in
+            history.records().iter().enumerate().filter(|(_, record)| record.who == who)
+        {
+            // Of the records before this moment, keeps only the last one.
             own.retain(|_| record.at == now);
             own.push(place);
         }

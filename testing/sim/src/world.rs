@@ -1,40 +1,42 @@
-//! The world of a simulated run: servers, hosts and processes, and what the faults do to them.
+//! The world of a simulated run: servers, hosts and processes, and the effects of the faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tokio::time::{Instant, sleep, sleep_until};
+use zk_curator_client::internal::Locked;
 use zk_curator_client::{CreateMode, ErrorCode, NeverSuspended, Spawn, ZooKeeper};
 use zk_curator_proto::OpCode;
 use zk_curator_testing::rule::path_matches;
 use zk_curator_testing::{
-    Direction, LagGuard, MemoryConnector, RuleGuard, SequenceOverflow, TestCluster, TestServer, Verdict,
-    WriteKind, ZooKeeperVersion,
+    Direction, LagGuard, MemoryConnector, RuleGuard, RuleRequest, SequenceOverflow, TestCluster,
+    TestServer, Verdict, WriteKind, ZooKeeperVersion,
 };
 
-use super::census::{Census, Counted};
+use super::census::{Counted, TaskCounter};
 use super::checkers::Violation;
 use super::client::{Client, ClientParts, Ending, Failure, Lived, Rounds, Run, Workload};
 use super::faults::{Fault, FaultAction, FaultKind};
-use super::history::{Event, Name, ProcessId};
-use super::looks::Looks;
-use super::options::{self, Manner, Setting};
+use super::history::{Cache, Discovery, Event, Lifecycle, Name, Operator, ProcessId, Written};
+use super::looks::ExistenceChecks;
+use super::options::{self, ClientSettings, Setting};
 use super::outcome::Injected;
 use super::process::{Load, Process};
+use super::seed;
+use super::sim::Sim;
 use super::watch::{ProcessWatch, Watch};
-use super::{Sim, seed};
 
-/// The servers' clocks show this at the start of every run.
+/// The time that the clocks of the servers show at the start of every run.
 const EPOCH: Duration = Duration::from_secs(1_700_000_000);
-/// Servers end sessions with this granularity.
+/// The granularity with which servers end sessions.
 const TICK: Duration = Duration::from_millis(50);
-/// Servers look for empty containers so often.
+/// The interval at which servers look for empty containers.
 const REAPING: Duration = Duration::from_secs(2);
-/// A workload, its servers, and what happens to them.
+/// A workload, its servers, and the faults that affect them.
 pub(super) struct World<'a> {
     sim: &'a Sim,
     schedule: &'a [(usize, Fault)],
@@ -42,46 +44,49 @@ pub(super) struct World<'a> {
     run: Run,
     cluster: TestCluster,
     watch: Arc<Watch>,
-    census: Census,
-    seats: Vec<Seat>,
+    census: TaskCounter,
+    seats: Vec<ClientSlot>,
     active: BTreeSet<usize>,
     rules: BTreeMap<usize, RuleGuard>,
     lags: BTreeMap<usize, LagGuard>,
-    /// The servers that stand still.
+    /// The numbers of the servers that are stopped.
     held: BTreeSet<usize>,
-    /// Those that are cut off from the others.
+    /// The numbers of the servers that are cut off from the other servers.
     isolated: BTreeSet<usize>,
     begun: BTreeMap<FaultKind, u64>,
     injected: Vec<Injected>,
-    /// Where there is an operator.
-    looks: Option<Looks>,
+    /// The requests for nodes that an operator may delete; `None` if there is no operator.
+    looks: Option<ExistenceChecks>,
     /// Refuses requests that older servers do not know.
     _refused: Option<RuleGuard>,
 }
 
-/// Where a client sits: from life to life.
-struct Seat {
+/// The state of a client that outlasts its lives.
+struct ClientSlot {
     number: u32,
     incarnation: Arc<AtomicU32>,
     begun: Rounds,
-    /// How to end the present life before its work is done.
-    ending: Arc<Mutex<Arc<Ending>>>,
+    /// The handle that ends the present life before its work is done.
+    ending: Arc<Locked<Arc<Ending>>>,
     process: Option<Process>,
-    /// Those that were killed, or have finished.
+    /// The processes that were killed, or have finished.
     former: Vec<Process>,
-    /// Its machine.
-    host: Arc<Mutex<MemoryConnector>>,
-    /// Those that it had before.
+    /// The present machine of the client.
+    host: Arc<Locked<MemoryConnector>>,
+    /// The earlier machines of the client.
     former_hosts: Vec<MemoryConnector>,
-    /// Of its network.
+    /// The latency of the network of the client.
     latency: Option<RangeInclusive<Duration>>,
     finished: bool,
     paused: Arc<AtomicBool>,
 }
 
-impl Seat {
+impl ClientSlot {
     fn who(&self) -> ProcessId {
-        ProcessId::Client { number: self.number, incarnation: self.incarnation.load(Ordering::Relaxed) }
+        ProcessId::Client {
+            number: self.number,
+            incarnation: self.incarnation.load(Ordering::Relaxed),
+        }
     }
 
     fn is_paused(&self) -> bool {
@@ -89,11 +94,11 @@ impl Seat {
     }
 
     fn host(&self) -> MemoryConnector {
-        self.host.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.host.lock().clone()
     }
 }
 
-/// How a run has ended.
+/// The end of a run.
 pub(super) struct End {
     pub(super) run: Run,
     pub(super) begun: BTreeMap<FaultKind, u64>,
@@ -104,7 +109,7 @@ pub(super) struct End {
 }
 
 impl<'a> World<'a> {
-    /// Servers that run, and processes that have not started.
+    /// Creates a world with running servers, and processes that have not started.
     pub(super) async fn new(
         sim: &'a Sim,
         schedule: &'a [(usize, Fault)],
@@ -117,11 +122,16 @@ impl<'a> World<'a> {
             .version(if is_latest { ZooKeeperVersion::V3_9 } else { ZooKeeperVersion::V3_8 })
             .read_only(has(Setting::ReadOnlyServers))
             .keep_writes(true)
-            .sequence_overflow(if wraps { SequenceOverflow::WrapsAround } else { SequenceOverflow::Sticks })
+            .sequence_overflow(if wraps {
+                SequenceOverflow::WrapsAround
+            } else {
+                SequenceOverflow::Sticks
+            })
             .tick_time(TICK)
             .wall_clock(SystemTime::UNIX_EPOCH + EPOCH)
             .container_check_interval(REAPING);
-        let cluster = TestCluster::builder(sim.servers).settings(servers).tcp(false).start().await?;
+        let cluster =
+            TestCluster::builder(sim.servers).settings(servers).tcp(false).start().await?;
         let refused = has(Setting::NoLastingWatches).then(|| {
             cluster.rule(|request| match request.is(OpCode::AddWatch) {
                 true => Verdict::Refuse(ErrorCode::Unimplemented),
@@ -130,14 +140,14 @@ impl<'a> World<'a> {
         });
         let run = Run::new();
         let watch = Arc::new(Watch::new(run.clone()));
-        let seat = |number| Seat {
+        let seat = |number| ClientSlot {
             number,
             incarnation: Arc::default(),
             begun: Rounds::default(),
             ending: Arc::default(),
             process: None,
             former: Vec::new(),
-            host: Arc::new(Mutex::new(cluster.connector())),
+            host: Arc::new(Locked::new(cluster.connector())),
             former_hosts: Vec::new(),
             latency: None,
             finished: false,
@@ -151,7 +161,7 @@ impl<'a> World<'a> {
             run,
             cluster,
             watch,
-            census: Census::here(),
+            census: TaskCounter::here(),
             seats,
             active: BTreeSet::new(),
             rules: BTreeMap::new(),
@@ -168,14 +178,18 @@ impl<'a> World<'a> {
             let settled = sim.settled.iter();
             let settled = settled.map(|(claims, nodes)| {
                 let is_path = nodes.starts_with('/');
-                (world.on_server(claims), if is_path { world.on_server(nodes) } else { nodes.clone() })
+                (
+                    world.on_server(claims),
+                    if is_path { world.on_server(nodes) } else { nodes.clone() },
+                )
             });
-            world.looks = Some(Looks::follow(&world.cluster, operated, settled.collect()));
+            world.looks =
+                Some(ExistenceChecks::follow(&world.cluster, operated, settled.collect()));
         }
         Ok(world)
     }
 
-    /// Runs it to its end.
+    /// Plays the run to its end.
     pub(super) async fn play(mut self) -> End {
         let violated = match self.prepare().await {
             Ok(()) => self.perform().await,
@@ -201,22 +215,37 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Writes down what the servers did to the nodes that the checkers want to know of.
+    /// Records how the servers changed the nodes that the checkers ask for.
     fn record_journal(&self) {
-        if self.sim.journal.is_empty() {
+        if self.sim.journal.is_empty() && self.sim.instances.is_empty() {
             return;
         }
+        let now = self.run.elapsed();
         for write in self.cluster.writes() {
-            let Some(path) = write.path.strip_prefix(options::below(self.settings)) else { continue };
+            let Some(path) = write.path.strip_prefix(options::below(self.settings)) else {
+                continue;
+            };
             if self.sim.journal.iter().any(|pattern| path_matches(pattern, path)) {
                 let czxid = (write.kind != WriteKind::Deleted).then_some(write.czxid);
                 let (zxid, path) = (write.zxid, Name::from(path));
-                self.run.record(ProcessId::World, Event::Applied { zxid, path, czxid });
+                self.run.record(ProcessId::World, Cache::Applied { zxid, path, czxid });
+            }
+            if self.sim.instances.iter().any(|pattern| path_matches(pattern, path)) {
+                let how = match write.kind {
+                    WriteKind::Created => Written::Created,
+                    WriteKind::Deleted if write.ends_session => Written::Expired,
+                    WriteKind::Deleted => Written::Deleted,
+                    _ => continue,
+                };
+                let at = now.saturating_sub(write.at.elapsed());
+                let (zxid, path, czxid) = (write.zxid, Name::from(path), write.czxid);
+                let written = Discovery::Written { at, zxid, path, czxid, how };
+                self.run.record(ProcessId::World, written);
             }
         }
     }
 
-    /// Creates the nodes that are to be there from the start.
+    /// Creates the nodes that exist from the start.
     async fn prepare(&self) -> Result<(), Failure> {
         let nodes = self.initial_nodes();
         if nodes.is_empty() {
@@ -230,30 +259,37 @@ impl<'a> World<'a> {
         for path in &nodes {
             let ends = path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]);
             for end in ends {
-                zk.create(&path[..end], b"", &zk_curator_client::Acl::open_unsafe(), CreateMode::Persistent)
-                    .await
-                    .map(drop)
-                    .or_else(|error| match error.code() {
-                        Some(ErrorCode::NodeExists) => Ok(()),
-                        _ => Err(error),
-                    })?;
+                zk.create(
+                    &path[..end],
+                    b"",
+                    &zk_curator_client::Acl::open_unsafe(),
+                    CreateMode::Persistent,
+                )
+                .await
+                .map(drop)
+                .or_else(|error| match error.code() {
+                    Some(ErrorCode::NodeExists) => Ok(()),
+                    _ => Err(error),
+                })?;
             }
         }
         zk.close().await?;
-        for (number, path) in (0..).zip(&self.sim.worn) {
+        for (number, path) in (0..).zip(&self.sim.near_overflow) {
             let path = &self.on_server(path);
             let left = seed::rng(self.sim.seed, "sequence", number).i32(0..40);
-            self.cluster.set_sequence(path, i32::MAX - left).map_err(|code| format!("{path}: {code:?}"))?;
+            self.cluster
+                .set_sequence(path, i32::MAX - left)
+                .map_err(|code| format!("{path}: {code:?}"))?;
         }
         Ok(())
     }
 
-    /// A path, or a pattern of paths, of the clients as the servers know it.
+    /// Returns the path, or the pattern of paths, by which the servers know a client's path.
     fn on_server(&self, path: &str) -> String {
         format!("{}{path}", options::below(self.settings))
     }
 
-    /// The nodes that are there from the start.
+    /// Returns the nodes that exist from the start.
     fn initial_nodes(&self) -> Vec<String> {
         let below = Some(options::below(self.settings)).filter(|below| !below.is_empty());
         let nodes = self.sim.nodes.iter().map(|node| self.on_server(node));
@@ -277,7 +313,7 @@ impl<'a> World<'a> {
                 self.end(index).await;
             }
         }
-        // However long it was going to last.
+        // Ends every fault, even before its time.
         for index in std::mem::take(&mut self.active) {
             self.put_right(index);
         }
@@ -296,10 +332,10 @@ impl<'a> World<'a> {
         self.take_note_of_finished();
         self.no_task_is_left().await?;
         self.nothing_is_left().await?;
-        self.nobody_has_deleted_what_is_not_his()
+        self.check_no_foreign_deletes()
     }
 
-    /// What begins and ends when, in order.
+    /// Returns the begins and the ends of the faults, in the order of their time.
     fn timeline(&self) -> Vec<(Duration, usize, bool)> {
         let mut timeline = Vec::new();
         for (index, (_, fault)) in self.schedule.iter().enumerate() {
@@ -322,7 +358,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Writes down that a fault begins or ends, and returns the place of the record.
+    /// Records that a fault begins or ends, and returns the place of the record.
     fn note(&self, index: usize, what: &str) -> usize {
         let (number, fault) = &self.schedule[index];
         let text = format!("[{number}] {}{what}", fault.action);
@@ -346,8 +382,12 @@ impl<'a> World<'a> {
             FaultAction::Expire { client } => {
                 for session in self.sessions_of(*client) {
                     if self.cluster.expire(session) {
-                        let who = self.seats.iter().find(|seat| seat.number == *client).map(Seat::who);
-                        self.run.record(who.unwrap_or(ProcessId::World), Event::Expired);
+                        let who = self
+                            .seats
+                            .iter()
+                            .find(|seat| seat.number == *client)
+                            .map(ClientSlot::who);
+                        self.run.record(who.unwrap_or(ProcessId::World), Lifecycle::Expired);
                     }
                 }
             }
@@ -355,16 +395,19 @@ impl<'a> World<'a> {
             FaultAction::Close { client, late } => {
                 let seat = self.seats.iter().find(|seat| seat.number == *client);
                 if let Some(seat) = seat.filter(|seat| seat.process.is_some()) {
-                    seat.ending.lock().unwrap_or_else(PoisonError::into_inner).ask(*late);
+                    seat.ending.lock().ask(*late);
                 }
             }
             FaultAction::ReapContainers => drop(self.cluster.reap_containers()),
             FaultAction::Jump { by } => self.jump(*by).await,
-            FaultAction::LoseRequests { client, one_in } => self.rule(index, *client, *one_in, None),
+            FaultAction::LoseRequests { client, one_in } => {
+                self.rule(index, *client, *one_in, None);
+            }
             FaultAction::LoseReplies { client, one_in } => self.rule(index, *client, *one_in, None),
             FaultAction::DelayRequests { client, one_in, most } => {
                 self.rule(index, *client, *one_in, Some(*most));
             }
+            FaultAction::Throttle { server, one_in } => self.throttle(index, *server, *one_in),
             FaultAction::Lag { server, by } if *server < self.sim.servers => {
                 let lag = match by {
                     Some(by) => self.cluster.lag_by(*server, *by),
@@ -401,13 +444,14 @@ impl<'a> World<'a> {
         seat.map(|seat| seat.host().sessions()).unwrap_or_default()
     }
 
-    /// Deletes a node of those that an operator may.
+    /// Deletes one of the nodes that an operator may delete.
     fn operate(&self, place: u16) {
-        let may_go: Vec<String> = self.sim.operated.iter().map(|pattern| self.on_server(pattern)).collect();
+        let may_go: Vec<String> =
+            self.sim.operated.iter().map(|pattern| self.on_server(pattern)).collect();
         let probe = self.cluster.probe();
         let mut paths = probe.latest().paths();
         paths.retain(|path| may_go.iter().any(|pattern| path_matches(pattern, path)));
-        // Certain writes assume that nobody deletes a receipt before the first look at it.
+        // Certain writes assume that nobody deletes a receipt before its first read.
         let is_new_receipt = |path: &str| {
             let is_receipt = path.rsplit('/').next().is_some_and(|name| name.starts_with("_r_"));
             is_receipt && probe.latest().stat(path).is_some_and(|stat| stat.version <= 1)
@@ -415,9 +459,12 @@ impl<'a> World<'a> {
         paths.retain(|path| !is_new_receipt(path));
         paths.sort_unstable();
         let Some(path) = paths.get(paths.len() * usize::from(place) / (1 << 16)) else { return };
-        // Nobody may, without a leader.
+        // Without a leader, no node can be deleted.
         if let Ok(tokens) = self.cluster.remove(path) {
-            self.run.record(ProcessId::World, Event::Removed { path: Name::from(path.as_str()), tokens });
+            self.run.record(
+                ProcessId::World,
+                Operator::Removed { path: Name::from(path.as_str()), tokens },
+            );
         }
     }
 
@@ -429,13 +476,13 @@ impl<'a> World<'a> {
         let host = Arc::clone(&seat.host);
         let (number, fault) = &self.schedule[index];
         let loses_reply = fault.action.kind() == FaultKind::LoseReplies;
-        let rng = Mutex::new(seed::rng(self.sim.seed, "rule", *number as u64));
+        let rng = Locked::new(seed::rng(self.sim.seed, "rule", *number as u64));
         let rule = self.cluster.rule(move |request| {
-            let sessions = host.lock().unwrap_or_else(PoisonError::into_inner).sessions();
+            let sessions = host.lock().sessions();
             if !sessions.contains(&request.session_id()) {
                 return Verdict::Pass;
             }
-            let mut rng = rng.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut rng = rng.lock();
             match late {
                 _ if rng.u32(..one_in) > 0 => Verdict::Pass,
                 Some(most) => Verdict::Delay(moment(&mut rng, most)),
@@ -446,19 +493,39 @@ impl<'a> World<'a> {
         self.rules.insert(index, rule);
     }
 
-    /// Nobody does anything for a while.
+    /// Installs the rule of an overloaded server, or of all servers.
+    fn throttle(&mut self, index: usize, server: Option<usize>, one_in: u32) {
+        let rng = Locked::new(seed::rng(self.sim.seed, "throttle", self.schedule[index].0 as u64));
+        let decide = move |request: &RuleRequest<'_>| {
+            let mut rng = rng.lock();
+            if request.is_throttlable() && rng.u32(..one_in) == 0 {
+                Verdict::Refuse(ErrorCode::Throttled)
+            } else {
+                Verdict::Pass
+            }
+        };
+        let rule = match server {
+            None => self.cluster.rule(decide),
+            Some(server) if server < self.sim.servers => self.cluster.member(server).rule(decide),
+            Some(_) => return,
+        };
+        self.rules.insert(index, rule);
+    }
+
+    /// Advances the time while nothing runs.
     async fn jump(&self, by: Duration) {
-        let running = || self.seats.iter().filter(|seat| !seat.is_paused() && seat.process.is_some());
+        let running =
+            || self.seats.iter().filter(|seat| !seat.is_paused() && seat.process.is_some());
         for seat in running() {
-            self.run.record(seat.who(), Event::Paused);
+            self.run.record(seat.who(), Lifecycle::Paused);
         }
         tokio::time::advance(by).await;
         for seat in running() {
-            self.run.record(seat.who(), Event::Resumed);
+            self.run.record(seat.who(), Lifecycle::Resumed);
         }
     }
 
-    /// Makes the world what the faults that are active want it to be.
+    /// Puts the world into the state that the active faults require.
     async fn reconcile(&mut self) {
         let schedule = self.schedule;
         let active: Vec<_> = self.active.iter().map(|index| &schedule[*index].1.action).collect();
@@ -480,7 +547,7 @@ impl<'a> World<'a> {
             let up = !is(&FaultAction::KillServer { server }) && !is(&FaultAction::Outage);
             if up != member.is_running() {
                 if up {
-                    // In memory there is no port that could be taken.
+                    // A restart in memory cannot fail: no port can be in use.
                     drop(member.restart().await);
                 } else {
                     member.stop().await;
@@ -493,7 +560,7 @@ impl<'a> World<'a> {
                 member.release();
             }
         }
-        // Everybody who is isolated is alone.
+        // Each isolated server is in a partition of its own.
         let isolated: BTreeSet<usize> = active
             .iter()
             .filter_map(|action| match action {
@@ -524,10 +591,10 @@ impl<'a> World<'a> {
             (None, None) => self.start(at),
             _ => {}
         }
-        let Seat { process: Some(process), host, .. } = &self.seats[at] else {
+        let ClientSlot { process: Some(process), host, .. } = &self.seats[at] else {
             return;
         };
-        let host = host.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let host = host.lock().clone();
         let base = Base::of(self.sim.seed, me);
         let mut load = base.load;
         let mut latency = base.latency;
@@ -545,13 +612,16 @@ impl<'a> World<'a> {
         process.set_load(load);
         for server in 0..self.sim.servers {
             let cuts = active.iter().filter_map(|action| match action {
-                FaultAction::CutLink { client, server: of, direction } if *client == me && *of == server => {
+                FaultAction::CutLink { client, server: of, direction }
+                    if *client == me && *of == server =>
+                {
                     Some(*direction)
                 }
                 FaultAction::CutClient { client, direction } if *client == me => Some(*direction),
                 _ => None,
             });
-            let direction = cuts.reduce(|one, other| if one == other { one } else { Direction::Both });
+            let direction =
+                cuts.reduce(|one, other| if one == other { one } else { Direction::Both });
             match direction {
                 Some(direction) => host.cut(server, direction),
                 None => host.mend(server),
@@ -560,13 +630,13 @@ impl<'a> World<'a> {
         if self.seats[at].latency.as_ref() != Some(&latency) {
             for server in 0..self.sim.servers {
                 let seed = seed::of(self.sim.seed, "latency", u64::from(me) << 8 | server as u64);
-                // Anew at every change: what was drawn before does not shift what comes.
+                // A new seed at every change, so that earlier draws do not shift later ones.
                 let since = self.run.elapsed().as_micros() as u64;
                 host.set_latency(server, latency.clone(), seed::of(seed, "since", since));
             }
             self.seats[at].latency = Some(latency);
         }
-        let Seat { process: Some(process), .. } = &self.seats[at] else {
+        let ClientSlot { process: Some(process), .. } = &self.seats[at] else {
             return;
         };
         let stopped = active.contains(&&FaultAction::PauseClient { client: me });
@@ -575,10 +645,11 @@ impl<'a> World<'a> {
         } else {
             process.resume();
         }
-        // One that is late at times is stopped at times.
+        // A delayed process counts as stopped.
         let paused = stopped || load.delays > 0;
         if paused != self.seats[at].is_paused() {
-            self.run.record(self.seats[at].who(), if paused { Event::Paused } else { Event::Resumed });
+            let event = if paused { Lifecycle::Paused } else { Lifecycle::Resumed };
+            self.run.record(self.seats[at].who(), event);
             self.seats[at].paused.store(paused, Ordering::Relaxed);
         }
     }
@@ -597,7 +668,7 @@ impl<'a> World<'a> {
         process.kill();
         seat.former.push(process);
         seat.paused.store(false, Ordering::Relaxed);
-        self.run.record(seat.who(), Event::Killed);
+        self.run.record(seat.who(), Lifecycle::Killed);
         seat.incarnation.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -606,8 +677,7 @@ impl<'a> World<'a> {
         let number = seat.number;
         seat.latency = None;
         let host = self.cluster.connector();
-        let former =
-            std::mem::replace(&mut *seat.host.lock().unwrap_or_else(PoisonError::into_inner), host.clone());
+        let former = std::mem::replace(&mut *seat.host.lock(), host.clone());
         seat.former_hosts.push(former);
         let of_life = of_life(self.sim.seed, seat.who());
         let supervisor = ProcessWatch {
@@ -623,7 +693,7 @@ impl<'a> World<'a> {
             clients: self.sim.numbers().count() as u32,
             rounds: self.sim.all_rounds(),
             begun: seat.begun.clone(),
-            manner: Manner::of(number, self.settings),
+            manner: ClientSettings::of(number, self.settings),
             seed: of_life,
             connect_string: self.cluster.connect_string(),
             connector: Some(Arc::new(Counted { connector: host, census: self.census.clone() })),
@@ -639,7 +709,7 @@ impl<'a> World<'a> {
             ending: Arc::clone(&seat.ending),
             paused: Arc::clone(&seat.paused),
         };
-        // Before it runs: it may be asked to end at once.
+        // Comes before the process runs, because it may be asked to end immediately.
         let client = lives.begin(parts.clone());
         process.spawn(Box::pin(async move {
             sleep(client.moment(Duration::from_millis(100))).await;
@@ -649,11 +719,13 @@ impl<'a> World<'a> {
         seat.process = Some(process);
     }
 
-    /// Who has not finished, and what it did last.
+    /// Describes the clients that have not finished, and their last events.
     fn hang(&self, patience: Duration) -> Violation {
         let history = self.run.history();
-        let stuck: Vec<_> = self.seats.iter().filter(|seat| !seat.finished).map(Seat::who).collect();
-        let last = |who: &ProcessId| history.records().iter().rposition(|record| record.who == *who);
+        let stuck: Vec<_> =
+            self.seats.iter().filter(|seat| !seat.finished).map(ClientSlot::who).collect();
+        let last =
+            |who: &ProcessId| history.records().iter().rposition(|record| record.who == *who);
         let names: Vec<_> = stuck.iter().map(ToString::to_string).collect();
         let broken = format!(
             "{} not finished {patience:?} after the last fault; the servers:\n{}",
@@ -665,7 +737,7 @@ impl<'a> World<'a> {
 
     async fn no_task_is_left(&self) -> Result<(), Violation> {
         let left = || {
-            let of_seat = |seat: &Seat| {
+            let of_seat = |seat: &ClientSlot| {
                 let tasks: usize = seat.former.iter().map(Process::tasks).sum();
                 (tasks > 0).then(|| format!("{tasks} of {}", seat.who()))
             };
@@ -677,25 +749,32 @@ impl<'a> World<'a> {
         match left() {
             left if left.is_empty() => Ok(()),
             left => {
-                let broken = format!("tasks are left of clients that have finished: {}", left.join(", "));
+                let broken =
+                    format!("clients have finished, but their tasks are left: {}", left.join(", "));
                 Err(Violation::new("tasks", broken, Vec::new()))
             }
         }
     }
 
-    /// An ephemeral node goes with its session, or is deleted by the client that has created it.
-    fn nobody_has_deleted_what_is_not_his(&self) -> Result<(), Violation> {
-        let common: Vec<String> = self.sim.common.iter().map(|pattern| self.on_server(pattern)).collect();
+    /// Checks that an ephemeral node was deleted only with its session, or by the client that
+    /// created it.
+    fn check_no_foreign_deletes(&self) -> Result<(), Violation> {
+        let common: Vec<String> =
+            self.sim.common.iter().map(|pattern| self.on_server(pattern)).collect();
         let mut clients = BTreeMap::new();
         for seat in &self.seats {
             let hosts = seat.former_hosts.iter().cloned().chain([seat.host()]);
-            clients.extend(hosts.flat_map(|host| host.sessions()).map(|session| (session, seat.number)));
+            clients.extend(
+                hosts.flat_map(|host| host.sessions()).map(|session| (session, seat.number)),
+            );
         }
         let writes = self.cluster.writes();
         let created = writes.iter().filter(|write| write.kind == WriteKind::Created);
-        let creators: BTreeMap<i64, i64> = created.map(|write| (write.czxid, write.session)).collect();
+        let creators: BTreeMap<i64, i64> =
+            created.map(|write| (write.czxid, write.session)).collect();
         let client = |session: i64| clients.get(&session).copied();
-        let deleted = writes.iter().filter(|write| write.kind == WriteKind::Deleted && write.is_ephemeral);
+        let deleted =
+            writes.iter().filter(|write| write.kind == WriteKind::Deleted && write.is_ephemeral);
         let mut overtaken = BTreeSet::new();
         for write in deleted.filter(|write| !write.ends_session) {
             let creator = creators.get(&write.czxid).and_then(|session| client(*session));
@@ -703,9 +782,13 @@ impl<'a> World<'a> {
             if creator == by || common.iter().any(|pattern| path_matches(pattern, &write.path)) {
                 continue;
             }
-            if self.looks.as_ref().is_some_and(|looks| looks.excuse(write, &writes, &overtaken, &self.run)) {
+            if self
+                .looks
+                .as_ref()
+                .is_some_and(|looks| looks.excuse(write, &writes, &overtaken, &self.run))
+            {
                 overtaken.insert(write.czxid);
-                self.run.record(ProcessId::World, Event::Overtaken { token: write.czxid });
+                self.run.record(ProcessId::World, Operator::Overtaken { token: write.czxid });
             } else {
                 let broken = format!(
                     "c{by} has deleted {}, which c{creator} had created by {:#x}, by {:#x}",
@@ -737,13 +820,15 @@ impl<'a> World<'a> {
         };
         let unused: Vec<String> = probe.paths().into_iter().filter(never_used).collect();
         let nodes = self.initial_nodes();
-        let leaves: Vec<String> = self.sim.leaves.iter().map(|pattern| self.on_server(pattern)).collect();
+        let leaves: Vec<String> =
+            self.sim.leaves.iter().map(|pattern| self.on_server(pattern)).collect();
         let may_stay = |path: &str| {
             let below = format!("{path}/");
             let is_declared = nodes.iter().any(|node| node == path || node.starts_with(&below))
                 || leaves.iter().any(|pattern| path_matches(pattern, path));
-            // One that never had a child stays with Apache ZooKeeper as well, and what it is in.
-            let is_unused = || unused.iter().any(|unused| unused == path || unused.starts_with(&below));
+            // Apache ZooKeeper too keeps a container that never had a child, and its parents.
+            let is_unused =
+                || unused.iter().any(|unused| unused == path || unused.starts_with(&below));
             is_declared || is_unused()
         };
         let left: Vec<_> = probe.paths().into_iter().filter(|path| !may_stay(path)).collect();
@@ -755,19 +840,19 @@ impl<'a> World<'a> {
     }
 }
 
-/// The lives of a process: one after the other, as long as each is asked to close what it has connected.
+/// The lives of a process: a new one begins whenever the process was asked to close its frameworks.
 struct Lives {
     seed: u64,
     number: u32,
     incarnation: Arc<AtomicU32>,
-    ending: Arc<Mutex<Arc<Ending>>>,
+    ending: Arc<Locked<Arc<Ending>>>,
     paused: Arc<AtomicBool>,
 }
 
 impl Lives {
     fn begin(&self, parts: ClientParts) -> Client {
         let client = Client::new(parts);
-        *self.ending.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(client.ending());
+        *self.ending.lock() = Arc::clone(client.ending());
         client
     }
 
@@ -776,22 +861,22 @@ impl Lives {
             let incarnation = self.incarnation.fetch_add(1, Ordering::Relaxed) + 1;
             parts.who = ProcessId::Client { number: self.number, incarnation };
             parts.seed = of_life(self.seed, parts.who);
-            // What slows the process down slows its next life down, too.
+            // A fault that slows the process down affects its next life too.
             if self.paused.load(Ordering::Relaxed) {
-                parts.run.record(parts.who, Event::Paused);
+                parts.run.record(parts.who, Lifecycle::Paused);
             }
             client = self.begin(parts.clone());
         }
     }
 }
 
-/// What a life draws from.
+/// Returns the seed of a life.
 fn of_life(seed: u64, who: ProcessId) -> u64 {
     let ProcessId::Client { number, incarnation } = who else { return seed };
     seed::of(seed, "client", u64::from(number) << 32 | u64::from(incarnation))
 }
 
-/// What the machine and the network of a client are like without faults.
+/// The load of the machine and the latency of the network of a client without faults.
 struct Base {
     load: Load,
     latency: RangeInclusive<Duration>,

@@ -1,6 +1,6 @@
 //! A service that numbers invoices. Each process campaigns, and the leader issues the numbers.
 //!
-//! Nothing here knows of the simulation: the same functions run in production.
+//! The code does not depend on the simulation: the same functions run in production.
 
 use std::error::Error;
 use std::time::Duration;
@@ -13,30 +13,36 @@ use zk_curator_recipes::leader::{LeaderLatch, Leadership};
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
 const ELECTION: &str = "/election";
-/// The node with the last number that was issued.
+/// The node with the last issued number.
 pub(crate) const INVOICES: &str = "/invoices";
 
-/// Issues numbers for as long as it believes to lead.
+/// Issues numbers while it believes to lead.
 pub(crate) async fn careless(zk: CuratorFramework, recorder: impl Recorder) -> Result<(), Failure> {
     let candidate = LeaderLatch::new(&zk, ELECTION).join();
     loop {
         let attempt = Attempt::begin(&recorder, INVOICES, HoldMode::Leader);
         let leadership = candidate.await_leadership().await?;
         let held = attempt.acquired(leadership.fencing_token());
+        // ANCHOR: careless
         while !leadership.is_over() {
             let (number, _) = print_next(&zk).await?;
-            // Another process may lead by now.
+            // Another process may have become the leader.
             let stat = zk.set_data(INVOICES, number.to_string()).await?;
             held.used(written(&stat));
         }
         held.lost();
+        // ANCHOR_END: careless
     }
 }
 
-/// Issues numbers until it hears that it has lost the leadership, by writes that servers refuse if it has not heard in time.
+/// Issues numbers until it learns that it has lost the leadership. If it learns that too late, the
+/// servers refuse its writes.
+// ANCHOR: signature
 pub(crate) async fn careful(zk: CuratorFramework, recorder: impl Recorder) -> Result<(), Failure> {
+    // ANCHOR_END: signature
     let candidate = LeaderLatch::new(&zk, ELECTION).join();
     loop {
+        // ANCHOR: attempt
         let attempt = Attempt::begin(&recorder, INVOICES, HoldMode::Leader);
         let leadership = candidate.await_leadership().await?;
         let held = attempt.acquired(leadership.fencing_token());
@@ -44,14 +50,15 @@ pub(crate) async fn careful(zk: CuratorFramework, recorder: impl Recorder) -> Re
             biased;
             () = leadership.lost() => held.lost(),
             failed = issue(&zk, &leadership, &held) => {
-                // Its process is restarted.
+                // The process is restarted.
                 return failed;
             }
         }
+        // ANCHOR_END: attempt
     }
 }
 
-/// Ends only with an error.
+/// Issues numbers, and returns only with an error.
 async fn issue<R: Recorder>(
     zk: &CuratorFramework,
     leadership: &Leadership,
@@ -59,14 +66,17 @@ async fn issue<R: Recorder>(
 ) -> Result<(), Failure> {
     loop {
         let (number, stat) = print_next(zk).await?;
+        // ANCHOR: fenced
         let write = leadership.fenced().set_data_if(INVOICES, number.to_string(), stat.version);
+        // ANCHOR_END: fenced
         if let Some(stat) = write.commit().await?[0].stat() {
             held.used(written(stat));
         }
     }
 }
 
-/// Prints the next invoice, and returns its number and the version of the node that the number comes from.
+/// Prints the next invoice. Returns its number, and the state of the node that the number comes
+/// from.
 async fn print_next(zk: &CuratorFramework) -> Result<(u64, Stat), Failure> {
     let (last, stat) = zk.get_data(INVOICES).with_stat().await?;
     let last: u64 = std::str::from_utf8(&last)?.parse().unwrap_or(0);
@@ -74,7 +84,7 @@ async fn print_next(zk: &CuratorFramework) -> Result<(u64, Stat), Failure> {
     Ok((last + 1, stat))
 }
 
-/// The use of the node that has made this version of it.
+/// Describes the use of the node that made this version.
 fn written(stat: &Stat) -> UseOutcome {
     UseOutcome::Accepted(stat.version.unsigned_abs().into())
 }

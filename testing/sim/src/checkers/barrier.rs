@@ -1,26 +1,30 @@
 use std::collections::BTreeMap;
 
 use super::{Checker, Violation};
-use crate::history::{Event, History, Name, ProcessId};
+use crate::history::{Barrier, Event, History, Lifecycle, Name, ProcessId};
 
-/// That nobody passes a double barrier alone: each round of a barrier is entered when enough have come, and left
+/// Checks the rounds of a double barrier: the members enter when enough have arrived, and leave
 /// when all are ready.
 ///
-/// * Nobody has [entered](Event::Entered) before so many members have come to the entrance.
-/// * Nobody has [left](Event::Left) before every member that was inside has come to the exit. One that was killed or stopped, or
-///   whose session was ended by force, since it came may be missing; so may one that came in addition to those the barrier waits for,
-///   unless it was inside before the one that leaves came to the exit.
-/// * In the end everybody has entered, if enough have come, and left, if all that were inside have come to the exit: except
-///   those that [gave up](Event::Withdrew), were killed, or had their session ended by force.
+/// * No member has [entered](Barrier::Entered) before this number of members have arrived at the
+///   entrance.
+/// * No member has [left](Barrier::Left) before every member that was inside has arrived at the
+///   exit. A member may be missing if it was killed or stopped since it arrived, or its session was
+///   expired by force. A member beyond the number of the barrier may be missing too, unless it was
+///   inside before the leaving member arrived at the exit.
+/// * At the end, all members have entered if enough have arrived, and have left if all members
+///   inside have arrived at the exit. Exceptions are members that [gave up](Barrier::Withdrew),
+///   were killed, or had their session expired by force.
 ///
-/// Only the first holds for a barrier that is only entered; the others say nothing there.
+/// For a barrier that members only enter, only the first promise applies. The others are then
+/// always kept.
 #[derive(Debug, Clone)]
 pub struct BarrierEpochs {
     members: usize,
 }
 
 impl BarrierEpochs {
-    /// Of barriers that wait for so many members.
+    /// Creates a checker of barriers that wait for this number of members.
     #[must_use]
     pub const fn of(members: usize) -> Self {
         Self { members }
@@ -29,13 +33,13 @@ impl BarrierEpochs {
 
 const NAME: &str = "barrier epochs";
 
-/// One use of one barrier.
+/// One round of one barrier.
 #[derive(Debug, Default)]
 struct Round<'a> {
     members: BTreeMap<&'a Name, Member>,
 }
 
-/// Where the records of a member are.
+/// The places of the records of a member.
 #[derive(Debug)]
 struct Member {
     who: ProcessId,
@@ -47,84 +51,105 @@ struct Member {
 }
 
 impl Member {
-    /// Whether something has happened to its process since it came that may have put it out.
+    /// Returns `true` if something has happened to the process since it arrived that may have put
+    /// it out.
     fn may_be_out(&self, doubts: &BTreeMap<ProcessId, usize>) -> bool {
         self.withdrew.is_some() || doubts.get(&self.who).is_some_and(|&doubt| doubt > self.entering)
+    }
+}
+
+impl Member {
+    const fn came(who: ProcessId, entering: usize) -> Self {
+        Self { who, entering, entered: None, leaving: None, left: None, withdrew: None }
     }
 }
 
 impl Checker for BarrierEpochs {
     fn check(&self, history: &History) -> Result<(), Violation> {
         let mut rounds: BTreeMap<(&Name, u32), Round<'_>> = BTreeMap::new();
-        // The last doubtful thing that has happened to each process.
+        // The last event of each process that may have put it out.
         let mut doubts: BTreeMap<ProcessId, usize> = BTreeMap::new();
         let mut ended: BTreeMap<ProcessId, usize> = BTreeMap::new();
         for (place, record) in history.records().iter().enumerate() {
             let broken = |what: String, places: Vec<usize>| Err(Violation::new(NAME, what, places));
             match &record.event {
-                Event::Paused => {
+                Event::Lifecycle(Lifecycle::Paused) => {
                     doubts.insert(record.who, place);
                 }
-                Event::Killed | Event::Expired => {
+                Event::Lifecycle(Lifecycle::Killed | Lifecycle::Expired) => {
                     doubts.insert(record.who, place);
                     ended.insert(record.who, place);
                 }
-                Event::Entering { barrier, member, round } => {
+                Event::Barrier(Barrier::Entering { barrier, member, round }) => {
                     let round = rounds.entry((barrier, *round)).or_default();
-                    let who = record.who;
-                    let came = Member {
-                        who,
-                        entering: place,
-                        entered: None,
-                        leaving: None,
-                        left: None,
-                        withdrew: None,
-                    };
+                    let came = Member::came(record.who, place);
                     round.members.insert(member, came);
                 }
-                Event::Entered { barrier, member, round } => {
+                Event::Barrier(Barrier::Entered { barrier, member, round }) => {
                     let all = rounds.entry((barrier, *round)).or_default();
                     if all.members.len() < self.members {
-                        let mut places: Vec<usize> = all.members.values().map(|came| came.entering).collect();
+                        let mut places: Vec<usize> =
+                            all.members.values().map(|came| came.entering).collect();
                         places.push(place);
                         places.sort_unstable();
                         let came = all.members.len();
-                        return broken(format!("{member} has entered when {came} had come"), places);
+                        return broken(
+                            format!("{member} has entered when {came} had arrived"),
+                            places,
+                        );
                     }
                     match all.members.get_mut(member) {
                         Some(came) => came.entered = Some(place),
-                        None => return broken(format!("{member} has entered and had not come"), vec![place]),
+                        None => {
+                            return broken(
+                                format!("{member} has entered, but had not arrived"),
+                                vec![place],
+                            );
+                        }
                     }
                 }
-                Event::Leaving { barrier, member, round } => {
+                Event::Barrier(Barrier::Leaving { barrier, member, round }) => {
                     let all = rounds.entry((barrier, *round)).or_default();
                     match all.members.get_mut(member).filter(|inside| inside.entered.is_some()) {
                         Some(inside) => inside.leaving = Some(place),
-                        None => return broken(format!("{member} leaves and was not inside"), vec![place]),
+                        None => {
+                            return broken(
+                                format!("{member} leaves, but was not inside"),
+                                vec![place],
+                            );
+                        }
                     }
                 }
-                Event::Left { barrier, member, round } => {
+                Event::Barrier(Barrier::Left { barrier, member, round }) => {
                     let all = rounds.entry((barrier, *round)).or_default();
-                    let Some(leaving) = all.members.get(member).and_then(|inside| inside.leaving) else {
+                    let Some(leaving) = all.members.get(member).and_then(|inside| inside.leaving)
+                    else {
                         return broken(
-                            format!("{member} has left and had not come to the exit"),
+                            format!("{member} has left, but had not arrived at the exit"),
                             vec![place],
                         );
                     };
                     let exact = all.members.len() <= self.members;
-                    let inside =
-                        |other: &&Member| exact || other.entered.is_some_and(|entered| entered < leaving);
-                    let stays = |other: &&Member| other.leaving.is_none() && !other.may_be_out(&doubts);
+                    let inside = |other: &&Member| {
+                        exact || other.entered.is_some_and(|entered| entered < leaving)
+                    };
+                    let stays =
+                        |other: &&Member| other.leaving.is_none() && !other.may_be_out(&doubts);
                     if let Some(other) = all.members.values().filter(inside).find(stays) {
-                        let why = format!("{member} has left when {} had not come to the exit", other.who);
+                        let why = format!(
+                            "{member} has left when {} had not arrived at the exit",
+                            other.who
+                        );
                         return broken(why, vec![other.entered.unwrap_or(other.entering), place]);
                     }
                     if let Some(me) = all.members.get_mut(member) {
                         me.left = Some(place);
                     }
                 }
-                Event::Withdrew { barrier, member, round } => {
-                    if let Some(came) = rounds.entry((barrier, *round)).or_default().members.get_mut(member) {
+                Event::Barrier(Barrier::Withdrew { barrier, member, round }) => {
+                    if let Some(came) =
+                        rounds.entry((barrier, *round)).or_default().members.get_mut(member)
+                    {
                         came.withdrew = Some(place);
                     }
                 }
@@ -133,14 +158,18 @@ impl Checker for BarrierEpochs {
         }
         rounds.iter().try_for_each(|((barrier, round), all)| {
             all.everybody_passes(self.members, &ended).map_err(|(member, place)| {
-                Violation::new(NAME, format!("{member} is stuck at {barrier}, round {round}"), vec![place])
+                Violation::new(
+                    NAME,
+                    format!("{member} is stuck at {barrier}, round {round}"),
+                    vec![place],
+                )
             })
         })
     }
 }
 
 impl<'a> Round<'a> {
-    /// Or who does not, and since when.
+    /// Finds a member that is stuck, and the record since which it is.
     fn everybody_passes(
         &self,
         members: usize,
@@ -148,12 +177,15 @@ impl<'a> Round<'a> {
     ) -> Result<(), (&'a Name, usize)> {
         let mut there = self.members.iter().filter(|(_, member)| !member.may_be_out(ended));
         let enough = there.clone().count() >= members;
-        if enough && let Some((name, member)) = there.clone().find(|(_, member)| member.entered.is_none()) {
+        if enough
+            && let Some((name, member)) = there.clone().find(|(_, member)| member.entered.is_none())
+        {
             return Err((name, member.entering));
         }
         let all_leave = there.clone().all(|(_, member)| member.leaving.is_some());
-        match there.find_map(|(name, member)| Some((name, member.leaving.filter(|_| member.left.is_none())?)))
-        {
+        match there.find_map(|(name, member)| {
+            Some((name, member.leaving.filter(|_| member.left.is_none())?))
+        }) {
             Some((name, leaving)) if all_leave => Err((name, leaving)),
             _ => Ok(()),
         }
@@ -177,17 +209,17 @@ mod tests {
     }
     use Step::{Enter, GiveUp, In, Leave, Out};
 
-    /// What a client does as the member of its number in the first round.
+    /// Makes a step of a client, as the member with its number, in the first round.
     fn does(client: u32, step: Step) -> (u64, u32, Event) {
         let (barrier, member, round) = ("b".into(), client.to_string().into(), 1);
         let event = match step {
-            Enter => Event::Entering { barrier, member, round },
-            In => Event::Entered { barrier, member, round },
-            Leave => Event::Leaving { barrier, member, round },
-            Out => Event::Left { barrier, member, round },
-            GiveUp => Event::Withdrew { barrier, member, round },
+            Enter => Barrier::Entering { barrier, member, round },
+            In => Barrier::Entered { barrier, member, round },
+            Leave => Barrier::Leaving { barrier, member, round },
+            Out => Barrier::Left { barrier, member, round },
+            GiveUp => Barrier::Withdrew { barrier, member, round },
         };
-        (0, client, event)
+        (0, client, event.into())
     }
 
     fn all<const N: usize>(steps: [(u32, Step); N]) -> Vec<(u64, u32, Event)> {
@@ -196,43 +228,56 @@ mod tests {
 
     #[test]
     fn two_pass_together() {
-        let steps = [(1, Enter), (2, Enter), (2, In), (1, In), (1, Leave), (2, Leave), (1, Out), (2, Out)];
+        let steps =
+            [(1, Enter), (2, Enter), (2, In), (1, In), (1, Leave), (2, Leave), (1, Out), (2, Out)];
         passes(&CHECKER, all(steps));
-        // Only the entrance.
+        // The members only enter.
         passes(&CHECKER, all([(1, Enter), (2, Enter), (2, In), (1, In)]));
     }
 
     #[test]
     fn one_that_enters_alone_is_found() {
-        fails(&CHECKER, all([(1, Enter), (1, In), (2, Enter), (2, In)]), "when 1 had come", &[0, 1]);
-        let [enter, .., entered] = [(1, Enter), (1, Enter), (1, In)].map(|(client, step)| does(client, step));
-        fails(&CHECKER, [enter.clone(), enter, entered], "when 1 had come", &[1, 2]);
+        fails(
+            &CHECKER,
+            all([(1, Enter), (1, In), (2, Enter), (2, In)]),
+            "when 1 had arrived",
+            &[0, 1],
+        );
+        let [enter, .., entered] =
+            [(1, Enter), (1, Enter), (1, In)].map(|(client, step)| does(client, step));
+        fails(&CHECKER, [enter.clone(), enter, entered], "when 1 had arrived", &[1, 2]);
     }
 
     #[test]
     fn rounds_do_not_count_for_each_other() {
         let (barrier, member, round) = ("b".into(), "2".into(), 2);
-        let other = (0, 2, Event::Entering { barrier, member, round });
-        fails(&CHECKER, [does(1, Enter), other, does(1, In)], "when 1 had come", &[0, 2]);
+        let other = (0, 2, Barrier::Entering { barrier, member, round }.into());
+        fails(&CHECKER, [does(1, Enter), other, does(1, In)], "when 1 had arrived", &[0, 2]);
     }
 
     #[test]
     fn one_that_leaves_early_is_found() {
-        let steps = [(1, Enter), (2, Enter), (2, In), (1, In), (1, Leave), (1, Out), (2, Leave), (2, Out)];
-        fails(&CHECKER, all(steps), "when c2 had not come", &[2, 5]);
-        // It has passed, although its own answer is still on its way.
-        fails(&CHECKER, all([(1, Enter), (2, Enter), (1, In), (1, Leave), (1, Out)]), "when c2", &[1, 4]);
+        let steps =
+            [(1, Enter), (2, Enter), (2, In), (1, In), (1, Leave), (1, Out), (2, Leave), (2, Out)];
+        fails(&CHECKER, all(steps), "when c2 had not arrived", &[2, 5]);
+        // The other member has passed, although its own response is still in flight.
+        fails(
+            &CHECKER,
+            all([(1, Enter), (2, Enter), (1, In), (1, Leave), (1, Out)]),
+            "when c2",
+            &[1, 4],
+        );
     }
 
     #[test]
     fn the_dead_and_the_stopped_are_not_waited_for() {
-        for event in [Event::Killed, Event::Paused, Event::Expired] {
+        for event in [Lifecycle::Killed, Lifecycle::Paused, Lifecycle::Expired] {
             let mut lines = all([(1, Enter), (2, Enter), (2, In), (1, In), (1, Leave), (1, Out)]);
-            lines.insert(5, (0, 2, event));
+            lines.insert(5, (0, 2, event.into()));
             passes(&CHECKER, lines);
         }
         let mut before = all([(1, Enter), (2, Enter), (2, In), (1, In), (1, Leave), (1, Out)]);
-        before.insert(0, (0, 2, Event::Paused));
+        before.insert(0, (0, 2, Lifecycle::Paused.into()));
         fails(&CHECKER, before, "when c2", &[3, 6]);
     }
 
@@ -262,8 +307,8 @@ mod tests {
 
     #[test]
     fn nobody_skips_a_step() {
-        fails(&CHECKER, all([(1, Enter), (2, Enter), (3, In)]), "had not come", &[2]);
+        fails(&CHECKER, all([(1, Enter), (2, Enter), (3, In)]), "had not arrived", &[2]);
         fails(&CHECKER, all([(1, Enter), (2, Enter), (1, Leave)]), "was not inside", &[2]);
-        fails(&CHECKER, all([(1, Enter), (2, Enter), (1, In), (1, Out)]), "to the exit", &[3]);
+        fails(&CHECKER, all([(1, Enter), (2, Enter), (1, In), (1, Out)]), "at the exit", &[3]);
     }
 }

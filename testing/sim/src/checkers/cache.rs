@@ -7,21 +7,29 @@ use std::time::Duration;
 use zk_curator_testing::rule::path_matches;
 
 use super::{Checker, Violation};
-use crate::history::{CacheStep, Event, History, Look, Name, News, NodeState, Nodes, Record};
+use crate::history::{
+    Cache, CacheStep, Event, History, Look, Name, News, NodeState, Nodes, Record,
+};
 
-/// Checks that caches show what the servers had, never go back, and end with the newest.
+/// Checks that caches show states that the servers had, never go back, and end with the newest
+/// state.
 ///
-/// * Real: every state that is shown was the state of the node at some transaction.
+/// * Real: the node had every shown state at some transaction.
 /// * Monotone: neither a cache nor a subscriber shows an older state of a node after a newer one.
-/// * Honest: contents that are [not older](Look) than a transaction are not older, and lack no node that was there all the time
-///   since; states that are exact are those of the servers after the transaction, and no node is missing.
-/// * A wait for everything that is committed includes every transaction that anybody knew of when it began.
-/// * Subscribers: the events of each fit together, and add up to the contents. Outages are told as pairs of stale and fresh.
-/// * Converges: some time after the last fault, every cache shows what has been known for that time, and none is stale for so
-///   long. It may be stale for a moment: a server that stood still can take over a session that has gone on elsewhere.
+/// * Honest: contents that are declared [not older](Look) than a transaction are not older, and
+///   include every node that has existed since. Contents that are declared exact are those of the
+///   servers after the transaction, without a missing node.
+/// * Complete: a wait for everything that is committed includes every transaction that any client
+///   knew of when the wait began.
+/// * Subscribers: the events of each subscriber fit together, and add up to the contents. An outage
+///   is notified as a pair of stale and fresh.
+/// * Convergence: within the time `lag` after the last fault, every cache shows the known
+///   transactions, and no cache is stale for longer. A cache may be stale briefly, because a server
+///   that was stopped can take over a session that has moved on elsewhere.
 ///
-/// What the servers had is [written down](Event::Applied) at the end of the run. A history without that, as of real servers, is
-/// not checked for what needs it.
+/// The states of the servers are [recorded](Cache::Applied) at the end of the run. A history
+/// without these records, as of real servers, is checked only for the promises that do not need
+/// them.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CacheViews {
@@ -29,7 +37,8 @@ pub struct CacheViews {
 }
 
 impl CacheViews {
-    /// Expects every cache to catch up within this time when there are no more faults.
+    /// Creates a checker that expects every cache to catch up within this time after the last
+    /// fault.
     #[must_use]
     pub const fn within(lag: Duration) -> Self {
         Self { lag }
@@ -50,7 +59,11 @@ impl Checker for CacheViews {
             subscribers: BTreeMap::new(),
             calm: None,
         };
-        history.records().iter().enumerate().try_for_each(|(place, record)| judge.record(place, record))
+        history
+            .records()
+            .iter()
+            .enumerate()
+            .try_for_each(|(place, record)| judge.record(place, record))
     }
 }
 
@@ -61,14 +74,14 @@ struct Change {
     place: usize,
 }
 
-/// What the servers had.
+/// The states of the nodes on the servers.
 struct Truth<'a>(BTreeMap<&'a Name, Vec<Change>>);
 
 /// A state of a node in the log of the servers.
 enum Found {
-    /// Its last appearance that counts began with this transaction.
+    /// The last matching appearance of the state began with this transaction.
     Since(i64),
-    /// It was over before, with the change at this place.
+    /// The last appearance was over too early, with the change at this place.
     Over(usize),
     Never,
 }
@@ -77,7 +90,7 @@ impl<'a> Truth<'a> {
     fn of(history: &'a History) -> Self {
         let mut changes: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (place, record) in history.records().iter().enumerate() {
-            if let Event::Applied { zxid, path, czxid } = &record.event {
+            if let Event::Cache(Cache::Applied { zxid, path, czxid }) = &record.event {
                 changes.entry(path).or_default().push(Change { zxid: *zxid, czxid: *czxid, place });
             }
         }
@@ -88,11 +101,12 @@ impl<'a> Truth<'a> {
         !self.0.is_empty()
     }
 
-    /// The first time that a node was in a state, of those that were not over before the transaction `floor`.
+    /// Returns the first transaction at which a node was in a state that was not over before the
+    /// transaction `floor`.
     fn find(&self, path: &Name, node: Option<&NodeState>, floor: i64) -> Found {
         let changes = self.0.get(path).map_or(&[][..], Vec::as_slice);
         let mut found = Found::Never;
-        // It was absent at first.
+        // The node was absent at first.
         let mut state = (0, None);
         for next in changes.iter().map(Some).chain([None]) {
             let (since, czxid) = state;
@@ -110,25 +124,27 @@ impl<'a> Truth<'a> {
         found
     }
 
-    /// The state of a node after a transaction: by which it was created, and by which it was changed last.
+    /// Returns the state of a node after a transaction, as the transactions that created it and
+    /// last changed it.
     fn at(&self, changes: &[Change], zxid: i64) -> Option<(i64, i64)> {
         let last = changes.iter().rfind(|change| change.zxid <= zxid)?;
         last.czxid.map(|czxid| (czxid, last.zxid))
     }
 }
 
-/// The earliest transactions that the states shown last can be of, and the records that have shown them.
+/// The earliest possible transactions of the states that were last shown, each with the record that
+/// showed it.
 type Since<'a> = BTreeMap<&'a Name, (i64, usize)>;
 
-struct Cache<'a> {
+struct View<'a> {
     covers: &'a [Name],
     began: usize,
-    /// When it was seen to be fresh, or else began.
+    /// The time at which the cache was last fresh, or else began.
     fresh: Duration,
     since: Since<'a>,
 }
 
-impl Cache<'_> {
+impl View<'_> {
     fn covers(&self, path: &Name) -> bool {
         self.covers.iter().any(|pattern| path_matches(pattern, path))
     }
@@ -144,13 +160,13 @@ struct Subscriber<'a> {
 struct Judge<'a> {
     lag: Duration,
     truth: Truth<'a>,
-    /// The data of each state, and the record that has shown it first.
+    /// The data of each state, and the first record that showed it.
     written: BTreeMap<(&'a Name, i64), (&'a Name, usize)>,
-    /// The newest transaction known to anybody: since when, and by which record.
+    /// The newest transaction that a client knew: the time, the transaction, and the record.
     known: Vec<(Duration, i64, usize)>,
-    /// The newest transaction known to anybody when a wait began.
+    /// The newest transaction that a client knew when each wait began.
     calls: BTreeMap<u64, (i64, usize)>,
-    caches: BTreeMap<u64, Cache<'a>>,
+    caches: BTreeMap<u64, View<'a>>,
     subscribers: BTreeMap<u64, Subscriber<'a>>,
     calm: Option<Duration>,
 }
@@ -167,17 +183,23 @@ impl<'a> Judge<'a> {
     fn record(&mut self, place: usize, record: &'a Record) -> Result<(), Violation> {
         match &record.event {
             Event::FaultsOver => self.calm = Some(record.at),
-            Event::Committed { zxid } => self.learn(record.at, place, *zxid),
-            Event::Wrote { path, node } => {
+            Event::Cache(Cache::Committed { zxid }) => self.learn(record.at, place, *zxid),
+            Event::Cache(Cache::Wrote { path, node }) => {
                 self.learn(record.at, place, node.mzxid);
                 self.has_data(place, path, node)?;
-                if let (true, Found::Never) = (self.truth.is_known(), self.truth.find(path, Some(node), 0)) {
-                    return Err(violation(format!("{path} never was {node}, which was written"), [place]));
+                if let (true, Found::Never) =
+                    (self.truth.is_known(), self.truth.find(path, Some(node), 0))
+                {
+                    return Err(violation(
+                        format!("{path} never was {node}, although a client wrote it"),
+                        [place],
+                    ));
                 }
             }
-            Event::Cache { cache, step } => match step {
+            Event::Cache(Cache::Step { cache, step }) => match step {
                 CacheStep::Began { covers } => {
-                    let began = Cache { covers, began: place, fresh: record.at, since: BTreeMap::new() };
+                    let began =
+                        View { covers, began: place, fresh: record.at, since: BTreeMap::new() };
                     self.caches.insert(*cache, began);
                 }
                 CacheStep::Syncing { call } => {
@@ -187,7 +209,8 @@ impl<'a> Judge<'a> {
                 CacheStep::Looked { look, nodes } => {
                     self.looked(place, record, *cache, *look, nodes)?;
                     self.learn_of(record.at, place, nodes);
-                    if let Look::Fresh(zxid) | Look::Synced { zxid, .. } | Look::Exact(zxid) = look {
+                    if let Look::Fresh(zxid) | Look::Synced { zxid, .. } | Look::Exact(zxid) = look
+                    {
                         self.learn(record.at, place, *zxid);
                     }
                 }
@@ -210,17 +233,24 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// A state always has the same data.
-    fn has_data(&mut self, place: usize, path: &'a Name, node: &'a NodeState) -> Result<(), Violation> {
+    /// Checks that a state always has the same data.
+    fn has_data(
+        &mut self,
+        place: usize,
+        path: &'a Name,
+        node: &'a NodeState,
+    ) -> Result<(), Violation> {
         let (data, before) = self.written.entry((path, node.mzxid)).or_insert((&node.data, place));
         if **data != node.data {
-            let broken = format!("{path} is shown as {node}, and had {data:?} at {:#x}", node.mzxid);
+            let broken =
+                format!("{path} is shown as {node}, but had {data:?} at {:#x}", node.mzxid);
             return Err(violation(broken, [*before, place]));
         }
         Ok(())
     }
 
-    /// A node is shown in a state which has to be real, not older than the one shown last, and not older than `floor`.
+    /// Checks a shown state: it must be real, not older than the last shown state, and not older
+    /// than `floor`.
     fn see(
         &mut self,
         place: usize,
@@ -249,7 +279,10 @@ impl<'a> Judge<'a> {
                 return Err(violation(broken, [floor.1, place, end]));
             }
             Found::Never => {
-                return Err(violation(format!("{path} is shown as {node_text}, and never was"), [place]));
+                return Err(violation(
+                    format!("{path} is shown as {node_text}, but never was"),
+                    [place],
+                ));
             }
         }
         Ok(())
@@ -264,7 +297,7 @@ impl<'a> Judge<'a> {
         nodes: &'a Nodes,
     ) -> Result<(), Violation> {
         let Some(mut state) = self.caches.remove(&cache) else {
-            return Err(violation(format!("cache {cache} is looked at, and has not begun"), [place]));
+            return Err(violation(format!("cache {cache} is read, but has not begun"), [place]));
         };
         let mut floor = (0, state.began);
         if matches!(look, Look::Fresh(_)) {
@@ -273,7 +306,10 @@ impl<'a> Judge<'a> {
         match look {
             Look::Loading => {
                 if let Some((path, _)) = nodes.iter().find(|(_, node)| node.is_none()) {
-                    return Err(violation(format!("{path} is said to be absent before the load"), [place]));
+                    return Err(violation(
+                        format!("{path} is shown as absent before the load"),
+                        [place],
+                    ));
                 }
             }
             Look::Drained(_) => {}
@@ -282,9 +318,12 @@ impl<'a> Judge<'a> {
             }
             Look::Synced { call, zxid } => {
                 floor = (zxid, place);
-                if let Some((known, by)) = self.calls.get(&call).copied().filter(|(known, _)| *known > zxid) {
-                    let broken =
-                        format!("cache {cache} has caught up with {zxid:#x}, and {known:#x} was known");
+                if let Some((known, by)) =
+                    self.calls.get(&call).copied().filter(|(known, _)| *known > zxid)
+                {
+                    let broken = format!(
+                        "cache {cache} has caught up with {zxid:#x}, although {known:#x} was known"
+                    );
                     return Err(violation(broken, [by, place]));
                 }
             }
@@ -292,8 +331,10 @@ impl<'a> Judge<'a> {
         if let Some(calm) = self.calm
             && record.at >= calm + self.lag
         {
-            if matches!(look, Look::Loading | Look::Stale(_)) && record.at >= state.fresh + self.lag {
-                let broken = format!("cache {cache} is not fresh for {:?} after the last fault", self.lag);
+            if matches!(look, Look::Loading | Look::Stale(_)) && record.at >= state.fresh + self.lag
+            {
+                let broken =
+                    format!("cache {cache} is not fresh for {:?} after the last fault", self.lag);
                 return Err(violation(broken, [place]));
             }
             let known = self.known.iter().rfind(|(at, ..)| *at + self.lag <= record.at);
@@ -317,11 +358,11 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// All nodes that were there after a transaction, and were not deleted later, are shown.
+    /// Checks that all nodes are shown that existed after a transaction and were not deleted later.
     fn is_complete(
         &self,
         place: usize,
-        cache: &Cache<'_>,
+        cache: &View<'_>,
         zxid: i64,
         nodes: &Nodes,
     ) -> Result<(), Violation> {
@@ -329,28 +370,39 @@ impl<'a> Judge<'a> {
             let Some((czxid, _)) = self.truth.at(changes, zxid) else { continue };
             let is_there = |change: &Change| change.zxid <= zxid || change.czxid == Some(czxid);
             if changes.iter().all(is_there) && nodes.iter().all(|(shown, _)| shown != *path) {
-                return Err(violation(format!("{path} is not shown, and was there at {zxid:#x}"), [place]));
+                return Err(violation(
+                    format!("{path} is not shown, but existed at {zxid:#x}"),
+                    [place],
+                ));
             }
         }
         Ok(())
     }
 
-    /// All nodes that the servers had after a transaction are shown.
-    fn is_exact(&self, place: usize, cache: &Cache<'_>, zxid: i64, nodes: &Nodes) -> Result<(), Violation> {
+    /// Checks that all nodes are shown that the servers had after a transaction.
+    fn is_exact(
+        &self,
+        place: usize,
+        cache: &View<'_>,
+        zxid: i64,
+        nodes: &Nodes,
+    ) -> Result<(), Violation> {
         for (path, changes) in self.truth.0.iter().filter(|(path, _)| cache.covers(path)) {
-            let node = nodes.iter().find(|(shown, _)| shown == *path).and_then(|(_, node)| node.as_ref());
+            let node =
+                nodes.iter().find(|(shown, _)| shown == *path).and_then(|(_, node)| node.as_ref());
             let there = self.truth.at(changes, zxid);
             if node.map(|node| (node.czxid, node.mzxid)) != there {
                 let there = there.map(|(czxid, mzxid)| format!("{czxid:#x}/{mzxid:#x}"));
                 let there = there.unwrap_or_else(|| "absent".to_owned());
-                let broken = format!("{path} is shown as {}, and was {there} at {zxid:#x}", shown(node));
+                let broken =
+                    format!("{path} is shown as {}, but was {there} at {zxid:#x}", shown(node));
                 return Err(violation(broken, [place]));
             }
         }
         Ok(())
     }
 
-    /// The events of a subscriber have told everything that is shown.
+    /// Checks that the events of a subscriber add up to the shown contents.
     fn is_told(&self, place: usize, subscriber: u64, nodes: &Nodes) -> Result<(), Violation> {
         let Some(subscriber) = self.subscribers.get(&subscriber) else { return Ok(()) };
         for (path, node) in nodes {
@@ -358,7 +410,8 @@ impl<'a> Judge<'a> {
             if told.map(|(told, _)| *told) != node.as_ref() {
                 let at = told.map_or(subscriber.last, |(_, at)| *at);
                 let told = shown(told.map(|(told, _)| *told));
-                let broken = format!("{path} is {}, and was told to be {told}", shown(node.as_ref()));
+                let broken =
+                    format!("{path} is {}, but was notified as {told}", shown(node.as_ref()));
                 return Err(violation(broken, [at, place]));
             }
         }
@@ -367,28 +420,38 @@ impl<'a> Judge<'a> {
 
     fn told(&mut self, place: usize, number: u64, news: &'a News) -> Result<(), Violation> {
         if let News::Loaded(nodes) = news {
-            let mut new =
-                Subscriber { nodes: BTreeMap::new(), since: BTreeMap::new(), is_fresh: true, last: place };
+            let mut new = Subscriber {
+                nodes: BTreeMap::new(),
+                since: BTreeMap::new(),
+                is_fresh: true,
+                last: place,
+            };
             for (path, node) in nodes {
                 self.see(place, &mut new.since, path, node.as_ref(), (0, place))?;
                 new.nodes.extend(node.as_ref().map(|node| (path, (node, place))));
             }
             if let Some(before) = self.subscribers.insert(number, new) {
                 return Err(violation(
-                    format!("~{number} was told twice what is loaded"),
+                    format!("~{number} was notified twice of the loaded contents"),
                     [before.last, place],
                 ));
             }
             return Ok(());
         }
         let Some(mut subscriber) = self.subscribers.remove(&number) else {
-            return Err(violation(format!("~{number} was told something before what is loaded"), [place]));
+            return Err(violation(
+                format!("~{number} was notified of an event before the loaded contents"),
+                [place],
+            ));
         };
-        let wrong = |why: &str, at: usize| Err(violation(format!("~{number}: {why}: {news}"), [at, place]));
+        let wrong =
+            |why: &str, at: usize| Err(violation(format!("~{number}: {why}: {news}"), [at, place]));
         let told = |path: &Name| subscriber.nodes.get(path).copied();
         let (path, old, new) = match news {
             News::Created(path, new) => (path, None, Some(new)),
-            News::Changed(path, old, new) | News::Replaced(path, old, new) => (path, Some(old), Some(new)),
+            News::Changed(path, old, new) | News::Replaced(path, old, new) => {
+                (path, Some(old), Some(new))
+            }
             News::Deleted(path, old) => (path, Some(old), None),
             News::Stale | News::Fresh(_) | News::Loaded(_) => {
                 let is_fresh = matches!(news, News::Fresh(_));
@@ -402,7 +465,10 @@ impl<'a> Judge<'a> {
         };
         let before = told(path);
         if before.map(|(node, _)| node) != old {
-            return wrong("not what was told before", before.map_or(subscriber.last, |(_, at)| at));
+            return wrong(
+                "not the state that was notified before",
+                before.map_or(subscriber.last, |(_, at)| at),
+            );
         }
         if let (Some(old), Some(new)) = (old, new) {
             let is_replaced = matches!(news, News::Replaced(..));

@@ -1,16 +1,18 @@
 use std::collections::BTreeMap;
 
 use super::{Checker, Violation};
-use crate::history::{Event, History, Name};
+use crate::history::{Commit, Event, History, Name};
 
-/// That each transaction is committed everywhere or nowhere, and only if all have voted for it.
+/// Checks that each transaction is committed at all sites or at none, and only if all have voted
+/// for it.
 ///
-/// * Nobody sees a transaction committed that another, or the same one, sees aborted: no decision is reversed.
-/// * None is committed that a site has voted against, before or after.
-/// * None is committed before all sites that it was [proposed](Event::Proposed) to have voted for it.
+/// * No client sees a transaction committed that any client sees aborted: decisions are final.
+/// * No transaction is committed that a site votes against, earlier or later.
+/// * No transaction is committed before all sites that it was [proposed](Commit::Proposed) to have
+///   voted for it.
 /// * No site votes both ways.
 ///
-/// Abort is always allowed. That there is a decision at all is a matter of [`Progress`](super::Progress).
+/// Abort is always allowed. [`Progress`](super::Progress) checks that there is a decision at all.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct AtomicCommit;
@@ -30,15 +32,22 @@ impl Checker for AtomicCommit {
     fn check(&self, history: &History) -> Result<(), Violation> {
         let mut txns: BTreeMap<&Name, Txn<'_>> = BTreeMap::new();
         for (place, record) in history.records().iter().enumerate() {
-            let broken = match &record.event {
-                Event::Proposed { txn, sites } => {
+            let Event::Commit(event) = &record.event else { continue };
+            let broken = match event {
+                Commit::Proposed { txn, sites } => {
                     txns.entry(txn).or_default().proposed.get_or_insert((place, sites));
                     None
                 }
-                Event::Voted { txn, site, yes } => txns.entry(txn).or_default().vote(place, site, *yes),
-                Event::Decided { txn, commit: true, .. } => txns.entry(txn).or_default().commit(place),
-                Event::Decided { txn, commit: false, .. } => txns.entry(txn).or_default().abort(place),
-                _ => None,
+                Commit::Voted { txn, site, yes } => {
+                    txns.entry(txn).or_default().vote(place, site, *yes)
+                }
+                Commit::Decided { txn, commit: true, .. } => {
+                    txns.entry(txn).or_default().commit(place)
+                }
+                Commit::Decided { txn, commit: false, .. } => {
+                    txns.entry(txn).or_default().abort(place)
+                }
+                _ => continue,
             };
             if let Some((what, mut records)) = broken {
                 records.sort_unstable();
@@ -58,7 +67,7 @@ impl<'a> Txn<'a> {
             return Some((format!("{site} has voted both ways"), vec![first, place]));
         }
         let committed = self.committed.filter(|_| !yes)?;
-        Some((format!("{site} has voted no on what was committed"), vec![committed, place]))
+        Some((format!("{site} has voted no on a committed transaction"), vec![committed, place]))
     }
 
     fn commit(&mut self, place: usize) -> Broken {
@@ -88,20 +97,20 @@ mod tests {
 
     const CHECKER: AtomicCommit = AtomicCommit;
 
-    fn proposed() -> Event {
-        Event::Proposed { txn: "t".into(), sites: vec!["a".into(), "b".into()] }
+    fn proposed() -> Commit {
+        Commit::Proposed { txn: "t".into(), sites: vec!["a".into(), "b".into()] }
     }
 
-    fn voted(site: &str, yes: bool) -> Event {
-        Event::Voted { txn: "t".into(), site: site.into(), yes }
+    fn voted(site: &str, yes: bool) -> Commit {
+        Commit::Voted { txn: "t".into(), site: site.into(), yes }
     }
 
-    fn decided(site: &str, commit: bool) -> Event {
-        Event::Decided { txn: "t".into(), site: site.into(), commit }
+    fn decided(site: &str, commit: bool) -> Commit {
+        Commit::Decided { txn: "t".into(), site: site.into(), commit }
     }
 
-    /// One after the other.
-    fn lines<const N: usize>(events: [Event; N]) -> [(u64, u32, Event); N] {
+    /// Records the events in this order.
+    fn lines<const N: usize>(events: [Commit; N]) -> [(u64, u32, Commit); N] {
         events.map(|event| (0, 1, event))
     }
 
@@ -119,15 +128,28 @@ mod tests {
 
     #[test]
     fn abort_needs_no_votes() {
-        passes(&CHECKER, lines([proposed(), decided("a", false), voted("b", false), decided("b", false)]));
+        passes(
+            &CHECKER,
+            lines([proposed(), decided("a", false), voted("b", false), decided("b", false)]),
+        );
     }
 
     #[test]
     fn commit_here_and_abort_there_is_found() {
         let [p, a, b] = [proposed(), voted("a", true), voted("b", true)];
-        fails(&CHECKER, lines([p, a, b, decided("a", true), decided("b", false)]), "and aborted", &[3, 4]);
+        fails(
+            &CHECKER,
+            lines([p, a, b, decided("a", true), decided("b", false)]),
+            "and aborted",
+            &[3, 4],
+        );
         let [p, a, b] = [proposed(), voted("a", true), voted("b", true)];
-        fails(&CHECKER, lines([p, a, b, decided("a", false), decided("b", true)]), "and aborted", &[3, 4]);
+        fails(
+            &CHECKER,
+            lines([p, a, b, decided("a", false), decided("b", true)]),
+            "and aborted",
+            &[3, 4],
+        );
     }
 
     #[test]
@@ -151,13 +173,18 @@ mod tests {
 
     #[test]
     fn a_site_does_not_vote_both_ways() {
-        fails(&CHECKER, lines([voted("a", false), voted("b", true), voted("a", true)]), "both ways", &[0, 2]);
+        fails(
+            &CHECKER,
+            lines([voted("a", false), voted("b", true), voted("a", true)]),
+            "both ways",
+            &[0, 2],
+        );
         passes(&CHECKER, lines([voted("a", true), voted("a", true)]));
     }
 
     #[test]
     fn transactions_have_nothing_to_do_with_each_other() {
-        let other = Event::Decided { txn: "u".into(), site: "a".into(), commit: false };
+        let other = Commit::Decided { txn: "u".into(), site: "a".into(), commit: false };
         passes(&CHECKER, lines([voted("a", true), decided("a", true), other]));
     }
 }

@@ -1,13 +1,17 @@
 use std::collections::BTreeMap;
 
 use super::{Checker, Violation};
-use crate::history::{Answer, Doubt, Event, History, Operation, ProcessId};
+use crate::history::{
+    Answer, Doubt, Event, History, Lifecycle, Operation, Operator, ProcessId, Shared,
+};
 
-/// That the answer to a call is [unknown](Answer::Unknown) only for a [reason](Event::Doubtful): the session ended, the deadline
-/// passed, the caller has given up, or there is no receipt.
+/// Checks that the response to a call is [unknown](Answer::Unknown) only for a
+/// [reason](Shared::Doubtful): the session ended, the deadline passed, the caller gave up, or there
+/// is no receipt.
 ///
-/// An operator who [deletes](Event::Removed) the receipt of a process is a reason, too, as long as the process has not called
-/// again with success: so long it need not know that.
+/// Another reason is an operator who [deletes](Operator::Removed) the receipt of a process. It is
+/// valid until the process calls again with success, because the process may not know of the delete
+/// until then.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Doubts;
@@ -18,7 +22,7 @@ const NAME: &str = "doubts";
 struct Call {
     place: usize,
     operation: Operation,
-    /// Since when its process has had its receipt, at least.
+    /// The place since which the process has certainly had its receipt.
     since: usize,
 }
 
@@ -30,22 +34,23 @@ impl Checker for Doubts {
         let mut removed = None;
         for (place, record) in history.records().iter().enumerate() {
             match &record.event {
-                Event::Started => drop(since.insert(record.who, place)),
-                Event::Call { id, operation, .. } => {
+                Event::Lifecycle(Lifecycle::Started) => drop(since.insert(record.who, place)),
+                Event::Shared(Shared::Call { id, operation, .. }) => {
                     let since = since.get(&record.who).copied().unwrap_or_default();
                     called.insert(*id, Call { place, operation: *operation, since });
                 }
-                Event::Doubtful { id, why } => drop(reasons.insert(*id, *why)),
-                // A deleted node takes its receipts along.
-                Event::Removed { .. } => removed = Some(place),
-                Event::Return { id, answer } => {
+                Event::Shared(Shared::Doubtful { id, why }) => drop(reasons.insert(*id, *why)),
+                // The receipts below a deleted node are deleted with it.
+                Event::Operator(Operator::Removed { .. }) => removed = Some(place),
+                Event::Shared(Shared::Return { id, answer }) => {
                     let Some(call) = called.get(id) else { continue };
                     match (call.operation, answer) {
                         (_, Answer::Unknown) => {
                             let why = reasons.get(id).copied().unwrap_or(Doubt::Unexplained);
-                            if why == Doubt::Unexplained && removed.is_none_or(|removed| removed < call.since)
+                            if why == Doubt::Unexplained
+                                && removed.is_none_or(|removed| removed < call.since)
                             {
-                                let broken = "an answer is unknown without a reason";
+                                let broken = "a response is unknown without a reason";
                                 return Err(Violation::new(NAME, broken, [call.place, place]));
                             }
                         }
@@ -69,40 +74,52 @@ mod tests {
     use crate::checkers::script::{fails, passes};
     use crate::history::Operation;
 
-    const CALL: fn() -> Event = || Event::Call { id: 7, object: "n".into(), operation: Operation::Add(1) };
-    const UNKNOWN: Event = Event::Return { id: 7, answer: Answer::Unknown };
+    const UNKNOWN: Event = returns(7, Answer::Unknown);
 
-    fn doubtful(why: Doubt) -> Event {
-        Event::Doubtful { id: 7, why }
+    fn call(id: u64) -> Event {
+        Shared::Call { id, object: "n".into(), operation: Operation::Add(1) }.into()
+    }
+
+    const fn returns(id: u64, answer: Answer) -> Event {
+        Event::Shared(Shared::Return { id, answer })
+    }
+
+    const fn doubtful(why: Doubt) -> Event {
+        Event::Shared(Shared::Doubtful { id: 7, why })
     }
 
     fn removed() -> Event {
-        Event::Removed { path: "/n/_r_1".into(), tokens: vec![1] }
+        Operator::Removed { path: "/n/_r_1".into(), tokens: vec![1] }.into()
     }
 
     #[test]
     fn unknown_answers_have_a_reason() {
         for why in [Doubt::SessionEnded, Doubt::Deadline, Doubt::Cancelled, Doubt::Unproven] {
-            passes(&Doubts, [(0, 1, CALL()), (1, 1, doubtful(why)), (2, 1, UNKNOWN)]);
+            passes(&Doubts, [(0, 1, call(7)), (1, 1, doubtful(why)), (2, 1, UNKNOWN)]);
         }
-        let lines = [(0, 1, CALL()), (1, 1, doubtful(Doubt::Unexplained)), (2, 1, UNKNOWN)];
+        let lines = [(0, 1, call(7)), (1, 1, doubtful(Doubt::Unexplained)), (2, 1, UNKNOWN)];
         fails(&Doubts, lines, "without a reason", &[0, 2]);
-        fails(&Doubts, [(0, 1, CALL()), (2, 1, UNKNOWN)], "without a reason", &[0, 1]);
-        passes(&Doubts, [(0, 1, CALL()), (2, 1, Event::Return { id: 7, answer: Answer::Failed })]);
+        fails(&Doubts, [(0, 1, call(7)), (2, 1, UNKNOWN)], "without a reason", &[0, 1]);
+        passes(&Doubts, [(0, 1, call(7)), (2, 1, returns(7, Answer::Failed))]);
     }
 
     #[test]
     fn a_deleted_receipt_is_a_reason_until_there_is_another_one() {
-        passes(&Doubts, [(0, 1, CALL()), (1, 0, removed()), (2, 1, UNKNOWN)]);
-        passes(&Doubts, [(0, 0, removed()), (1, 1, CALL()), (2, 1, UNKNOWN)]);
+        passes(&Doubts, [(0, 1, call(7)), (1, 0, removed()), (2, 1, UNKNOWN)]);
+        passes(&Doubts, [(0, 0, removed()), (1, 1, call(7)), (2, 1, UNKNOWN)]);
         let before = |answer| {
-            let call = Event::Call { id: 6, object: "n".into(), operation: Operation::Add(1) };
-            let returns = Event::Return { id: 6, answer };
-            [(0, 0, removed()), (1, 1, call), (2, 1, returns), (3, 1, CALL()), (4, 1, UNKNOWN)]
+            let earlier = [(1, 1, call(6)), (2, 1, returns(6, answer))];
+            let later = [(3, 1, call(7)), (4, 1, UNKNOWN)];
+            [(0, 0, removed())].into_iter().chain(earlier).chain(later)
         };
         fails(&Doubts, before(Answer::Value(1)), "without a reason", &[3, 4]);
         passes(&Doubts, before(Answer::Failed));
-        let started = [(0, 0, removed()), (1, 1, Event::Started), (2, 1, CALL()), (3, 1, UNKNOWN)];
+        let started = [
+            (0, 0, removed()),
+            (1, 1, Lifecycle::Started.into()),
+            (2, 1, call(7)),
+            (3, 1, UNKNOWN),
+        ];
         fails(&Doubts, started, "without a reason", &[2, 3]);
     }
 }

@@ -1,4 +1,5 @@
-//! What locks, semaphores and elections promise: tokens, uses, and who believes what at the same time.
+//! The promises of locks, semaphores and elections: about tokens, uses of resources, and
+//! simultaneous holders.
 
 mod limit;
 
@@ -7,61 +8,68 @@ use std::time::Duration;
 
 use limit::Limits;
 
-use super::holds::{Hold, Patience, Resource, find_overlap, resources};
+use super::holds::{Held, Patience, Resource, find_overlap, resources};
 use super::{Checker, Violation};
 use crate::History;
 use crate::history::Mode;
 
-/// That holders exclude each other, as far as anything can that holds by a session of ZooKeeper.
+/// Checks mutual exclusion, as far as sessions of ZooKeeper can guarantee it.
 ///
-/// # What can be promised
-/// The server ends a session when it has not heard of it for the session timeout, and only then gives to others what it
-/// held. A client counts from the sending of its last request that was answered, which is no later than when the server
-/// heard of it; so it says LOST first. Nothing that happens to messages changes that, nor a jump of everybody's clock: it
-/// makes both timers due at the same moment, in which either may be seen first. Two beliefs that meet in one moment
-/// therefore do not overlap, nor do those that overlap for no longer than the [slack](Self::slack).
+/// # The guarantee
+/// The server ends a session when it has received nothing from it for the session timeout, and only
+/// then grants its holds to other clients. A client counts from the time at which it sent its last
+/// answered request. That is no later than the time at which the server received it, so the client
+/// reports LOST first. Delayed or lost messages do not change that. Neither does a jump of all
+/// clocks: both timers are then due at the same moment, and either may be seen first. So two holds
+/// that meet in one moment do not count as an overlap, nor do holds that overlap for no longer than
+/// the [slack](Self::slack).
 ///
-/// There are five ways to believe without right, all of which the history shows:
-/// * The process was [stopped](crate::Event::Paused): others may hold what it believes to hold, until it
-///   [goes on](crate::Event::Resumed). From then on its own clock says LOST, if it was for too long.
-/// * Its session was ended [by force](crate::Event::Expired): until it has heard of that, which takes as long as it is
-///   without a connection, the session timeout at most: the [notice](Self::notice). This is about what it began to acquire
-///   before.
-/// * What it holds is [taken by force](crate::Event::Seized), and may be gone from then on.
-/// * An operator has [deleted](crate::Event::Removed) the node that it holds it by.
-/// * A client has deleted that node [in place of its own](crate::Event::Overtaken).
+/// A client may believe to hold a resource wrongly in five cases, all of which the history shows:
+/// * Its process was [stopped](crate::history::Lifecycle::Paused). Other clients may hold the
+///   resource until the process is [resumed](crate::history::Lifecycle::Resumed). From then on its
+///   own clock reports LOST if the stop was too long.
+/// * Its session was [expired by force](crate::history::Lifecycle::Expired). The client may not
+///   learn of this until it is connected again, at most for the session timeout: the
+///   [notice](Self::notice). This covers holds that it began to acquire before the expiry.
+/// * Another client [takes](crate::history::Hold::Seized) its hold by force, and the hold may be
+///   gone from then on.
+/// * An operator has [deleted](crate::history::Operator::Removed) the node of its hold.
+/// * Another client has deleted that node
+///   [in place of its own](crate::history::Operator::Overtaken).
 ///
-/// Against the first two, [`Released`](crate::Event::Released) is proof: the hold was rightful all the time.
+/// In the first two cases, [`Released`](crate::history::Hold::Released) proves that the hold was
+/// valid all the time.
 ///
-/// A holder without right is harmless if it comes with its fencing token. So, without any exception, a resource
-/// never accepts a use with a token that is lower than that of a use before, where the two exclude each other. Tokens grow
-/// from grant to grant, in the order in which clients heard of them, except for one that was stopped, expired or
-/// robbed between its attempt and the answer: it hears of a grant that is history. Leases of a semaphore do not exclude
-/// each other: their tokens are merely different.
+/// A client with an invalid hold does no harm if it sends its fencing token. So the following holds
+/// without exception: if two uses exclude each other, a resource never accepts a use whose token is
+/// lower than that of an earlier use. Tokens grow from grant to grant, in the order in which
+/// clients learnt of the grants. The exception is a client that was stopped, expired or robbed
+/// between its attempt and the response: it learns late of a grant that is over. Leases of a
+/// semaphore do not exclude each other, so their tokens only have to differ.
 #[derive(Debug, Clone)]
 pub struct Exclusion {
     name: &'static str,
     modes: &'static [Mode],
-    /// How many holds that are not alone there may be.
+    /// The maximum number of non-exclusive holds.
     limit: usize,
-    /// The object that has the limit, if it changes: `limit` is the one at first.
+    /// The object whose value is the limit, if the limit changes. `limit` is then the first one.
     limited_by: Option<&'static str>,
     same_token: SameToken,
     patience: Patience,
 }
 
-/// Who may hold something with a token that was there before.
+/// The holders that may have the token of an earlier hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SameToken {
     Nobody,
-    /// The process that had it last.
+    /// The process that had the token last.
     SameProcess,
-    /// The process that had it last, but now together with others.
+    /// The process that had the token last, now together with other holders.
     DowngradedHere,
 }
 
 impl SameToken {
-    fn allows(self, before: &Hold, hold: &Hold) -> bool {
+    fn allows(self, before: &Held, hold: &Held) -> bool {
         before.who == hold.who
             && match self {
                 Self::Nobody => false,
@@ -76,78 +84,87 @@ const fn is_alone(mode: Mode) -> bool {
 }
 
 impl Exclusion {
-    const fn new(name: &'static str, modes: &'static [Mode], limit: usize, same_token: SameToken) -> Self {
+    const fn new(
+        name: &'static str,
+        modes: &'static [Mode],
+        limit: usize,
+        same_token: SameToken,
+    ) -> Self {
         let patience = Patience { slack: Duration::ZERO, notice: Duration::MAX };
         Self { name, modes, limit, limited_by: None, same_token, patience }
     }
 
-    /// Of a mutex: one holder of each resource at a time, of those in [`Mode::Exclusive`]; each with a token of its own.
+    /// Checks a mutex: each resource has one holder at a time in [`Mode::Exclusive`], and each hold
+    /// has a token of its own.
     #[must_use]
     pub const fn mutual() -> Self {
         Self::new("mutual exclusion", &[Mode::Exclusive], 0, SameToken::Nobody)
     }
 
-    /// Of a mutex that a process passes on among its tasks, together with the token.
+    /// Checks a mutex that a process passes on between its tasks, together with the token.
     #[must_use]
     pub const fn handed_over() -> Self {
         Self { same_token: SameToken::SameProcess, ..Self::mutual() }
     }
 
-    /// Of a semaphore: this number of holders of each resource in [`Mode::Lease`].
+    /// Checks a semaphore: each resource has at most this number of holders in [`Mode::Lease`].
     #[must_use]
     pub const fn at_most(leases: usize) -> Self {
         Self::new("limited leases", &[Mode::Lease], leases, SameToken::Nobody)
     }
 
-    /// The limit is the value of a shared object that is [set](crate::history::Operation::Set), and has the limit of
-    /// [`at_most`](Self::at_most) at first. There are no more leases than it may have allowed while the last of them was acquired.
+    /// Takes the limit from the value of a shared object that clients
+    /// [set](crate::history::Operation::Set). The limit at first is that of
+    /// [`at_most`](Self::at_most). The number of leases must not exceed the highest limit that may
+    /// have been in force while the last of them was acquired.
     #[must_use]
     pub const fn limited_by(mut self, object: &'static str) -> Self {
         self.limited_by = Some(object);
         self
     }
 
-    /// Of a read/write lock: readers ([`Mode::Shared`]) share, a writer ([`Mode::Exclusive`]) is alone. A reader may have
-    /// the token that it had as a writer.
+    /// Checks a read/write lock: readers ([`Mode::Shared`]) share, and a writer
+    /// ([`Mode::Exclusive`]) is alone. A reader may have the token that it had as a writer.
     #[must_use]
     pub const fn read_write() -> Self {
         let modes = &[Mode::Exclusive, Mode::Shared];
         Self::new("read/write exclusion", modes, usize::MAX, SameToken::DowngradedHere)
     }
 
-    /// Of an election: one leader ([`Mode::Leader`]) of each resource at a time. One that leads again, and nobody has led
-    /// in between, may have the token that it had.
+    /// Checks an election: each resource has one leader ([`Mode::Leader`]) at a time. A leader that
+    /// leads again may have its earlier token if no other client has led in between.
     #[must_use]
     pub const fn leader() -> Self {
         Self::new("single leader", &[Mode::Leader], 0, SameToken::SameProcess)
     }
 
-    /// How long two may believe to hold the same without that counting. Default: zero, for simulated time, where a client
-    /// that is woken up runs at once. In real time it is what a busy machine makes a client wait.
+    /// Sets the time for which two holds may overlap without a violation. Default: zero, for
+    /// simulated time, where a client that is woken up runs immediately. In real time, use the
+    /// longest delay of a client on a busy machine.
     #[must_use]
     pub const fn slack(mut self, slack: Duration) -> Self {
         self.patience.slack = slack;
         self
     }
 
-    /// How long a client that is not stopped may take to hear that its session was ended by force: the longest session
-    /// timeout. Default: for ever.
+    /// Sets the time that a running client may take to learn that its session was expired by force:
+    /// the longest session timeout. Default: no limit.
     #[must_use]
     pub const fn notice(mut self, notice: Duration) -> Self {
         self.patience.notice = notice;
         self
     }
 
-    fn violation(&self, broken: String, holds: &[&Hold]) -> Violation {
+    fn violation(&self, broken: String, holds: &[&Held]) -> Violation {
         let mut records: Vec<usize> = holds.iter().flat_map(|hold| hold.proof()).collect();
         records.sort_unstable();
         Violation::new(self.name, broken, records)
     }
 
     fn tokens_grow(&self, name: &str, resource: &Resource) -> Result<(), Violation> {
-        let mut newest: Option<&Hold> = None;
-        let mut newest_alone: Option<&Hold> = None;
-        let mut by_token: BTreeMap<i64, &Hold> = BTreeMap::new();
+        let mut newest: Option<&Held> = None;
+        let mut newest_alone: Option<&Held> = None;
+        let mut by_token: BTreeMap<i64, &Held> = BTreeMap::new();
         for hold in &resource.holds {
             if let Some(twin) = by_token.insert(hold.token, hold)
                 && !self.same_token.allows(twin, hold)
@@ -156,11 +173,15 @@ impl Exclusion {
                 return Err(self.violation(broken, &[twin, hold]));
             }
             let before = if is_alone(hold.mode) { newest } else { newest_alone };
-            if let Some(before) = before.filter(|before| before.token > hold.token && !hold.may_be_stale) {
-                let broken = format!("the token of {name} has gone back from one holder to the next");
+            if let Some(before) =
+                before.filter(|before| before.token > hold.token && !hold.may_be_stale)
+            {
+                let broken =
+                    format!("the token of {name} has gone back from one holder to the next");
                 return Err(self.violation(broken, &[before, hold]));
             }
-            let newer = |newest: Option<&Hold>| newest.is_none_or(|newest| hold.token >= newest.token);
+            let newer =
+                |newest: Option<&Held>| newest.is_none_or(|newest| hold.token >= newest.token);
             if newer(newest) {
                 newest = Some(hold);
             }
@@ -197,7 +218,7 @@ impl Exclusion {
         resource: &Resource,
         limits: Option<&Limits>,
     ) -> Result<(), Violation> {
-        let conflict = |others: &[&'_ Hold], hold: &Hold| -> Vec<usize> {
+        let conflict = |others: &[&'_ Held], hold: &Held| -> Vec<usize> {
             let against = others.iter().enumerate();
             if is_alone(hold.mode) {
                 return against.map(|(index, _)| index).take(1).collect();

@@ -1,17 +1,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Checker, Violation};
-use crate::history::{Event, History, Name, Operation};
+use crate::history::{Event, History, Name, Operation, Shared};
 
-/// That [followers](Event::Followed) of an object are told its values, each once and in order, and values that somebody had
-/// written: the last one told, at the end, is the business of the workload.
+/// Checks that [followers](Shared::Followed) of an object are notified of its values, each once and
+/// in order, and only of written values. The workload itself checks that the last value is notified
+/// at the end.
 #[derive(Debug, Clone)]
 pub struct Followed {
     initial: i64,
 }
 
 impl Followed {
-    /// Of objects that have this value at first, and of which no two values are equal.
+    /// Creates a checker of objects that have this value at first, and never have equal values.
     #[must_use]
     pub const fn from(initial: i64) -> Self {
         Self { initial }
@@ -26,16 +27,18 @@ impl Checker for Followed {
         let mut revisions: BTreeMap<(&Name, i64), (i64, usize)> = BTreeMap::new();
         let mut told: BTreeMap<u64, (i64, usize)> = BTreeMap::new();
         for (place, record) in history.records().iter().enumerate() {
-            match &record.event {
-                Event::Call { object, operation, .. } => match operation {
+            let Event::Shared(event) = &record.event else { continue };
+            match event {
+                Shared::Call { object, operation, .. } => match operation {
                     Operation::Set(new) | Operation::CompareAndSet { new, .. } => {
                         written.insert((object, *new));
                     }
                     Operation::Get | Operation::Add(_) => {}
                 },
-                Event::Followed { object, follower, value, revision } => {
+                Shared::Followed { object, follower, value, revision } => {
                     if *value != self.initial && !written.contains(&(object, *value)) {
-                        let broken = format!("{value} of {object} is told, and nobody had written it");
+                        let broken =
+                            format!("{value} of {object} is notified, but was never written");
                         return Err(Violation::new(NAME, broken, [place]));
                     }
                     let (of, at) = *revisions.entry((object, *revision)).or_insert((*value, place));
@@ -46,7 +49,8 @@ impl Checker for Followed {
                     if let Some((last, at)) = told.insert(*follower, (*revision, place))
                         && last >= *revision
                     {
-                        let broken = format!("{revision:#x} of {object} is told after {last:#x}");
+                        let broken =
+                            format!("{revision:#x} of {object} is notified after {last:#x}");
                         return Err(Violation::new(NAME, broken, [at, place]));
                     }
                 }
@@ -64,26 +68,32 @@ mod tests {
 
     const CHECKER: Followed = Followed::from(0);
 
-    fn set(value: i64) -> Event {
-        Event::Call { id: 7, object: "n".into(), operation: Operation::Set(value) }
+    fn set(value: i64) -> Shared {
+        Shared::Call { id: 7, object: "n".into(), operation: Operation::Set(value) }
     }
 
-    fn told(follower: u64, value: i64, revision: i64) -> Event {
-        Event::Followed { object: "n".into(), follower, value, revision }
+    fn told(follower: u64, value: i64, revision: i64) -> Shared {
+        Shared::Followed { object: "n".into(), follower, value, revision }
     }
 
     #[test]
     fn values_are_told_in_order() {
-        let all = |last| [(0, 1, told(1, 0, 3)), (1, 1, set(8)), (2, 2, told(2, 8, 5)), (3, 1, last)];
+        let all =
+            |last| [(0, 1, told(1, 0, 3)), (1, 1, set(8)), (2, 2, told(2, 8, 5)), (3, 1, last)];
         passes(&CHECKER, all(told(1, 8, 5)));
         passes(&CHECKER, all(told(2, 0, 6)));
-        fails(&CHECKER, all(told(2, 8, 5)), "0x5 of n is told after 0x5", &[2, 3]);
-        fails(&CHECKER, all(told(2, 0, 3)), "0x3 of n is told after 0x5", &[2, 3]);
+        fails(&CHECKER, all(told(2, 8, 5)), "0x5 of n is notified after 0x5", &[2, 3]);
+        fails(&CHECKER, all(told(2, 0, 3)), "0x3 of n is notified after 0x5", &[2, 3]);
         fails(&CHECKER, all(told(1, 8, 3)), "0x3 of n has two values", &[0, 3]);
     }
 
     #[test]
     fn a_value_that_nobody_has_written_is_found() {
-        fails(&CHECKER, [(0, 1, told(1, 8, 5)), (1, 1, set(8))], "8 of n is told, and nobody", &[0]);
+        fails(
+            &CHECKER,
+            [(0, 1, told(1, 8, 5)), (1, 1, set(8))],
+            "8 of n is notified, but was never",
+            &[0],
+        );
     }
 }

@@ -1,41 +1,47 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{Checker, Violation};
-use crate::history::{Answer, Event, History, Name, Operation};
+use crate::history::{Answer, Event, History, Name, Operation, Operator, Shared};
 
-/// That each object behaves as if every [call](Event::Call) took effect at one moment between itself and its
-/// [return](Event::Return), in an order in which a number in one place would have given the same answers.
+/// Checks linearizability: every [call](Shared::Call) seems to take effect at one moment between
+/// its begin and its [return](Shared::Return), in an order in which a single number would have
+/// given the same responses.
 ///
-/// A call whose outcome is [unknown](Answer::Unknown), or that never returned, may have taken effect or not, at any time after it
-/// began, and be it after everything else; one that [failed](Answer::Failed) has not.
+/// A call may or may not have taken effect, at any time after it began, if its outcome is
+/// [unknown](Answer::Unknown) or it never returned. A call that [failed](Answer::Failed) has not
+/// taken effect.
 ///
-/// # How
-/// The history is read once. What is kept is every state the object may be in: its value, and which of the calls that are open
-/// have taken effect; not those from which an open call can no longer find the value that it answers with. Only when a call
-/// returns is it asked which of the open calls could have gone before it; those that change nothing go as soon as they can.
-/// Unknown calls stay open for ever: they go only where they lead to a value that an open call has found, those that ask for the
-/// same are not told apart, and of two possibilities with the same value the one in which fewer unknown calls are used up makes
-/// the other needless. So the memory depends on what goes on at a time, not on the length of the history; beyond
-/// [`MOST_STATES`](Self::MOST_STATES) at a time the check is given up, which is a violation too.
+/// # Algorithm
+/// The history is read once. The checker keeps every possible state of the object: its value, and
+/// the set of open calls that have taken effect. States are dropped from which an open call can no
+/// longer find the value of its response. When a call returns, the checker tries the orders of open
+/// calls before it; a call that changes nothing takes effect as soon as it can.
+///
+/// Unknown calls stay open forever. They take effect only where they lead to a value that an open
+/// call has found. Equal unknown calls are interchangeable. Of two states with the same value, the
+/// one that uses up fewer unknown calls makes the other one needless. So the memory depends on the
+/// number of simultaneous calls, not on the length of the history. With more than
+/// [`MOST_STATES`](Self::MOST_STATES) states at a time the checker gives up, which is a violation
+/// too.
 #[derive(Debug, Clone)]
 pub struct Linearizable {
     initial: i64,
-    /// A node, and the object that has its initial value when that is deleted.
+    /// An object, and the node whose deletion gives the object its initial value.
     node: Option<(&'static str, &'static str)>,
 }
 
 impl Linearizable {
-    /// How many states are kept at a time.
+    /// The maximum number of states that the checker keeps at a time.
     pub const MOST_STATES: usize = 20_000;
 
-    /// Of counters and values that have this value at first.
+    /// Creates a checker of counters and values that have this value at first.
     #[must_use]
     pub const fn from(initial: i64) -> Self {
         Self { initial, node: None }
     }
 
-    /// Also that an object has the initial value again once an [operator has deleted](Event::Removed) this node: its absolute
-    /// path, without a namespace or chroot.
+    /// Gives an object its initial value again when an [operator has deleted](Operator::Removed)
+    /// this node. The path is absolute, without a namespace or chroot.
     #[must_use]
     pub const fn deleted_with(mut self, object: &'static str, node: &'static str) -> Self {
         self.node = Some((object, node));
@@ -52,27 +58,27 @@ type Id = u64;
 struct Call {
     place: usize,
     operation: Operation,
-    /// Nothing if it is not known.
+    /// The response; `None` if it is unknown.
     answer: Option<Answer>,
 }
 
-/// One object, as far as the history is read.
+/// One object, as far as the history was read.
 #[derive(Debug)]
 struct Object {
-    /// Calls that will return and have not.
+    /// The calls that will return but have not returned yet.
     open: BTreeMap<Id, Call>,
-    /// Unknown calls that have begun: how many of each kind.
+    /// The number of unknown calls that have begun, for each operation.
     unknown: BTreeMap<Operation, u32>,
     states: States,
     later: Later,
 }
 
-/// The calls of an object that are to come.
+/// The calls of an object that the rest of the history contains.
 #[derive(Debug, Default)]
 struct Later {
     /// The values that they set, and how often.
     jumps: BTreeMap<i64, u64>,
-    /// The sums of all calls of the history that add, and that subtract.
+    /// The sums of all additions, and of all subtractions, in the history.
     most: i128,
     least: i128,
 }
@@ -83,13 +89,13 @@ struct State {
     used_up: UsedUp,
 }
 
-/// The value, and the open calls that have taken effect.
+/// The value of an object, and the open calls that have taken effect.
 type Look = (i64, BTreeSet<Id>);
 
-/// How many unknown calls of each kind have taken effect.
+/// The number of unknown calls that have taken effect, for each operation.
 type UsedUp = BTreeMap<Operation, u32>;
 
-/// What the object may be, without what is needless.
+/// The possible states of an object, without needless ones.
 #[derive(Debug, Default)]
 struct States {
     looks: BTreeMap<Look, Vec<UsedUp>>,
@@ -97,8 +103,9 @@ struct States {
 }
 
 impl States {
-    /// Adds a state, unless there is one with the same look in which no more unknown calls are used up; such calls need not take
-    /// effect, so that it can do whatever the new one can.
+    /// Adds a state, unless there is one with the same look that has used up no more unknown calls.
+    /// Unknown calls need not take effect, so that state can do everything that the new one can.
+    /// Returns `true` if the state was added.
     fn add(&mut self, State { look, used_up }: State) -> bool {
         let alike = self.looks.entry(look).or_default();
         if alike.iter().any(|other| is_part_of(other, &used_up)) {
@@ -120,7 +127,7 @@ impl Checker for Linearizable {
     fn check(&self, history: &History) -> Result<(), Violation> {
         let mut answers: BTreeMap<Id, Answer> = BTreeMap::new();
         for (place, record) in history.records().iter().enumerate() {
-            if let Event::Return { id, answer } = record.event
+            if let Event::Shared(Shared::Return { id, answer }) = record.event
                 && answers.insert(id, answer).is_some()
             {
                 return Err(Violation::new(NAME, "a call returns twice", vec![place]));
@@ -128,7 +135,7 @@ impl Checker for Linearizable {
         }
         let mut objects: BTreeMap<&Name, Object> = BTreeMap::new();
         for record in history.records() {
-            if let Event::Call { object, operation, .. } = &record.event {
+            if let Event::Shared(Shared::Call { object, operation, .. }) = &record.event {
                 let object = objects.entry(object).or_insert_with(|| Object::new(self.initial));
                 match *operation {
                     Operation::Add(more) if more > 0 => object.later.most += i128::from(more),
@@ -140,7 +147,7 @@ impl Checker for Linearizable {
                     }
                 }
                 if self.node.is_some() {
-                    // It may be deleted at any time.
+                    // The node may be deleted at any time.
                     object.later.jumps.insert(self.initial, u64::MAX / 2);
                 }
             }
@@ -148,7 +155,7 @@ impl Checker for Linearizable {
         let mut called: BTreeMap<Id, (&Name, usize)> = BTreeMap::new();
         for (place, record) in history.records().iter().enumerate() {
             match &record.event {
-                Event::Call { id, object, operation } => {
+                Event::Shared(Shared::Call { id, object, operation }) => {
                     if let Some((_, before)) = called.insert(*id, (object, place)) {
                         return Err(Violation::new(
                             NAME,
@@ -156,29 +163,41 @@ impl Checker for Linearizable {
                             vec![before, place],
                         ));
                     }
-                    let answer = answers.get(id).copied().filter(|&answer| answer != Answer::Unknown);
+                    let answer =
+                        answers.get(id).copied().filter(|&answer| answer != Answer::Unknown);
                     let call = Call { place, operation: *operation, answer };
-                    objects.entry(object).or_insert_with(|| Object::new(self.initial)).call(*id, call);
+                    objects
+                        .entry(object)
+                        .or_insert_with(|| Object::new(self.initial))
+                        .call(*id, call);
                 }
-                Event::Return { id, answer } => {
+                Event::Shared(Shared::Return { id, answer }) => {
                     let Some(&(name, _)) = called.get(id) else {
-                        return Err(Violation::new(NAME, "a call returns and never began", vec![place]));
+                        return Err(Violation::new(
+                            NAME,
+                            "a call returns and never began",
+                            vec![place],
+                        ));
                     };
-                    let Some(object) = objects.get_mut(name).filter(|_| *answer != Answer::Unknown) else {
+                    let Some(object) = objects.get_mut(name).filter(|_| *answer != Answer::Unknown)
+                    else {
                         continue;
                     };
                     object.answer(*id, place).map_err(|(broken, places)| {
                         Violation::new(NAME, format!("{name}: {broken}"), places)
                     })?;
                 }
-                Event::Removed { path, .. } => {
-                    let Some((object, _)) = self.node.filter(|(_, node)| path.ends_with(node)) else {
+                Event::Operator(Operator::Removed { path, .. }) => {
+                    let Some((object, _)) = self.node.filter(|(_, node)| path.ends_with(node))
+                    else {
                         continue;
                     };
-                    // A call that has taken effect at once. Other calls have low numbers.
+                    // A call that takes effect immediately. Other calls have low numbers.
                     let (id, operation) = (Id::MAX - place as Id, Operation::Set(self.initial));
                     let call = Call { place, operation, answer: Some(Answer::Done) };
-                    if let Some((name, object)) = objects.iter_mut().find(|(name, _)| &****name == object) {
+                    if let Some((name, object)) =
+                        objects.iter_mut().find(|(name, _)| &****name == object)
+                    {
                         object.call(id, call);
                         object.answer(id, place).map_err(|(broken, places)| {
                             Violation::new(NAME, format!("{name}: {broken}"), places)
@@ -226,22 +245,25 @@ impl Object {
             places.sort_unstable();
             places
         };
-        // What is left of a wrong history may be explained up to a later answer, which proves it better.
+        // Without the look ahead, the rest of a wrong history may still be explained up to a later
+        // response, which proves the violation better.
         let kept = match self.search(id, true) {
             Some(kept) if kept.count == 0 => self.search(id, false),
             kept => kept,
         };
-        let Some(kept) = kept else { return Err(("too many calls at a time to be judged", proof())) };
+        let Some(kept) = kept else {
+            return Err(("too many simultaneous calls to be judged", proof()));
+        };
         if kept.count == 0 {
-            return Err(("no order of the calls explains this answer", proof()));
+            return Err(("no order of the calls explains this response", proof()));
         }
         self.open.remove(&id);
         self.states = kept;
         Ok(())
     }
 
-    /// The states in which this call has taken effect, and `ahead` those only from which the other open calls can; `None` if
-    /// there are too many.
+    /// Returns the states in which this call has taken effect; `None` if there are too many. With
+    /// `ahead`, leaves out the states in which another open call can no longer take effect.
     fn search(&self, id: Id, ahead: bool) -> Option<States> {
         let goals = Goals::of(self);
         let mut kept = States::default();
@@ -267,18 +289,21 @@ impl Object {
         Some(kept)
     }
 
-    /// The state after all open calls that find it as they answer, and change nothing: no later moment suits them better.
+    /// Lets all open calls take effect that change nothing and find this state as they returned it.
+    /// No later moment suits them better.
     fn settled(&self, mut state: State) -> State {
         let finds = |call: &Call| match (call.operation, call.answer) {
             (Operation::Get, Some(answer)) => answer == Answer::Value(state.look.0),
-            (Operation::CompareAndSet { expected, .. }, Some(Answer::Differs)) => expected != state.look.0,
+            (Operation::CompareAndSet { expected, .. }, Some(Answer::Differs)) => {
+                expected != state.look.0
+            }
             _ => false,
         };
         state.look.1.extend(self.open.iter().filter(|(_, call)| finds(call)).map(|(&id, _)| id));
         state
     }
 
-    /// The states after one more call of those that are open.
+    /// Returns the states after one more call, open or unknown.
     fn next<'a>(&'a self, state: &'a State, goals: &'a Goals) -> impl Iterator<Item = State> + 'a {
         let open = self.open.iter().filter(|(id, _)| !state.look.1.contains(id));
         let known = open.filter_map(|(&id, call)| {
@@ -290,10 +315,9 @@ impl Object {
                 next
             })
         });
-        let left = self
-            .unknown
-            .iter()
-            .filter(|(operation, count)| state.used_up.get(operation).is_none_or(|used_up| used_up < count));
+        let left = self.unknown.iter().filter(|(operation, count)| {
+            state.used_up.get(operation).is_none_or(|used_up| used_up < count)
+        });
         let unknown = left.filter_map(|(&operation, _)| {
             let (value, _) = apply(state.look.0, operation);
             goals.are_met_by(state.look.0, operation, value).then(|| {
@@ -307,21 +331,22 @@ impl Object {
     }
 }
 
-/// The values that open calls have found, so that unknown calls can have led to them. An unknown call that no open call needs
-/// can as well take effect later.
+/// The values that open calls have found, to which unknown calls can have led. An unknown call that
+/// no open call needs can take effect later.
 #[derive(Debug, Default)]
 struct Goals {
     values: BTreeSet<i64>,
-    /// Values that an open call has not found.
+    /// The values that an open call has not found.
     avoided: BTreeSet<i64>,
-    /// The sums of all unknown calls that add, and that subtract.
+    /// The sums of the additions, and of the subtractions, of all unknown calls.
     most: i128,
     least: i128,
-    /// The greatest step of one of them.
+    /// The greatest step of an unknown addition or subtraction.
     step: i128,
-    /// The values that open calls need, each once.
+    /// The value that each open call needs.
     needed: Vec<(Id, i64)>,
-    /// The values that can be set yet, by which of the open calls if it is one of them.
+    /// The values that can still be set, each with the open call that sets it, or `None` for other
+    /// calls.
     jumps: Vec<(Option<Id>, i64)>,
 }
 
@@ -338,7 +363,9 @@ impl Goals {
                 (Operation::CompareAndSet { expected, .. }, Some(Answer::Done)) => {
                     goals.needed.push((id, expected));
                 }
-                (Operation::CompareAndSet { expected, .. }, _) => drop(goals.avoided.insert(expected)),
+                (Operation::CompareAndSet { expected, .. }, _) => {
+                    goals.avoided.insert(expected);
+                }
                 _ => {}
             }
         }
@@ -352,10 +379,12 @@ impl Goals {
                 goals.step = goals.step.max(more.abs());
             }
         }
-        // What comes before an unknown call that leads on to them.
+        // Adds the values before the unknown calls that lead to goals.
         loop {
             let before = object.unknown.keys().filter_map(|operation| match *operation {
-                Operation::CompareAndSet { expected, new } if goals.can_follow(new) => Some(expected),
+                Operation::CompareAndSet { expected, new } if goals.can_follow(new) => {
+                    Some(expected)
+                }
                 _ => None,
             });
             let before: Vec<i64> = before.filter(|value| !goals.values.contains(value)).collect();
@@ -366,17 +395,20 @@ impl Goals {
         }
     }
 
-    /// Whether every open call that has not taken effect can still find the value that it needs.
+    /// Returns `true` if every open call that has not taken effect can still find the value that it
+    /// needs.
     fn are_possible(&self, State { look: (now, taken), .. }: &State, later: &Later) -> bool {
-        let leads =
-            |from: i64, to: i64| (later.least..=later.most).contains(&(i128::from(to) - i128::from(from)));
+        let leads = |from: i64, to: i64| {
+            (later.least..=later.most).contains(&(i128::from(to) - i128::from(from)))
+        };
         let is_free = |id: &Option<Id>| id.is_none_or(|id| !taken.contains(&id));
         self.needed.iter().filter(|(id, _)| !taken.contains(id)).all(|&(_, value)| {
-            leads(*now, value) || self.jumps.iter().any(|(id, jump)| is_free(id) && leads(*jump, value))
+            leads(*now, value)
+                || self.jumps.iter().any(|(id, jump)| is_free(id) && leads(*jump, value))
         })
     }
 
-    /// Whether unknown calls that add or subtract can lead from a value to one of the goals.
+    /// Returns `true` if unknown additions and subtractions can lead from a value to a goal.
     fn can_follow(&self, value: i64) -> bool {
         self.values.iter().any(|&goal| self.is_in_reach(value, goal))
     }
@@ -385,7 +417,8 @@ impl Goals {
         (self.least..=self.most).contains(&(i128::from(goal) - i128::from(value)))
     }
 
-    /// Whether an unknown call that makes one value of another may be needed for a call that is open.
+    /// Returns `true` if an open call may need an unknown call that changes the value from `before`
+    /// to `value`.
     fn are_met_by(&self, before: i64, operation: Operation, value: i64) -> bool {
         if before == value || self.avoided.contains(&before) {
             return before != value;
@@ -393,7 +426,8 @@ impl Goals {
         match operation {
             Operation::Add(_) => self.values.iter().any(|&goal| {
                 let distance = |from: i64| (i128::from(goal) - i128::from(from)).abs();
-                // Additions and subtractions may come in an order that does not go far beyond the goal.
+                // Additions and subtractions may come in an order that does not go far beyond the
+                // goal.
                 let is_closer = distance(value) < distance(before) || distance(value) <= self.step;
                 is_closer && self.is_in_reach(before, goal)
             }),
@@ -402,7 +436,7 @@ impl Goals {
     }
 }
 
-/// The value that an operation sets, whatever there was.
+/// Returns the value that an operation sets regardless of the value before.
 const fn set_by(operation: Operation) -> Option<i64> {
     match operation {
         Operation::Set(new) | Operation::CompareAndSet { new, .. } => Some(new),
@@ -410,7 +444,7 @@ const fn set_by(operation: Operation) -> Option<i64> {
     }
 }
 
-/// What becomes of a value, and the answer.
+/// Returns the value after an operation, and the response.
 const fn apply(value: i64, operation: Operation) -> (i64, Answer) {
     match operation {
         Operation::Get => (value, Answer::Value(value)),

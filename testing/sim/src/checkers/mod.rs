@@ -1,4 +1,5 @@
-//! Judges of a [`History`]: what a recipe promises, as a function of what its users saw.
+//! Checkers of a [`History`]: each one states a promise of a recipe as a function of the events
+//! that its users recorded.
 
 mod barrier;
 mod cache;
@@ -12,10 +13,13 @@ mod group;
 mod holds;
 mod issued;
 mod linearizable;
+mod observed;
 mod once;
 mod progress;
+mod put_aside;
 mod recovery;
 mod redelivery;
+mod registered;
 mod rounds;
 #[cfg(test)]
 mod script;
@@ -31,41 +35,48 @@ pub use doubts::Doubts;
 pub use exclusion::Exclusion;
 pub use followed::Followed;
 pub use group::GroupViews;
-pub use issued::IssuedOnce;
+pub use issued::{IssuedOnce, IssuedUpTo};
 pub use linearizable::Linearizable;
+pub use observed::Observed;
 pub use once::OncePerBegin;
 pub use progress::Progress;
+pub use put_aside::PutAside;
 pub use recovery::Recovery;
 pub use redelivery::Redelivery;
+pub use registered::Registered;
 pub use rounds::BarrierRounds;
 
 use super::History;
 
 /// A promise that a [`History`] keeps or breaks.
 pub trait Checker: fmt::Debug + Send + Sync {
-    /// Looks for the first thing in a history that must not be.
+    /// Looks for the first violation of the promise in a history.
     ///
     /// # Errors
-    /// What is broken, and the records that prove it.
+    /// The [`Violation`]: the broken promise, and the records that prove it.
     fn check(&self, history: &History) -> Result<(), Violation>;
 }
 
-/// Something that must not be in a [`History`].
+/// A broken promise in a [`History`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{checker}: {broken} (records {records:?})")]
 #[non_exhaustive]
 pub struct Violation {
-    /// Whose promise is broken.
+    /// The name of the checker of the promise.
     pub checker: &'static str,
-    /// What is broken.
+    /// A description of the violation.
     pub broken: String,
-    /// The places of the records that prove it, see [`History::records`] and [`History::excerpt`].
+    /// The places of the records that prove it. See [`History::records`] and [`History::excerpt`].
     pub records: Vec<usize>,
 }
 
 impl Violation {
-    /// A violation of the promise of `checker`, proven by the records at these places.
-    pub fn new(checker: &'static str, broken: impl Into<String>, records: impl Into<Vec<usize>>) -> Self {
+    /// Creates a violation of the promise of `checker`, proven by the records at these places.
+    pub fn new(
+        checker: &'static str,
+        broken: impl Into<String>,
+        records: impl Into<Vec<usize>>,
+    ) -> Self {
         Self { checker, broken: broken.into(), records: records.into() }
     }
 }

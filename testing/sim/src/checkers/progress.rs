@@ -2,19 +2,20 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Checker, Violation};
-use crate::history::{Event, History, ProcessId};
+use crate::history::{Event, History, Lifecycle, ProcessId};
 
-/// That everybody gets on: each process that was started, and not killed, has [finished](Event::Finished); in time, once
-/// there were no more faults.
+/// Checks progress: each process that was started and not killed has
+/// [finished](Lifecycle::Finished), and in time once there were no more faults.
 ///
-/// A client that was killed and not started again has nothing to finish.
+/// A client that was killed and not restarted does not have to finish.
 #[derive(Debug, Clone)]
 pub struct Progress {
     within: Duration,
 }
 
 impl Progress {
-    /// That all finish within this time after [`FaultsOver`](Event::FaultsOver).
+    /// Creates a checker that all clients finish within this time after
+    /// [`FaultsOver`](Event::FaultsOver).
     #[must_use]
     pub const fn within(within: Duration) -> Self {
         Self { within }
@@ -29,16 +30,19 @@ impl Checker for Progress {
         let mut deadline: Option<(usize, Duration)> = None;
         for (place, record) in history.records().iter().enumerate() {
             match &record.event {
-                Event::Started => {
+                Event::Lifecycle(Lifecycle::Started) => {
                     last.insert(record.who, place);
                 }
-                Event::Killed => {
+                Event::Lifecycle(Lifecycle::Killed) => {
                     last.remove(&record.who);
                 }
-                Event::FaultsOver => deadline = Some((place, record.at.saturating_add(self.within))),
-                Event::Finished => {
+                Event::FaultsOver => {
+                    deadline = Some((place, record.at.saturating_add(self.within)));
+                }
+                Event::Lifecycle(Lifecycle::Finished) => {
                     last.remove(&record.who);
-                    if let Some((over, _)) = deadline.filter(|&(_, deadline)| record.at > deadline) {
+                    if let Some((over, _)) = deadline.filter(|&(_, deadline)| record.at > deadline)
+                    {
                         let broken = format!("{} has finished too late", record.who);
                         return Err(Violation::new(NAME, broken, vec![over, place]));
                     }
@@ -50,7 +54,7 @@ impl Checker for Progress {
             None => Ok(()),
             Some((who, started)) => {
                 let broken = format!("{who} has not finished");
-                // Where it has got stuck.
+                // The last record of the process shows where it got stuck.
                 let latest = history.records().iter().rposition(|record| record.who == who);
                 let mut places = vec![started];
                 places.extend(latest.filter(|&latest| latest > started));
@@ -64,26 +68,28 @@ impl Checker for Progress {
 mod tests {
     use super::*;
     use crate::checkers::script::{fails, passes};
+    use crate::history::{Hold, Mode};
 
     const CHECKER: Progress = Progress::within(Duration::from_millis(10));
+    const STARTED: Event = Event::Lifecycle(Lifecycle::Started);
+    const FINISHED: Event = Event::Lifecycle(Lifecycle::Finished);
 
     #[test]
     fn who_has_finished_in_time_is_fine() {
-        let finished =
-            |at_ms| [(0, 1, Event::Started), (5, 0, Event::FaultsOver), (at_ms, 1, Event::Finished)];
+        let finished = |at_ms| [(0, 1, STARTED), (5, 0, Event::FaultsOver), (at_ms, 1, FINISHED)];
         passes(&CHECKER, finished(15));
         fails(&CHECKER, finished(16), "c1 has finished too late", &[1, 2]);
     }
 
     #[test]
     fn before_the_faults_are_over_there_is_no_hurry() {
-        passes(&CHECKER, [(0, 1, Event::Started), (5000, 1, Event::Finished), (6000, 0, Event::FaultsOver)]);
+        passes(&CHECKER, [(0, 1, STARTED), (5000, 1, FINISHED), (6000, 0, Event::FaultsOver)]);
     }
 
     #[test]
     fn who_has_not_finished_is_found_with_what_it_did_last() {
-        let stuck = Event::Acquiring { resource: "r".into(), mode: crate::history::Mode::Exclusive, hold: 1 };
-        let lines = [(0, 1, Event::Started), (0, 2, Event::Started), (1, 2, stuck), (2, 1, Event::Finished)];
+        let stuck = Hold::Acquiring { resource: "r".into(), mode: Mode::Exclusive, hold: 1 };
+        let lines = [(0, 1, STARTED), (0, 2, STARTED), (1, 2, stuck.into()), (2, 1, FINISHED)];
         fails(&CHECKER, lines, "c2 has not finished", &[1, 2]);
     }
 
@@ -92,12 +98,15 @@ mod tests {
         let mut history = History::new();
         let successor = ProcessId::Client { number: 1, incarnation: 1 };
         let mut record = |who, event| history.record(Duration::ZERO, who, event);
-        record(ProcessId::client(1), Event::Started);
-        record(ProcessId::client(1), Event::Killed);
-        record(successor, Event::Started);
+        record(ProcessId::client(1), Lifecycle::Started);
+        record(ProcessId::client(1), Lifecycle::Killed);
+        record(successor, Lifecycle::Started);
         let violation = CHECKER.check(&history).expect_err("the second life is not over");
-        assert_eq!((violation.records, violation.broken.as_str()), (vec![2], "c1.1 has not finished"));
-        history.record(Duration::ZERO, successor, Event::Finished);
+        assert_eq!(
+            (violation.records, violation.broken.as_str()),
+            (vec![2], "c1.1 has not finished")
+        );
+        history.record(Duration::ZERO, successor, Lifecycle::Finished);
         assert_eq!(CHECKER.check(&history), Ok(()));
     }
 }

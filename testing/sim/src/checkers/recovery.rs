@@ -1,26 +1,37 @@
 use super::{Checker, Violation};
-use crate::history::{Event, History, Name, Outcome, ResourceUse};
+use crate::history::{Event, History, Hold, Name, Outcome, Queue, ResourceUse};
 
-/// That a service works again after the faults: it uses a resource, or works off an item of a queue, after
-/// [`FaultsOver`](Event::FaultsOver).
+/// Checks that a service works again after the faults: it uses a resource, or processes an item of
+/// a queue, after [`FaultsOver`](Event::FaultsOver).
 ///
-/// For services that run [to the end](crate::Sim::service): one that waits for ever does not finish late, it is dropped. Clients
-/// that do a number of rounds are judged by the run, and by [`Progress`](super::Progress).
+/// An item is processed by [`Done`](Queue::Done) with a certain outcome, or by
+/// [`Finishing`](Queue::Finishing): a body of `run` can report no more, because the item is
+/// acknowledged after the body has returned.
+///
+/// This checker is for services that run [until the end](crate::Sim::service). A service that hangs
+/// does not finish late: it is dropped. The run itself, and [`Progress`](super::Progress), judge
+/// clients with a number of rounds.
 #[derive(Debug, Clone)]
 pub struct Recovery {
     what: Name,
 }
 
 impl Recovery {
-    /// That the resource of this name has accepted a use, or that an item of the queue of this name was surely worked off.
+    /// Checks that the resource of this name has accepted a use, or that an item of the queue of
+    /// this name was processed.
     pub fn of(what: impl Into<Name>) -> Self {
         Self { what: what.into() }
     }
 
     fn is_progress(&self, event: &Event) -> bool {
         match event {
-            Event::Used { resource: what, outcome: ResourceUse::Accepted(_), .. }
-            | Event::Done { queue: what, outcome: Outcome::Sure, .. } => *what == self.what,
+            Event::Hold(Hold::Used {
+                resource: what, outcome: ResourceUse::Accepted(_), ..
+            })
+            | Event::Queue(
+                Queue::Done { queue: what, outcome: Outcome::Sure, .. }
+                | Queue::Finishing { queue: what, .. },
+            ) => *what == self.what,
             _ => false,
         }
     }
@@ -36,7 +47,7 @@ impl Checker for Recovery {
             return Ok(());
         }
         let last = records[..over].iter().rposition(|record| self.is_progress(&record.event));
-        let broken = format!("{} is not used any more after the faults", self.what);
+        let broken = format!("{} is no longer used after the faults", self.what);
         Err(Violation::new("recovery", broken, last.into_iter().chain([over]).collect::<Vec<_>>()))
     }
 }
@@ -57,7 +68,7 @@ mod tests {
     }
 
     fn used(outcome: ResourceUse) -> Event {
-        Event::Used { resource: "orders".into(), hold: 1, token: 1, outcome }
+        Hold::Used { resource: "orders".into(), hold: 1, token: 1, outcome }.into()
     }
 
     #[test]
@@ -71,8 +82,11 @@ mod tests {
 
     #[test]
     fn item_that_is_worked_off_is_recovery() {
-        let done = |outcome| Event::Done { queue: "orders".into(), item: "a".into(), outcome };
+        let done =
+            |outcome| Queue::Done { queue: "orders".into(), item: "a".into(), outcome }.into();
         assert_eq!(check([Event::FaultsOver, done(Outcome::Sure)]), Ok(()));
         assert_eq!(check([Event::FaultsOver, done(Outcome::Unknown)]), Err(vec![0]));
+        let finishing = Queue::Finishing { queue: "orders".into(), item: "a".into() };
+        assert_eq!(check([Event::FaultsOver, finishing.into()]), Ok(()));
     }
 }

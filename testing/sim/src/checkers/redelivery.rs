@@ -2,9 +2,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Checker, Violation};
-use crate::history::{Event, History, Name};
+use crate::history::{Event, History, Name, Queue};
 
-/// That an item that is [given back](Event::Returned), when there are no more faults, is [taken](Event::Taken) again in time.
+/// Checks that an item that is [returned](Queue::Returned) after the last fault is
+/// [taken](Queue::Taken) again in time.
 #[derive(Debug, Clone)]
 pub struct Redelivery {
     within: Duration,
@@ -13,7 +14,7 @@ pub struct Redelivery {
 const NAME: &str = "redelivery";
 
 impl Redelivery {
-    /// So long after it was given back.
+    /// Creates a checker that allows this time after the return.
     #[must_use]
     pub const fn within(within: Duration) -> Self {
         Self { within }
@@ -32,13 +33,13 @@ impl Checker for Redelivery {
         for (place, record) in records.iter().enumerate() {
             match &record.event {
                 Event::FaultsOver => over = true,
-                Event::Returned { queue, item } if over => {
+                Event::Queue(Queue::Returned { queue, item }) if over => {
                     back.entry((queue, item)).or_insert(place);
                 }
-                Event::Taken { queue, item, .. } => {
+                Event::Queue(Queue::Taken { queue, item, .. }) => {
                     let since = back.remove(&(queue, item)).filter(|&since| late(since, place));
                     if let Some(since) = since {
-                        let broken = format!("{item} was given back, and taken too late");
+                        let broken = format!("{item} was returned, and taken too late");
                         return Err(Violation::new(NAME, broken, vec![since, place]));
                     }
                 }
@@ -48,7 +49,7 @@ impl Checker for Redelivery {
         let last = records.len().saturating_sub(1);
         match back.into_iter().find(|&(_, since)| late(since, last)) {
             Some(((_, item), since)) => {
-                let broken = format!("{item} was given back, and nobody has taken it");
+                let broken = format!("{item} was returned, and never taken again");
                 Err(Violation::new(NAME, broken, vec![since]))
             }
             None => Ok(()),
@@ -60,15 +61,17 @@ impl Checker for Redelivery {
 mod tests {
     use super::*;
     use crate::checkers::script::{fails, passes};
+    use crate::history::Lifecycle;
 
     const CHECKER: Redelivery = Redelivery::within(Duration::from_millis(10));
+    const FINISHED: Event = Event::Lifecycle(Lifecycle::Finished);
 
     fn returned() -> Event {
-        Event::Returned { queue: "q".into(), item: "i".into() }
+        Queue::Returned { queue: "q".into(), item: "i".into() }.into()
     }
 
     fn taken() -> Event {
-        Event::Taken { queue: "q".into(), item: "i".into(), attempt: 2 }
+        Queue::Taken { queue: "q".into(), item: "i".into(), attempt: 2 }.into()
     }
 
     #[test]
@@ -80,9 +83,9 @@ mod tests {
 
     #[test]
     fn an_item_that_nobody_takes_is_found() {
-        let lines = [(0, 0, Event::FaultsOver), (1, 1, returned()), (12, 2, Event::Finished)];
-        fails(&CHECKER, lines, "nobody has taken it", &[1]);
-        passes(&CHECKER, [(0, 0, Event::FaultsOver), (1, 1, returned()), (11, 2, Event::Finished)]);
+        let lines = [(0, 0, Event::FaultsOver), (1, 1, returned()), (12, 2, FINISHED)];
+        fails(&CHECKER, lines, "never taken again", &[1]);
+        passes(&CHECKER, [(0, 0, Event::FaultsOver), (1, 1, returned()), (11, 2, FINISHED)]);
     }
 
     #[test]

@@ -1,12 +1,13 @@
-//! Histories for the tests of the checkers, in few words.
+//! Short ways to write histories in the tests of the checkers.
 
 use std::time::Duration;
 
 use super::Checker;
 use crate::history::{Event, History, ProcessId};
 
-/// A history of events, each with its time in milliseconds and the number of its client, which is zero for the world.
-pub(super) fn history(events: impl IntoIterator<Item = (u64, u32, Event)>) -> History {
+/// Makes a history of events, each with its time in milliseconds and the number of its client. The
+/// number zero is the world.
+pub(super) fn history<E: Into<Event>>(events: impl IntoIterator<Item = (u64, u32, E)>) -> History {
     let mut history = History::new();
     for (at_ms, client, event) in events {
         let who = if client == 0 { ProcessId::World } else { ProcessId::client(client) };
@@ -15,17 +16,20 @@ pub(super) fn history(events: impl IntoIterator<Item = (u64, u32, Event)>) -> Hi
     history
 }
 
-pub(super) fn passes(checker: &impl Checker, events: impl IntoIterator<Item = (u64, u32, Event)>) {
+pub(super) fn passes<E: Into<Event>>(
+    checker: &impl Checker,
+    events: impl IntoIterator<Item = (u64, u32, E)>,
+) {
     let history = history(events);
     if let Err(violation) = checker.check(&history) {
         panic!("{violation}\n{history}");
     }
 }
 
-/// Asserts that a history is refused for this reason, with these records as the proof.
-pub(super) fn fails(
+/// Asserts that the checker rejects a history for this reason, with these records as the proof.
+pub(super) fn fails<E: Into<Event>>(
     checker: &impl Checker,
-    events: impl IntoIterator<Item = (u64, u32, Event)>,
+    events: impl IntoIterator<Item = (u64, u32, E)>,
     why: &str,
     records: &[usize],
 ) {

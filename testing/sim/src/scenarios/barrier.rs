@@ -1,7 +1,7 @@
-//! [`DistributedBarrier`]: some set it and remove it, others wait at it. It is judged as a number that is 1 while it is set:
-//! whoever has waited has found it 0 at some moment since it came.
+//! [`DistributedBarrier`]: some clients set and remove it, and others wait at it. The barrier is
+//! judged as a number that is 1 while it is set: a waiter that has passed must have found it 0 at
+//! some moment since it arrived.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -9,18 +9,18 @@ use zk_curator_recipes::barrier::{DistributedBarrier, Error};
 
 use super::Scenario;
 use crate::checkers::Linearizable;
-use crate::history::{Answer, Event, Name, Operation};
+use crate::history::{Answer, Name, Operation, Shared};
 use crate::{Client, Failure};
 
 const BARRIER: &str = "/barriers/release";
 
 pub(super) const SCENARIO: Scenario =
-    Scenario::new("barrier", "DistributedBarrier: nobody passes while it is set", |client| {
-        Box::pin(work(client))
-    })
-    .checked_by(|| vec![Arc::new(Linearizable::from(0).deleted_with(BARRIER, BARRIER))])
-    .leaves(&[BARRIER])
-    .operator(&[BARRIER]);
+    Scenario::new("barrier", "DistributedBarrier: no waiter passes while it is set", |sim| {
+        sim.workload(work)
+            .checker(Linearizable::from(0).deleted_with(BARRIER, BARRIER))
+            .leaves([BARRIER])
+            .operator([BARRIER])
+    });
 
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
@@ -33,7 +33,7 @@ async fn work(client: Client) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sets it and removes it. In the end it is removed.
+/// Sets and removes the barrier. At the end it is removed.
 async fn keep(client: &Client, barrier: &DistributedBarrier) {
     while client.next_round().is_some() {
         call(client, Operation::Set(1), barrier.set()).await;
@@ -47,7 +47,7 @@ async fn keep(client: &Client, barrier: &DistributedBarrier) {
     }
 }
 
-/// Waits at it, again and again.
+/// Waits at the barrier repeatedly.
 async fn pass(client: &Client, barrier: &DistributedBarrier) {
     while client.next_round().is_some() {
         sleep(client.moment(Duration::from_millis(100))).await;
@@ -55,20 +55,20 @@ async fn pass(client: &Client, barrier: &DistributedBarrier) {
     }
 }
 
-/// Calls, and says whether it is done.
+/// Calls, and returns `true` if the call succeeded.
 async fn call(
     client: &Client,
     operation: Operation,
     answer: impl Future<Output = Result<(), Error>>,
 ) -> bool {
     let (id, object) = (client.unique(), Name::from(BARRIER));
-    client.record(Event::Call { id, object, operation });
+    client.record(Shared::Call { id, object, operation });
     let answer = match (client.maybe_cancel(answer).await, operation) {
         (Some(Ok(())), Operation::Get) => Answer::Value(0),
         (Some(Ok(())), _) => Answer::Done,
         (Some(Err(Error::Framework(error))), _) if !error.may_have_applied() => Answer::Failed,
         _ => Answer::Unknown,
     };
-    client.record(Event::Return { id, answer });
+    client.record(Shared::Return { id, answer });
     matches!(answer, Answer::Value(_) | Answer::Done)
 }

@@ -1,5 +1,6 @@
-//! [`cache`](zk_curator_recipes::cache): clients write a small tree and follow it in caches of different kinds. Whatever these
-//! show has to be what the servers had, and when there are no more faults everybody has to end with the newest.
+//! [`cache`](zk_curator_recipes::cache): clients write a small tree, and follow it in caches of
+//! different kinds. Every shown state must be a former or present state of the servers. After the
+//! last fault, all caches must end with the newest state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,11 +16,11 @@ use zk_curator_recipes::cache::{
 
 use super::Scenario;
 use crate::checkers::CacheViews;
-use crate::history::{CacheStep, Event, Look, Name, News, NodeState, Nodes};
+use crate::history::{Cache, CacheStep, Look, Name, News, NodeState, Nodes};
 use crate::{Client, Failure};
 
 const ROOT: &str = "/cache";
-/// The nodes that are written: parents before their children.
+/// The nodes that clients write, parents before their children.
 const PATHS: [&str; 11] = [
     ROOT,
     "/cache/a",
@@ -33,28 +34,28 @@ const PATHS: [&str; 11] = [
     "/cache/c/x",
     "/cache/d",
 ];
-/// Nodes that are always written in one transaction.
+/// Pairs of nodes that are always written in one transaction.
 const PAIRS: [(&str, &str); 2] = [("/cache/a/x", "/cache/a/y"), ("/cache/b/x", "/cache/c/x")];
-/// The number of things done in a round.
+/// The number of actions in a round.
 const ACTS: usize = 4;
-/// The time in which every cache catches up when there are no more faults.
+/// The time in which every cache catches up after the last fault.
 const LAG: Duration = Duration::from_secs(8);
-/// The time in which there is an exact state when hardly anybody writes.
+/// The time in which an exact state exists when few clients write.
 const EXACT: Duration = Duration::from_secs(2);
 
 pub(super) const SCENARIO: Scenario =
-    Scenario::new("cache", "caches show what the servers had, and end with the newest", |client| {
-        Box::pin(work(client))
-    })
-    .checked_by(|| vec![Arc::new(CacheViews::within(LAG))])
-    .leaves(&["/cache", "/cache/**"])
-    .common(&["/cache/**"])
-    .journal(&["/cache", "/cache/**"])
-    .releases();
+    Scenario::new("cache", "caches show states of the servers, and end with the newest", |sim| {
+        sim.workload(work)
+            .checker(CacheViews::within(LAG))
+            .leaves(["/cache", "/cache/**"])
+            .common(["/cache/**"])
+            .journal(["/cache", "/cache/**"])
+            .releases()
+    });
 
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
-    // Answers to writes come in another session than the events.
+    // A second session: responses to writes come in another session than the events.
     let other = client.connect().await?;
     let writer = Writer { client: client.clone(), zk: zk.clone() };
     loop {
@@ -75,7 +76,7 @@ async fn work(client: Client) -> Result<(), Failure> {
     }
 }
 
-/// Follows the tree in one cache, for some rounds; whether all are done.
+/// Follows the tree in one cache, for some rounds. Returns `true` if all rounds are done.
 async fn follow(reader: &Reader, writer: &Writer) -> Result<bool, Failure> {
     let client = &reader.client;
     let mut rng = client.rng();
@@ -83,12 +84,13 @@ async fn follow(reader: &Reader, writer: &Writer) -> Result<bool, Failure> {
     while client.next_round().is_some() {
         for _ in 0..ACTS {
             sleep(client.moment(Duration::from_millis(60))).await;
-            match rng.u8(..12) {
+            match rng.u8(..13) {
                 0..=4 => drop(writer.write(reader).await),
                 5 => reader.look(),
                 6 => drop(reader.catch_up().await),
                 7 => drop(reader.exact(client.moment(Duration::from_millis(300))).await?),
                 8 => reader.load().await,
+                12 => reader.refresh(PATHS[rng.usize(..PATHS.len())]).await,
                 9 if subscribers.len() < 3 => subscribers.extend(Subscriber::with_changes(reader)),
                 _ => {
                     let nth = rng.usize(..subscribers.len());
@@ -120,7 +122,7 @@ async fn follow(reader: &Reader, writer: &Writer) -> Result<bool, Failure> {
         }
         sleep(Duration::from_millis(100)).await;
     }
-    // Others may still write.
+    // Other clients may still write.
     let mut tries = 0;
     while !reader.exact(EXACT).await? {
         tries += 1;
@@ -138,7 +140,7 @@ async fn follow(reader: &Reader, writer: &Writer) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// Looks at a cache after every change.
+/// Reads a cache after every change.
 async fn observe(reader: Reader) {
     let mut last = None;
     let looked = reader.cache.wait_for(|view| {
@@ -156,17 +158,17 @@ async fn observe(reader: Reader) {
     std::future::pending::<()>().await;
 }
 
-/// Writes the tree.
+/// The writer of the tree.
 struct Writer {
     client: Client,
     zk: CuratorFramework,
 }
 
 impl Writer {
-    /// Writes something, and perhaps waits until a cache shows it.
+    /// Writes a node, and perhaps waits until a cache shows the write.
     async fn write(&self, reader: &Reader) -> Result<(), Failure> {
         let mut rng = self.client.rng();
-        // A few values, so that a new node often has the data of the last one.
+        // Draws from few values, so that a new node often has the data of the last one.
         let data = format!("{}", rng.u8(..3));
         let path = PATHS[rng.usize(..PATHS.len())];
         let written = match rng.u8(..10) {
@@ -187,14 +189,14 @@ impl Writer {
         Ok(())
     }
 
-    /// A write was answered: the transaction that shows it.
+    /// Records a successful write. Returns the transaction that shows it.
     fn answered(&self, path: &str, stat: Option<(i64, i64)>, data: &str) -> Option<i64> {
         if let Some((czxid, mzxid)) = stat {
             let node = NodeState { czxid, mzxid, data: data.into() };
-            self.client.record(Event::Wrote { path: path.into(), node });
+            self.client.record(Cache::Wrote { path: path.into(), node });
         }
         let zxid = stat.map(|(_, mzxid)| mzxid).or_else(|| self.zk.last_zxid_seen())?;
-        self.client.record(Event::Committed { zxid });
+        self.client.record(Cache::Committed { zxid });
         Some(zxid)
     }
 
@@ -206,8 +208,11 @@ impl Writer {
             _ => CreateMode::Persistent,
         };
         let create = self.zk.create(path).mode(mode).data(data.to_owned());
-        let create =
-            if rng.bool() { create.creating_parents() } else { create.creating_parents_as_containers() };
+        let create = if rng.bool() {
+            create.creating_parents()
+        } else {
+            create.creating_parents_as_containers()
+        };
         let created = self.client.maybe_cancel(create.into_future()).await?.ok()?;
         self.answered(path, Some((created.stat.czxid, created.stat.mzxid)), data)
     }
@@ -229,7 +234,7 @@ impl Writer {
         self.create(path, data).await
     }
 
-    /// Deletes a node without children and creates another one in its place, in one transaction.
+    /// Deletes a node without children, and creates another one in its place, in one transaction.
     async fn replace_at_once(&self, path: &str, data: &str) -> Option<i64> {
         let replace = self.zk.transaction().delete(path).create(path, data.to_owned()).commit();
         drop(self.client.maybe_cancel(replace).await?.ok()?);
@@ -240,7 +245,11 @@ impl Writer {
         let pair = match self.client.rng().u8(..4) {
             0 => self.zk.transaction().create(one, data.to_owned()).create(other, data.to_owned()),
             1 => self.zk.transaction().delete(one).delete(other),
-            _ => self.zk.transaction().set_data(one, data.to_owned()).set_data(other, data.to_owned()),
+            _ => self
+                .zk
+                .transaction()
+                .set_data(one, data.to_owned())
+                .set_data(other, data.to_owned()),
         };
         let results = self.client.maybe_cancel(pair.commit()).await?.ok()?;
         let stats = results.iter().map(|result| match result {
@@ -257,13 +266,13 @@ impl Writer {
     }
 }
 
-/// A cache, and who uses it.
+/// A cache and its user.
 #[derive(Clone)]
 struct Reader {
     client: Client,
     number: u64,
     cache: CuratorCache,
-    /// Those of [`PATHS`] that it covers.
+    /// The nodes of [`PATHS`] that it covers.
     covered: Arc<Vec<Name>>,
 }
 
@@ -278,7 +287,15 @@ impl Reader {
             3 => (CuratorCache::tree(zk, ROOT).max_depth(2), &["/cache", "/cache/*", "/cache/*/*"]),
             4 => (
                 CuratorCache::tree(zk, ROOT).filter(move |path| !is_left_out(path)),
-                &["/cache", "/cache/a", "/cache/a/**", "/cache/c", "/cache/c/**", "/cache/d", "/cache/d/**"],
+                &[
+                    "/cache",
+                    "/cache/a",
+                    "/cache/a/**",
+                    "/cache/c",
+                    "/cache/c/**",
+                    "/cache/d",
+                    "/cache/d/**",
+                ],
             ),
             _ => (CuratorCache::tree(zk, ROOT), &["/cache", "/cache/**"]),
         };
@@ -296,8 +313,13 @@ impl Reader {
         if rng.u8(..4) == 0 {
             builder = builder.audit_every(Duration::from_secs(1));
         }
-        let is_covered =
-            |path: &&&str| covers.iter().any(|pattern| zk_curator_testing::rule::path_matches(pattern, path));
+        if rng.u8(..4) == 0 {
+            // The limit of one byte makes the cache read one node at a time.
+            builder = builder.most_bytes(1);
+        }
+        let is_covered = |path: &&&str| {
+            covers.iter().any(|pattern| zk_curator_testing::rule::path_matches(pattern, path))
+        };
         let covered = PATHS.iter().filter(is_covered).map(|path| Name::from(*path)).collect();
         let reader = Self {
             client: client.clone(),
@@ -305,13 +327,14 @@ impl Reader {
             cache: builder.start(),
             covered: Arc::new(covered),
         };
-        reader
-            .record(CacheStep::Began { covers: covers.iter().map(|pattern| Name::from(*pattern)).collect() });
+        reader.record(CacheStep::Began {
+            covers: covers.iter().map(|pattern| Name::from(*pattern)).collect(),
+        });
         reader
     }
 
     fn record(&self, step: CacheStep) {
-        self.client.record(Event::Cache { cache: self.number, step });
+        self.client.record(Cache::Step { cache: self.number, step });
     }
 
     fn looked(&self, look: Look, nodes: Nodes) {
@@ -320,13 +343,13 @@ impl Reader {
 
     fn promise(&self, view: &TreeView<'_>) -> Look {
         match view.freshness() {
-            Freshness::Fresh { zxid } => Look::Fresh(zxid),
+            Freshness::Fresh { zxid, .. } => Look::Fresh(zxid),
             Freshness::Stale { zxid, .. } => Look::Stale(zxid),
             _ => Look::Loading,
         }
     }
 
-    /// Every node that the cache knows, also as absent.
+    /// Returns every node whose state the cache knows, including absent ones.
     fn nodes(&self, view: &TreeView<'_>) -> Nodes {
         let mut nodes: BTreeMap<Name, Option<NodeState>> =
             view.nodes().map(|node| (Name::from(&*node.path), Some(state(node)))).collect();
@@ -350,22 +373,31 @@ impl Reader {
         drop(self.client.maybe_cancel(timeout(most, self.cache.loaded())).await);
     }
 
+    /// Makes the cache read a part of the tree again, unless the call is given up first.
+    async fn refresh(&self, path: &str) {
+        let most = self.client.moment(Duration::from_millis(500));
+        drop(self.client.maybe_cancel(timeout(most, self.cache.refresh(path))).await);
+        self.look();
+    }
+
     async fn catch_up(&self) -> Result<(), zk_curator::Error> {
         let call = self.client.unique();
         self.record(CacheStep::Syncing { call });
-        let Some(synced) = self.client.maybe_cancel(self.cache.synced()).await else { return Ok(()) };
+        let Some(synced) = self.client.maybe_cancel(self.cache.synced()).await else {
+            return Ok(());
+        };
         let zxid = synced?;
         let nodes = self.cache.read(|view| self.nodes(view));
         self.looked(Look::Synced { call, zxid }, nodes);
         Ok(())
     }
 
-    /// Waits for a transaction, but not for long: its ensemble may be out of reach.
+    /// Waits for a transaction, but only briefly, because its ensemble may be unreachable.
     async fn reflects(&self, zxid: i64) -> Result<(), Failure> {
         Ok(timeout(Duration::from_secs(1), self.cache.reflects(zxid)).await??)
     }
 
-    /// Looks for an exact state; whether there is one.
+    /// Waits for an exact state. Returns `true` if there was one.
     async fn exact(&self, within: Duration) -> Result<bool, Failure> {
         let Some(Ok(Some(exact))) = self.client.maybe_cancel(self.cache.exact(within)).await else {
             return Ok(false);
@@ -386,7 +418,7 @@ fn state(node: &CachedNode) -> NodeState {
     NodeState { czxid: node.stat.czxid, mzxid: node.stat.mzxid, data: Name::from(&*data) }
 }
 
-/// One who is told of changes.
+/// A subscriber of changes.
 struct Subscriber {
     reader: Reader,
     number: u64,
@@ -400,7 +432,7 @@ impl Subscriber {
         Self { reader: reader.clone(), number, events: reader.cache.events(), has_begun: false }
     }
 
-    /// From now on, if the present state is known.
+    /// Subscribes to changes from now on, if the present state is known.
     fn with_changes(reader: &Reader) -> Option<Self> {
         if !reader.cache.freshness().is_fresh() {
             return None;
@@ -420,7 +452,7 @@ impl Subscriber {
         self.reader.record(CacheStep::Told { subscriber: self.number, news });
     }
 
-    /// Waits for one event.
+    /// Waits for one event, for a limited time.
     async fn listen(&mut self) -> Result<(), Failure> {
         let most = self.reader.client.moment(Duration::from_millis(300));
         if let Some(Ok(Some(event))) =
@@ -431,7 +463,7 @@ impl Subscriber {
         Ok(())
     }
 
-    /// Takes all events that are there: they add up to the contents.
+    /// Takes all available events, which add up to the contents.
     fn drain(&mut self) -> Result<(), Failure> {
         while let Some(event) = tokio::task::unconstrained(self.events.next()).now_or_never() {
             let Some(event) = event else { return Ok(()) };
@@ -444,7 +476,7 @@ impl Subscriber {
         Ok(())
     }
 
-    /// Takes what is left of a cache that is closed.
+    /// Takes the remaining events of a closed cache.
     async fn ends(&mut self) -> Result<(), Failure> {
         while let Some(event) = self.events.next().await {
             self.take(event)?;
@@ -461,11 +493,17 @@ impl Subscriber {
             }
             CacheEvent::Created(node) => News::Created(path(&node), state(&node)),
             CacheEvent::Changed { old, new } => News::Changed(path(&new), state(&old), state(&new)),
-            CacheEvent::Replaced { old, new } => News::Replaced(path(&new), state(&old), state(&new)),
+            CacheEvent::Replaced { old, new } => {
+                News::Replaced(path(&new), state(&old), state(&new))
+            }
             CacheEvent::Deleted(node) => News::Deleted(path(&node), state(&node)),
             CacheEvent::Stale { .. } => News::Stale,
-            CacheEvent::Fresh { zxid } => News::Fresh(zxid),
-            other => return Err(format!("{other:?} was told, and every node can be read").into()),
+            CacheEvent::Fresh { zxid, .. } => News::Fresh(zxid),
+            other => {
+                return Err(
+                    format!("{other:?} was notified, although every node can be read").into()
+                );
+            }
         };
         self.told(news);
         Ok(())

@@ -1,9 +1,9 @@
-//! [`config`](zk_curator_recipes::config): clients replace two values at a time, with and without conditions, go back, and
-//! follow. The two are the same in every update, so whoever sees different ones has seen half of one. When there are no more
-//! faults everybody who follows has to end with the newest.
+//! [`config`](zk_curator_recipes::config): clients replace two values at a time, with and without
+//! conditions, roll back, and follow. The two values are the same in every update, so a client that
+//! sees different values has seen half of an update. After the last fault, every follower must end
+//! with the newest update.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
@@ -11,27 +11,29 @@ use zk_curator_recipes::config::{ConfigStore, ConfigWatch, Error, Revision, Snap
 
 use super::Scenario;
 use crate::checkers::Linearizable;
-use crate::history::{Answer, Event, Name, Operation};
+use crate::history::{Answer, Name, Operation, Shared};
 use crate::{Client, Failure};
 
-/// Where values are never put back, so that each is the only one of its kind.
+/// The store whose updates are never rolled back, so that each value is unique.
 const FORWARD: &str = "/config/forward";
-/// Where they are.
+/// The store whose updates are rolled back.
 const BACK: &str = "/config/back";
 const KEYS: [&str; 2] = ["left", "right.half"];
-/// As many as make a slow reader begin anew now and then.
+/// The number of kept updates, small enough that a slow reader has to begin again now and then.
 const KEPT: u32 = 4;
-/// So many things are done in a round.
+/// The number of actions in a round.
 const ACTS: usize = 4;
 
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "config",
     "configuration: updates are seen whole, in one order, and the newest last",
-    |client| Box::pin(work(client)),
-)
-.checked_by(|| vec![Arc::new(Linearizable::from(0))])
-.leaves(&["/config", "/config/**"])
-.operator(&["/config/*/history/*"]);
+    |sim| {
+        sim.workload(work)
+            .checker(Linearizable::from(0))
+            .leaves(["/config", "/config/**"])
+            .operator(["/config/*/history/*"])
+    },
+);
 
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
@@ -55,7 +57,9 @@ async fn work(client: Client) -> Result<(), Failure> {
                 _ => {
                     let follower = &mut followers[rng.usize(..2)];
                     let most = client.moment(Duration::from_millis(500));
-                    if let Some(Ok(told)) = client.maybe_cancel(timeout(most, follower.next())).await {
+                    if let Some(Ok(told)) =
+                        client.maybe_cancel(timeout(most, follower.next())).await
+                    {
                         told?;
                     }
                 }
@@ -69,23 +73,27 @@ async fn work(client: Client) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Both values, which have to be the same.
+/// Returns the value of both keys, which must be the same.
 fn whole(snapshot: &Snapshot) -> Result<Option<i64>, Failure> {
     let [left, right] = KEYS.map(|key| snapshot.get::<i64>(key));
     let (left, right) = (left?, right?);
     if left == right {
         Ok(left)
     } else {
-        Err(format!("half of an update was seen: {left:?} and {right:?} at {}", snapshot.revision()).into())
+        Err(format!(
+            "half of an update was seen: {left:?} and {right:?} at {}",
+            snapshot.revision()
+        )
+        .into())
     }
 }
 
-/// What an operation that has failed may have done.
+/// Returns the possible effect of a failed operation.
 fn answer(error: &Error) -> Answer {
     if error.may_have_applied() { Answer::Unknown } else { Answer::Failed }
 }
 
-/// Calls the pair of values.
+/// A call of the pair of values.
 struct Call<'a> {
     client: &'a Client,
     id: u64,
@@ -94,12 +102,12 @@ struct Call<'a> {
 impl<'a> Call<'a> {
     fn new(client: &'a Client, operation: Operation) -> Self {
         let id = client.unique();
-        client.record(Event::Call { id, object: Name::from("pair"), operation });
+        client.record(Shared::Call { id, object: Name::from("pair"), operation });
         Self { client, id }
     }
 
     fn answered(self, answer: Answer) {
-        self.client.record(Event::Return { id: self.id, answer });
+        self.client.record(Shared::Return { id: self.id, answer });
     }
 }
 
@@ -114,19 +122,21 @@ async fn read(client: &Client, store: &ConfigStore) -> Result<Option<Snapshot>, 
     Ok(Some(snapshot))
 }
 
-/// Replaces what was seen, if that is still there.
+/// Replaces the seen values if they are still current.
 async fn replace(client: &Client, store: &ConfigStore, seen: Snapshot) {
     let Ok(expected) = whole(&seen) else { return };
     let (expected, new) = (expected.unwrap_or(0), number(client));
     let call = Call::new(client, Operation::CompareAndSet { expected, new });
     let revision = seen.entry(KEYS[0]).map(|entry| entry.revision);
     let update = both(store, new);
-    call.answered(match client.maybe_cancel(update.if_revision(KEYS[1], revision).commit()).await {
-        Some(Ok(_)) => Answer::Done,
-        Some(Err(Error::Conflict { .. })) => Answer::Differs,
-        Some(Err(error)) => answer(&error),
-        None => Answer::Unknown,
-    });
+    call.answered(
+        match client.maybe_cancel(update.if_revision(KEYS[1], revision).commit()).await {
+            Some(Ok(_)) => Answer::Done,
+            Some(Err(Error::Conflict { .. })) => Answer::Differs,
+            Some(Err(error)) => answer(&error),
+            None => Answer::Unknown,
+        },
+    );
 }
 
 async fn set(client: &Client, store: &ConfigStore) {
@@ -147,11 +157,11 @@ fn number(client: &Client) -> i64 {
     i64::try_from(client.unique()).unwrap_or(i64::MAX)
 }
 
-/// What was seen at revisions.
+/// The values that were seen at each revision.
 #[derive(Default)]
 struct Past(BTreeMap<Revision, Option<i64>>);
 
-/// Makes an update, or goes back to before one of those that are kept.
+/// Makes an update, or rolls back to a kept one.
 async fn go_back(client: &Client, store: &ConfigStore, past: &mut Past) -> Result<(), Failure> {
     if let Some(Ok(now)) = client.maybe_cancel(store.snapshot()).await {
         let value = whole(&now)?;
@@ -180,7 +190,7 @@ async fn go_back(client: &Client, store: &ConfigStore, past: &mut Past) -> Resul
     Ok(())
 }
 
-/// One who follows a store.
+/// A follower of a store.
 struct Follower {
     watch: ConfigWatch,
     told: Option<Snapshot>,
@@ -194,7 +204,7 @@ impl Follower {
     async fn next(&mut self) -> Result<(), Failure> {
         let now = match self.watch.next().await {
             Ok(now) => now,
-            // It may be asked again.
+            // The call may be repeated.
             Err(Error::Busy { .. }) => return Ok(()),
             Err(Error::Framework(error)) if error.is_retryable() => return Ok(()),
             Err(error) => return Err(error.into()),
@@ -202,7 +212,7 @@ impl Follower {
         whole(&now)?;
         let last = self.told.as_ref().map(Snapshot::revision);
         if last.is_some_and(|last| last >= now.revision()) {
-            return Err(format!("{last:?} was told before {}", now.revision()).into());
+            return Err(format!("{last:?} was notified before {}", now.revision()).into());
         }
         self.told = Some(now);
         Ok(())

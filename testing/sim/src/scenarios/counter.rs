@@ -1,14 +1,13 @@
-//! [`DistributedAtomicLong`]: processes add, set, compare and read, also several at a time, while an operator deletes it, or their
-//! receipts. Judged as one number.
+//! [`DistributedAtomicLong`]: processes add, set, compare and read, also concurrently, while an
+//! operator deletes the node or their receipts. The counter is judged as one number.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
 use zk_curator_recipes::counter::{DistributedAtomicLong, PromotedToLock};
 
 use super::Scenario;
-use super::calling::{Caller, Counting};
+use super::support::calling::{Caller, Counting};
 use crate::checkers::{Doubts, Linearizable};
 use crate::history::Operation;
 use crate::{Client, Failure};
@@ -16,21 +15,25 @@ use crate::{Client, Failure};
 const COUNTER: &str = "/counters/orders";
 
 pub(super) const SCENARIO: Scenario =
-    Scenario::new("counter", "DistributedAtomicLong: applied once or not at all", |client| {
-        Box::pin(work(client, false))
-    })
-    .checked_by(|| vec![Arc::new(Linearizable::from(0).deleted_with(COUNTER, COUNTER)), Arc::new(Doubts)])
-    .operator(&[COUNTER, "/counters/orders/_r_*"])
-    .leaves(&["/counters", COUNTER, "/counters/lock"]);
+    Scenario::new("counter", "DistributedAtomicLong: applied once or not at all", |sim| {
+        sim.workload(|client| work(client, false))
+            .checker(Linearizable::from(0).deleted_with(COUNTER, COUNTER))
+            .checker(Doubts)
+            .operator([COUNTER, "/counters/orders/_r_*"])
+            .leaves(["/counters", COUNTER, "/counters/lock"])
+    });
 
 pub(super) const WITHOUT_RECEIPTS: Scenario = Scenario::new(
     "counter_without_receipts",
-    "DistributedAtomicLong: some processes write no receipts, and nobody deletes the node",
-    |client| Box::pin(work(client, true)),
-)
-.checked_by(|| vec![Arc::new(Linearizable::from(0)), Arc::new(Doubts)])
-.operator(&["/counters/orders/_r_*"])
-.leaves(&["/counters", COUNTER, "/counters/lock"]);
+    "DistributedAtomicLong: some processes write no receipts, and the node is not deleted",
+    |sim| {
+        sim.workload(|client| work(client, true))
+            .checker(Linearizable::from(0))
+            .checker(Doubts)
+            .operator(["/counters/orders/_r_*"])
+            .leaves(["/counters", COUNTER, "/counters/lock"])
+    },
+);
 
 async fn work(client: Client, may_be_unproven: bool) -> Result<(), Failure> {
     let zk = client.connect().await?;
@@ -45,7 +48,8 @@ async fn work(client: Client, may_be_unproven: bool) -> Result<(), Failure> {
         counter = counter.optimistic_tries(2).promoted_to_lock(lock);
     }
     let counting =
-        Counting::new(Caller::new(&client, &zk, COUNTER).proven(is_proven), counter.build()).subtracting();
+        Counting::new(Caller::new(&client, &zk, COUNTER).proven(is_proven), counter.build())
+            .subtracting();
     while client.next_round().is_some() {
         sleep(client.moment(Duration::from_millis(100))).await;
         if rng.bool() {

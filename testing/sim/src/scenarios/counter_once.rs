@@ -1,8 +1,7 @@
-//! [`DistributedAtomicLong::add_once`] and [`CountDownLatch`]: keys that are counted again and again, by several processes and
-//! after lost replies, count once.
+//! [`DistributedAtomicLong::add_once`] and [`CountDownLatch`]: a key counts once, even if several
+//! processes count it repeatedly and after lost responses.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
@@ -10,36 +9,41 @@ use zk_curator::CuratorFramework;
 use zk_curator_recipes::counter::{CountDownLatch, DistributedAtomicLong, Error, Once};
 
 use super::Scenario;
-use super::calling::Caller;
+use super::support::calling::Caller;
 use crate::checkers::{BarrierEpochs, CountedOnce, IssuedOnce};
-use crate::history::{Answer, Event, Name, Operation};
+use crate::history::{Answer, Barrier, Name, Operation, Shared};
 use crate::{Client, Failure};
 
 const COUNTER: &str = "/counters/once";
 const LATCHES: &str = "/latches";
 /// The keys that open a latch when all are counted.
 const ARRIVALS: [&str; 3] = ["a", "b", "c"];
-/// A latch that is open lets a client pass by then, when there are no more faults.
+/// The time in which an open latch lets a client pass after the last fault.
 const LAG: Duration = Duration::from_secs(8);
-/// The number of earlier rounds that are completed in the end. On a real ensemble there is no end of rounds.
+/// The number of earlier rounds that are completed at the end. A run on a real ensemble has
+/// unlimited rounds.
 const LAST: u32 = 20;
 
 pub(super) const COUNTED: Scenario = Scenario::new(
     "counter_once",
-    "DistributedAtomicLong: what has an id is added once, whoever adds it",
-    |client| Box::pin(count(client)),
-)
-.checked_by(|| vec![Arc::new(CountedOnce), Arc::new(IssuedOnce)])
-.operator(&["/counters/once/_r_*"])
-.leaves(&["/counters", COUNTER, "/counters/once/_o", "/counters/once/_o/**"]);
+    "DistributedAtomicLong: an addition with an id is applied once",
+    |sim| {
+        sim.workload(count)
+            .checker(CountedOnce)
+            .checker(IssuedOnce)
+            .operator(["/counters/once/_r_*"])
+            .leaves(["/counters", COUNTER, "/counters/once/_o", "/counters/once/_o/**"])
+    },
+);
 
 pub(super) const LATCH: Scenario =
-    Scenario::new("latch", "CountDownLatch: opens for all when every key was counted", |client| {
-        Box::pin(arrive(client))
-    })
-    .checked_by(|| vec![Arc::new(CountedOnce), Arc::new(BarrierEpochs::of(ARRIVALS.len()))])
-    .operator(&["/latches/*/_r_*"])
-    .leaves(&[LATCHES, "/latches/**"]);
+    Scenario::new("latch", "CountDownLatch: opens for all when every key was counted", |sim| {
+        sim.workload(arrive)
+            .checker(CountedOnce)
+            .checker(BarrierEpochs::of(ARRIVALS.len()))
+            .operator(["/latches/*/_r_*"])
+            .leaves([LATCHES, "/latches/**"])
+    });
 
 /// Counts keys, and records their numbers.
 struct Keys {
@@ -53,11 +57,12 @@ impl Keys {
     }
 
     fn begin(&self, key: &str) {
-        self.client.record(Event::Counting { object: self.object.clone(), key: key.into() });
+        self.client.record(Shared::Counting { object: self.object.clone(), key: key.into() });
     }
 
     fn counted(&self, key: &str, number: i64) {
-        self.client.record(Event::Counted { object: self.object.clone(), key: key.into(), number });
+        let (object, key) = (self.object.clone(), key.into());
+        self.client.record(Shared::Counted { object, key, number });
     }
 }
 
@@ -71,7 +76,7 @@ async fn count(client: Client) -> Result<(), Failure> {
         let added = client.maybe_cancel(counter.add_once(&key, 1)).await;
         match added {
             Some(Ok(Once::Applied(change))) => {
-                client.record(Event::Issued { sequence: COUNTER.into(), number: change.post });
+                client.record(Shared::Issued { sequence: COUNTER.into(), number: change.post });
                 keys.counted(&key, change.post);
             }
             Some(Ok(Once::Before(change))) => keys.counted(&key, change.post),
@@ -105,7 +110,7 @@ async fn count(client: Client) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The rounds that are completed in the end: this one, and some before it.
+/// Returns the rounds that are completed at the end: this one, and some before it.
 fn last_of(round: u32) -> Range<u32> {
     round.saturating_sub(LAST)..round + 1
 }
@@ -130,16 +135,18 @@ async fn arrive(client: Client) -> Result<(), Failure> {
             }
         }
         for key in ARRIVALS {
-            // One attempt may end with its deadline.
+            // A single attempt may fail by its deadline.
             let passes = async { while !latch.pass(key, LAG).await {} };
-            timeout(LAG, passes).await.map_err(|_| format!("{} does not open", latch.keys.object))?;
+            timeout(LAG, passes)
+                .await
+                .map_err(|_| format!("{} does not open", latch.keys.object))?;
         }
         latch.read().await;
     }
     Ok(())
 }
 
-/// One latch, and what a client does with it.
+/// One latch, with the tools to record its use.
 struct Latch {
     keys: Keys,
     caller: Caller,
@@ -153,13 +160,13 @@ impl Latch {
         Self { keys: Keys::of(client, &path), caller: Caller::new(client, zk, &path), latch }
     }
 
-    /// Counts a key, and says whether it is certain.
+    /// Counts a key, and returns `true` if that is certain.
     async fn count(&self, key: &str) -> bool {
         let (barrier, member) = (self.keys.object.clone(), key.into());
-        self.keys.client.record(Event::Entering { barrier, member, round: 0 });
+        self.keys.client.record(Barrier::Entering { barrier, member, round: 0 });
         self.keys.begin(key);
         match self.keys.client.maybe_cancel(self.latch.count_down_once(key)).await {
-            // The last arrival, or any after it.
+            // The response to the last arrival and to all later ones.
             Some(Ok(0)) => true,
             Some(Ok(missing)) => {
                 self.keys.counted(key, arrivals(missing));
@@ -169,19 +176,20 @@ impl Latch {
         }
     }
 
-    /// Waits until it is open, or for a time, and says which.
+    /// Waits for the latch, at most for this time. Returns `true` if it is open.
     async fn pass(&self, key: &str, most: Duration) -> bool {
         let waited = timeout(most, self.keys.client.maybe_cancel(self.latch.wait())).await;
         let is_open = matches!(waited, Ok(Some(Ok(()))));
         if is_open {
             let (barrier, member) = (self.keys.object.clone(), key.into());
-            self.keys.client.record(Event::Entered { barrier, member, round: 0 });
+            self.keys.client.record(Barrier::Entered { barrier, member, round: 0 });
         }
         is_open
     }
 
     async fn read(&self) {
-        let read = async { self.latch.count().await.map(|missing| Answer::Value(arrivals(missing))) };
+        let read =
+            async { self.latch.count().await.map(|missing| Answer::Value(arrivals(missing))) };
         self.caller.call(Operation::Get, read, Error::may_have_applied).await;
     }
 }

@@ -1,5 +1,5 @@
-//! [`DistributedAtomicLong`]: the tasks of a process share one counter, so that their operations share writes; and processes
-//! that get in each other's way take the lock of the counter.
+//! [`DistributedAtomicLong`]: the tasks of a process share one counter, so their operations share
+//! writes. Processes that contend take the lock of the counter.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,38 +8,44 @@ use tokio::time::sleep;
 use zk_curator_recipes::counter::{AtomicBuilder, DistributedAtomicLong, PromotedToLock};
 
 use super::Scenario;
-use super::calling::{Caller, Counting};
+use super::support::calling::{Caller, Counting};
 use crate::checkers::{Doubts, Linearizable};
 use crate::history::Operation;
 use crate::{Client, Failure};
 
 const COUNTER: &str = "/counters/shared";
 const LOCK: &str = "/counters/lock";
-/// The number of tasks in a process, and of operations that each performs in a round.
+/// The number of tasks in a process, and of operations of each task in a round.
 const TASKS: usize = 4;
 const ACTS: usize = 3;
 
 pub(super) const COMBINED: Scenario = Scenario::new(
     "counter_combined",
     "DistributedAtomicLong: the tasks of a process share writes",
-    |client| Box::pin(work(client, |counter| counter)),
-)
-.checked_by(|| vec![Arc::new(Linearizable::from(0)), Arc::new(Doubts)])
-.operator(&["/counters/shared/_r_*"])
-.leaves(&["/counters", COUNTER]);
+    |sim| {
+        sim.workload(|client| work(client, |counter| counter))
+            .checker(Linearizable::from(0))
+            .checker(Doubts)
+            .operator(["/counters/shared/_r_*"])
+            .leaves(["/counters", COUNTER])
+    },
+);
 
 pub(super) const PROMOTED: Scenario = Scenario::new(
     "counter_promoted",
-    "DistributedAtomicLong: whoever is too slow takes the lock of the counter",
-    |client| {
-        let lock = || PromotedToLock::new(LOCK, Duration::from_secs(1));
-        Box::pin(work(client, move |counter| counter.optimistic_tries(1).promoted_to_lock(lock())))
+    "DistributedAtomicLong: contending processes take the lock of the counter",
+    |sim| {
+        sim.workload(|client| {
+            let lock = || PromotedToLock::new(LOCK, Duration::from_secs(1));
+            work(client, move |counter| counter.optimistic_tries(1).promoted_to_lock(lock()))
+        })
+        .checker(Linearizable::from(0))
+        .checker(Doubts)
+        .operator(["/counters/lock/*"])
+        .sequences([LOCK])
+        .leaves(["/counters", COUNTER, LOCK])
     },
-)
-.checked_by(|| vec![Arc::new(Linearizable::from(0)), Arc::new(Doubts)])
-.operator(&["/counters/lock/*"])
-.sequences(&[LOCK])
-.leaves(&["/counters", COUNTER, LOCK]);
+);
 
 async fn work(
     client: Client,

@@ -1,10 +1,10 @@
-//! [`DistributedDoubleBarrier`]: rounds follow each other without a pause, with no more members than they need, or with some
-//! too many. Whoever is refused, has lost its place, or was killed, comes again.
+//! [`DistributedDoubleBarrier`]: rounds follow each other without a pause, with exactly the members
+//! that they need, or with some too many. A member that was refused, lost its place or was killed
+//! comes again.
 //!
-//! They end together: when there are no more faults, somebody says so within a round, and whoever has left it, or waits for
-//! another one, goes home.
+//! All members end together: after the last fault, one of them creates a node within a round, and
+//! every member that has left the round, or waits for another one, then stops.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -14,32 +14,33 @@ use zk_curator_recipes::barrier::{DistributedDoubleBarrier, Round};
 
 use super::Scenario;
 use crate::checkers::BarrierRounds;
-use crate::history::{Event, Mode, Name};
+use crate::history::{Hold, Mode, Name};
 use crate::{Client, Failure};
 
 const BARRIER: &str = "/barriers/sort";
 const MEMBERS: usize = 5;
-/// Is there when it is time to go home.
+/// The node that tells the members to stop.
 const HOME: &str = "/home";
-/// How long the node of somebody who has gone may be there: several session timeouts, for new leaders begin them anew.
+/// The time for which the node of a departed member may exist: several session timeouts, because a
+/// new leader starts them again.
 const GRACE: Duration = Duration::from_secs(10);
 
-pub(super) const SCENARIO: Scenario =
-    Scenario::new("double_barrier", "DistributedDoubleBarrier: whole rounds, back to back", |client| {
-        Box::pin(work(client))
-    })
-    .checked_by(|| vec![Arc::new(BarrierRounds::of(MEMBERS, GRACE))])
-    .leaves(&[HOME]);
+pub(super) const SCENARIO: Scenario = Scenario::new(
+    "double_barrier",
+    "DistributedDoubleBarrier: whole rounds, back to back",
+    |sim| sim.workload(work).checker(BarrierRounds::of(MEMBERS, GRACE)).leaves([HOME]),
+);
 
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let clients = usize::try_from(client.clients())?;
-    // Enough for a round; now and then too many.
+    // Exactly enough members for a round, and now and then too many.
     let too_many = usize::from(client.rng().u8(..8) == 0);
     let members = MEMBERS.div_ceil(clients) + too_many;
     let home = CancellationToken::new();
-    let members: Vec<_> =
-        (0..members).map(|_| client.spawn(member(client.clone(), zk.clone(), home.clone()))).collect();
+    let members: Vec<_> = (0..members)
+        .map(|_| client.spawn(member(client.clone(), zk.clone(), home.clone())))
+        .collect();
     home_time(&client, &zk).await;
     home.cancel();
     for member in members {
@@ -49,28 +50,29 @@ async fn work(client: Client) -> Result<(), Failure> {
 }
 
 async fn member(client: Client, zk: CuratorFramework, home: CancellationToken) {
-    let barrier = DistributedDoubleBarrier::new(&zk, BARRIER, MEMBERS).label(client.who().to_string());
+    let barrier =
+        DistributedDoubleBarrier::new(&zk, BARRIER, MEMBERS).label(client.who().to_string());
     let name = Name::from(BARRIER);
     let mode = Mode::Lease;
     let mut rng = client.rng();
-    // Some work, some only pass through.
+    // Some members work in a round, some leave immediately.
     let pause = Duration::from_millis([0, 100, 500][rng.usize(..3)]);
     while !home.is_cancelled() {
         sleep(client.moment(pause)).await;
         let hold = client.unique();
-        client.record(Event::Acquiring { resource: Name::clone(&name), mode, hold });
+        client.record(Hold::Acquiring { resource: Name::clone(&name), mode, hold });
         let entered = tokio::select! {
             biased;
             () = home.cancelled() => None,
             entered = client.maybe_cancel(barrier.enter()) => entered.and_then(Result::ok),
         };
         let Some(round) = entered else {
-            client.record(Event::Missed { hold });
+            client.record(Hold::Missed { hold });
             sleep(client.moment(Duration::from_millis(200))).await;
             continue;
         };
         let token = round.token().get();
-        client.record(Event::Acquired { resource: Name::clone(&name), mode, hold, token });
+        client.record(Hold::Acquired { resource: Name::clone(&name), mode, hold, token });
         let work = async {
             sleep(client.moment(pause)).await;
             if client.no_more_faults() && client.next_round().is_none() {
@@ -79,22 +81,22 @@ async fn member(client: Client, zk: CuratorFramework, home: CancellationToken) {
         };
         tokio::select! {
             biased;
-            () = round.lost() => client.record(Event::Lost { hold }),
+            () = round.lost() => client.record(Hold::Lost { hold }),
             () = work => leave(&client, round, hold).await,
         }
     }
 }
 
 async fn leave(client: &Client, round: Round, hold: u64) {
-    client.record(Event::Releasing { hold });
+    client.record(Hold::Releasing { hold });
     if client.rng().u8(..8) == 0 && !client.no_more_faults() {
         drop(round);
     } else if let Some(Ok(())) = client.maybe_cancel(round.leave()).await {
-        client.record(Event::Released { hold });
+        client.record(Hold::Released { hold });
     }
 }
 
-/// Says that it is time to go home, however long it takes.
+/// Creates the node that tells the members to stop, however long it takes.
 async fn say_home_time(client: &Client, zk: &CuratorFramework) {
     loop {
         match zk.create(HOME).await {
@@ -105,7 +107,7 @@ async fn say_home_time(client: &Client, zk: &CuratorFramework) {
     }
 }
 
-/// Waits until somebody has said so.
+/// Waits until the node exists.
 async fn home_time(client: &Client, zk: &CuratorFramework) {
     loop {
         match zk.exists(HOME).watched().await {

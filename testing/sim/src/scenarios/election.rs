@@ -1,4 +1,4 @@
-//! [`Election`]: candidates that campaign, proclaim and resign, and an observer beside some of them.
+//! [`Election`]: candidates that campaign, proclaim and resign. Some of them run an observer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,17 +9,15 @@ use zk_curator::CuratorFramework;
 use zk_curator_recipes::leader::{Elected, Election, Observer};
 
 use super::Scenario;
-use super::leading::{Term, acquiring, connect};
+use super::support::leading::{Term, acquiring, connect};
 use crate::checkers::{Exclusion, Violation};
-use crate::history::Event;
+use crate::history::Hold;
 use crate::{Client, Failure};
 
 pub(super) const SCENARIO: Scenario =
-    Scenario::new("election", "Election: one leader at a time, and what observers see", |client| {
-        Box::pin(work(client))
-    })
-    .operator(&["/election/*"])
-    .checked_by(|| vec![Arc::new(Exclusion::leader())]);
+    Scenario::new("election", "Election: one leader at a time, and what observers see", |sim| {
+        sim.workload(work).operator(["/election/*"]).checker(Exclusion::leader())
+    });
 
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = connect(&client).await?;
@@ -46,7 +44,7 @@ async fn campaign(client: &Client, zk: &CuratorFramework) {
         sleep(client.moment(pause)).await;
         let hold = acquiring(client);
         let Some(Ok(mut elected)) = client.maybe_cancel(election.campaign("")).await else {
-            client.record(Event::Missed { hold });
+            client.record(Hold::Missed { hold });
             continue;
         };
         let leadership = elected.leadership().clone();
@@ -67,7 +65,7 @@ async fn campaign(client: &Client, zk: &CuratorFramework) {
     }
 }
 
-/// Proclaims its token, so that whoever sees the value knows whose it is to be.
+/// Proclaims the token of the leader, so that an observer of the value knows its leader.
 async fn proclaim(client: &Client, elected: &mut Elected) {
     let token = elected.fencing_token().to_string();
     if let Some(Err(error)) = client.maybe_cancel(elected.proclaim(token)).await {
@@ -75,7 +73,7 @@ async fn proclaim(client: &Client, elected: &mut Elected) {
     }
 }
 
-/// Observes until all is `done` and, as far as was told, nobody leads.
+/// Observes until all clients are `done`, and the last notification is that there is no leader.
 async fn observe(client: Client, mut observer: Observer, done: Arc<Notify>) -> Result<(), Failure> {
     let (mut newest, mut leads, mut is_done) = (None, true, false);
     while leads || !is_done {
@@ -85,14 +83,19 @@ async fn observe(client: Client, mut observer: Observer, done: Arc<Notify>) -> R
                 is_done = true;
                 continue;
             }
-            // It is dropped and made anew now and then, and is to miss nothing by that.
+            // The future is sometimes dropped and created again. No notification may be lost by
+            // that.
             seen = client.maybe_cancel(observer.next()) => match seen {
                 Some(seen) => seen?,
                 None => continue,
             }
         };
         let wrong = |what: String| {
-            client.run().fail(Violation::new("observer", format!("{} {what}", client.who()), Vec::new()));
+            client.run().fail(Violation::new(
+                "observer",
+                format!("{} {what}", client.who()),
+                Vec::new(),
+            ));
         };
         leads = seen.is_some();
         if let Some(seen) = seen {

@@ -1,5 +1,6 @@
-//! The end of an abandoned session: clients hold a node each and lose their sessions in outages. When there are no more
-//! faults, the node of the session before is gone soon after the next one is connected, and not when it times out.
+//! The end of an abandoned session: clients hold a node each, and lose their sessions in outages.
+//! After the last fault, the node of the previous session must disappear soon after the next
+//! session is connected, before its timeout.
 
 use std::time::Duration;
 
@@ -9,17 +10,18 @@ use zk_curator::{ConnectionState, CreateMode};
 use super::Scenario;
 use crate::{Client, Failure};
 
-/// Two round trips, and what the network and the scheduler add to them.
+/// Two round trips, with the delays of the network and the scheduler.
 const SOON: Duration = Duration::from_millis(500);
 
 pub(super) const SCENARIO: Scenario =
-    Scenario::new("farewell", "the session before is closed when the next one is connected", |client| {
-        Box::pin(work(client))
+    Scenario::new("farewell", "the previous session is closed when the next one connects", |sim| {
+        sim.workload(work)
     });
 
 async fn work(client: Client) -> Result<(), Failure> {
-    // Outages last longer than that.
-    let zk = client.connect_with(client.framework().close_timeout(Duration::from_millis(200))).await?;
+    // The timeout is shorter than an outage.
+    let zk =
+        client.connect_with(client.framework().close_timeout(Duration::from_millis(200))).await?;
     let path = format!("/farewell-{}", client.who());
     while client.next_round().is_some() && !client.no_more_faults() {
         let create = zk.create(path.as_str()).mode(CreateMode::Ephemeral).protected_by_data();
@@ -33,7 +35,7 @@ async fn work(client: Client) -> Result<(), Failure> {
             () = client.faults_are_over() => {}
             () = node.ownership().over() => {}
         }
-        // It may be that it is only lost now, of which nobody is told yet.
+        // The session may have been lost just now, before any notification.
         let states = zk.states();
         let has_lost = node.ownership().is_over()
             || timeout(client.session_timeout() * 3, node.ownership().over()).await.is_ok();
@@ -58,7 +60,9 @@ async fn work(client: Client) -> Result<(), Failure> {
                 _ => break,
             }
             if connected.elapsed() > SOON {
-                return Err(format!("{path} is there {SOON:?} after the next session was connected").into());
+                return Err(
+                    format!("{path} exists {SOON:?} after the next session was connected").into()
+                );
             }
             sleep(Duration::from_millis(20)).await;
         }

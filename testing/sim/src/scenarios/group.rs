@@ -1,9 +1,9 @@
-//! [`group`](zk_curator_recipes::group): members come, go and say something else of themselves, and all follow. What one is
-//! told has to make sense; and when there are no more faults everybody has to see itself come and go, all others who are
-//! there, and nobody who is gone for longer than a session lasts.
+//! [`group`](zk_curator_recipes::group): members join, leave and change their data, and all clients
+//! follow the group. The notifications must be consistent. After the last fault, every client must
+//! see itself join and leave, must see all present members, and must see no member that has been
+//! gone for longer than a session lasts.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,25 +13,26 @@ use zk_curator_recipes::group::{Group, GroupEvent, GroupMember, GroupWatch};
 
 use super::Scenario;
 use crate::checkers::GroupViews;
-use crate::history::{Event, Name};
+use crate::history::{self, Name};
 use crate::{Client, Failure};
 
 const GROUP: &str = "/groups/workers";
 
 pub(super) const SCENARIO: Scenario =
-    Scenario::new("group", "group membership: who comes and goes", |client| Box::pin(work(client)))
-        .checked_by(|| vec![Arc::new(GroupViews::default())])
-        .operator(&["/groups/workers/*"])
-        .crowd();
+    Scenario::new("group", "group membership: joins and leaves", |sim| {
+        sim.workload(work).checker(GroupViews::default()).operator(["/groups/workers/*"]).crowd()
+    });
 
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let id = client.who().to_string();
-    // What it says of itself begins with a number that tells this membership from others under the same id.
+    // The data of a member begin with a number that tells this membership from others with the same
+    // id.
     let join = |round: u32| {
         let number = client.unique();
         let data = format!("{number}/{round}");
-        client.record(Event::Joining { group: Name::from(GROUP), member: name(&id, number) });
+        let (group, member) = (Name::from(GROUP), name(&id, number));
+        client.record(history::Group::Joining { group, member });
         let member = GroupMember::builder(&zk, GROUP, id.as_str()).data(data.clone()).start();
         Ok::<_, Failure>((member, number, data))
     };
@@ -67,24 +68,24 @@ async fn work(client: Client) -> Result<(), Failure> {
         }
     }
     client.faults_are_over().await;
-    // What was refused by a server that was read-only is told until it is tried again.
+    // The error of a read-only server is returned until the create is retried.
     while !is_done(member.joined().await)? {
         sleep(Duration::from_millis(100)).await;
     }
-    // Cancelled before it was polled, the last of these has changed nothing.
+    // The last call has changed nothing if it was cancelled before its first poll.
     member.set_data(data.clone()).await?;
     while view.watch.members().get(&id).is_none_or(|seen| *seen != data) {
         view.next().await?;
     }
     view.is_complete(&zk).await?;
     if !member.is_member() {
-        return Err("a member that all see is none for itself".into());
+        return Err("a member that all clients see does not see itself".into());
     }
     leave(&client, member, number).await;
     while view.watch.members().contains_key(&id) {
         view.next().await?;
     }
-    // By then whoever is gone is gone for everybody.
+    // After this time, no client may see a departed member.
     sleep(client.session_timeout() * 4).await;
     viewed(&client, &Group::new(&zk, GROUP).members().await?);
     while let Ok(told) = timeout(Duration::from_secs(1), view.next()).await {
@@ -94,7 +95,7 @@ async fn work(client: Client) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether it is; not as long as the server is read-only.
+/// Returns `true` if the operation succeeded, and `false` if the server was read-only.
 fn is_done<T>(answer: Result<T, zk_curator::Error>) -> Result<bool, zk_curator::Error> {
     match answer {
         Err(error) if error.kind() == ErrorKind::ReadOnly => Ok(false),
@@ -109,7 +110,7 @@ fn name(id: &str, number: u64) -> Name {
 async fn leave(client: &Client, member: GroupMember, number: u64) {
     let member_name = name(member.id(), number);
     if let Some(Ok(())) = client.maybe_cancel(member.leave()).await {
-        client.record(Event::Parted { group: Name::from(GROUP), member: member_name });
+        client.record(history::Group::Parted { group: Name::from(GROUP), member: member_name });
     }
 }
 
@@ -119,18 +120,23 @@ fn viewed(client: &Client, members: &BTreeMap<String, Bytes>) {
         Name::from(format!("{id}#{}", data.split('/').next().unwrap_or_default()))
     };
     let members = members.iter().map(member).collect();
-    // A session, and what it takes to see that it is over.
-    client.record(Event::Viewed { group: Name::from(GROUP), members, lag: client.session_timeout() * 3 });
+    // The lag is a session timeout, and the time to see that the session is over.
+    client.record(history::Group::Viewed {
+        group: Name::from(GROUP),
+        members,
+        lag: client.session_timeout() * 3,
+    });
 }
 
-/// What one was told.
+/// The notifications that a client has received.
 struct View {
     watch: GroupWatch,
     ids: BTreeSet<String>,
 }
 
 impl View {
-    /// Follows until it knows of all members: as long as nobody else goes on, that is what one who asks is told.
+    /// Follows until it knows of all members. If no member joins or leaves, these are the members
+    /// that a read returns.
     async fn is_complete(&mut self, zk: &CuratorFramework) -> Result<(), Failure> {
         let group = Group::new(zk, GROUP);
         while *self.watch.members() != group.members().await? {
@@ -144,7 +150,7 @@ impl View {
     async fn next(&mut self) -> Result<(), Failure> {
         let event = match self.watch.next().await {
             Ok(event) => event,
-            // It may be asked again.
+            // The call may be repeated.
             Err(error) if error.is_retryable() => return Ok(()),
             Err(error) => return Err(error.into()),
         };
@@ -155,7 +161,9 @@ impl View {
             _ => true,
         };
         if !makes_sense || !self.ids.iter().eq(self.watch.members().keys()) {
-            return Err(format!("{event:?} was told to somebody who knew of {:?}", self.ids).into());
+            return Err(
+                format!("{event:?} was notified to a client that knew of {:?}", self.ids).into()
+            );
         }
         Ok(())
     }

@@ -1,11 +1,9 @@
-//! [`HandoverMutex`]: three tasks of each client, which pass the lock on among themselves.
-
-use std::sync::Arc;
+//! [`HandoverMutex`]: three tasks of each client pass the lock on among themselves.
 
 use zk_curator_recipes::lock::{HandoverMutex, InterProcessMutex};
 
 use super::Scenario;
-use super::holding::{Attempt, Pauses, acquire, work};
+use super::support::holding::{Attempt, Pauses, acquire, work};
 use crate::checkers::Exclusion;
 use crate::history::{Mode, Name};
 use crate::{Client, Failure};
@@ -14,11 +12,13 @@ const LOCK: &str = "/locks/orders";
 const NODE: &str = "/data/orders";
 
 pub(super) const SCENARIO: Scenario =
-    Scenario::new("handover", "HandoverMutex: one holder at a time", |client| Box::pin(three(client)))
-        .operator(&["/locks/orders/*"])
-        .checked_by(|| vec![Arc::new(Exclusion::handed_over())])
-        .nodes(&[NODE])
-        .sequences(&[LOCK]);
+    Scenario::new("handover", "HandoverMutex: one holder at a time", |sim| {
+        sim.workload(three)
+            .operator(["/locks/orders/*"])
+            .checker(Exclusion::handed_over())
+            .nodes([NODE])
+            .sequences([LOCK])
+    });
 
 async fn three(client: Client) -> Result<(), Failure> {
     let lock = HandoverMutex::new(InterProcessMutex::new(&client.connect().await?, LOCK), 4);
@@ -41,7 +41,7 @@ async fn contend(client: Client, lock: HandoverMutex) {
         };
         let holding = attempt.acquired(guard.fencing_token());
         if holding.hold_on(guard.lost(), work(&holding, &node, || guard.fenced())).await {
-            // Passing it on confirms nothing.
+            // Passing the lock on does not confirm the hold.
             holding.releasing();
             drop(client.maybe_cancel(guard.release()).await);
         }

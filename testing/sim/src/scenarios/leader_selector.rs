@@ -1,36 +1,48 @@
-//! [`LeaderSelector`]: bodies that run once or again and again, and are interrupted now and then.
+//! [`LeaderSelector`]: bodies that run once or repeatedly and are sometimes interrupted, and
+//! observers.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::sleep;
-use zk_curator::ErrorKind;
 use zk_curator_recipes::leader::{Error, LeaderSelector, Leadership};
 
 use super::Scenario;
-use super::leading::{Term, acquiring, connect};
-use crate::checkers::Exclusion;
-use crate::history::Event;
+use super::support::leading::{Term, acquiring, connect, observed};
+use crate::checkers::{Exclusion, Observed};
+use crate::history::Hold;
 use crate::{Client, Failure};
 
-pub(super) const SCENARIO: Scenario =
-    Scenario::new("leader_selector", "LeaderSelector: one body at a time", |client| Box::pin(work(client)))
-        .operator(&["/election/*"])
-        .checked_by(|| vec![Arc::new(Exclusion::leader())]);
+pub(super) const SCENARIO: Scenario = Scenario::new(
+    "leader_selector",
+    "LeaderSelector: one body at a time, and what observers see",
+    |sim| {
+        sim.workload(work)
+            .operator(["/election/*"])
+            .checker(Exclusion::leader())
+            .checker(Observed::default())
+    },
+);
 
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = connect(&client).await?;
     let selector = LeaderSelector::new(&zk, "/election").id(client.who().to_string());
-    if client.rng().bool() {
-        again_and_again(&client, selector).await
-    } else {
-        now_and_then(&client, selector).await
-    }
+    let observe = {
+        let selector = selector.clone();
+        move || selector.observe()
+    };
+    let lead = async {
+        if client.rng().bool() {
+            again_and_again(&client, selector).await
+        } else {
+            Box::pin(now_and_then(&client, selector)).await
+        }
+    };
+    Box::pin(observed(&client, observe, lead)).await
 }
 
-/// One turn.
+/// Runs the body of one term.
 async fn body(client: &Client, hold: u64, leadership: Leadership) {
     let term = Term::begin(client, hold, &leadership);
     term.work().await;
@@ -66,11 +78,11 @@ async fn now_and_then(client: &Client, selector: LeaderSelector) -> Result<(), F
         };
         match client.maybe_cancel(until).await {
             Some(Ok(()) | Err(Error::Lost | Error::Interrupted)) => {}
-            // It may be connected to a server that is read-only.
-            Some(Err(Error::Framework(error))) if error.kind() == ErrorKind::ReadOnly => {
-                client.record(Event::Missed { hold });
+            // The server may be read-only, or refuse requests for a while.
+            Some(Err(Error::Framework(error))) if error.is_transient() => {
+                client.record(Hold::Missed { hold });
             }
-            None => client.record(Event::Missed { hold }),
+            None => client.record(Hold::Missed { hold }),
             Some(Err(error)) => return Err(error.into()),
         }
     }
@@ -94,7 +106,7 @@ async fn again_and_again(client: &Client, selector: LeaderSelector) -> Result<()
     });
     let close = async {
         done.notified().await;
-        // The last turn is over by then.
+        // The last term ends before the close returns.
         selector.close().await;
     };
     let ended = tokio::select! {
@@ -105,10 +117,10 @@ async fn again_and_again(client: &Client, selector: LeaderSelector) -> Result<()
             std::future::pending::<()>().await;
         } => Ok(()),
     };
-    client.record(Event::Missed { hold: next.into_inner() });
+    client.record(Hold::Missed { hold: next.into_inner() });
     match ended {
-        Err(Error::Framework(error)) if error.kind() == ErrorKind::ReadOnly => {
-            // The server that it is connected to; another one may do it.
+        Err(Error::Framework(error)) if error.is_transient() => {
+            // The present server refuses; another one may accept.
             sleep(client.moment(Duration::from_millis(100))).await;
             Ok(())
         }
@@ -116,14 +128,14 @@ async fn again_and_again(client: &Client, selector: LeaderSelector) -> Result<()
     }
 }
 
-/// Dropped at the end of a turn, whatever ended it, it begins the next attempt.
+/// Begins the next attempt when it is dropped, at any end of a term.
 struct Requeue<'a> {
     client: &'a Client,
     next: &'a AtomicU64,
 }
 
 impl Requeue<'_> {
-    /// The number of this attempt.
+    /// Returns the number of this attempt.
     fn hold(&self) -> u64 {
         self.next.load(Ordering::Relaxed)
     }

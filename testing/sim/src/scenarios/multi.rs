@@ -1,39 +1,100 @@
-//! [`InterProcessMultiLock`]: some of four locks, in any order.
+//! [`InterProcessMultiLock`]: clients acquire some of four locks, in any order.
 
 use std::sync::Arc;
 
 use tokio::time::sleep;
-use zk_curator_recipes::lock::InterProcessMultiLock;
+use zk_curator::CuratorFramework;
+use zk_curator_recipes::lock::{
+    HandoverMutex, InterProcessLock, InterProcessMultiLock, InterProcessMutex, ReentrantMutex,
+};
 
 use super::Scenario;
-use super::holding::{Attempt, Holding, Pauses, acquire, ends, last_visit, write};
+use super::support::holding::{Attempt, Holding, Pauses, acquire, ends, last_visit, write};
 use crate::checkers::Exclusion;
 use crate::history::{Mode, Name};
 use crate::{Client, Failure};
 
-const LOCKS: [&str; 4] = ["/accounts/a/lock", "/accounts/b/lock", "/accounts/c/lock", "/accounts/d/lock"];
+const LOCKS: [&str; 4] =
+    ["/accounts/a/lock", "/accounts/b/lock", "/accounts/c/lock", "/accounts/d/lock"];
 const NODES: [&str; 4] = ["/data/a", "/data/b", "/data/c", "/data/d"];
 
-pub(super) const SCENARIO: Scenario =
-    Scenario::new("multi", "InterProcessMultiLock: two or three of four locks", |client| {
-        Box::pin(transfer(client))
-    })
-    .checked_by(|| vec![Arc::new(Exclusion::mutual())])
-    .nodes(&NODES)
-    .sequences(&LOCKS);
+/// Paths whose order depends on the trailing slash: `/accounts/a/` would sort differently from
+/// `/accounts/a`.
+const MIXED: [&str; 4] = ["/accounts/a", "/accounts/a-b", "/accounts/c", "/accounts/d"];
 
-async fn transfer(client: Client) -> Result<(), Failure> {
+pub(super) const SCENARIO: Scenario =
+    Scenario::new("multi", "InterProcessMultiLock: two or three of four locks", |sim| {
+        sim.workload(mutexes).checker(Exclusion::mutual()).nodes(NODES).sequences(LOCKS)
+    });
+
+pub(super) const OF_ALL_KINDS: Scenario = Scenario::new(
+    "multi_mixed",
+    "InterProcessMultiLock: locks of several kinds and namespaces",
+    |sim| sim.workload(mixed).checker(Exclusion::handed_over()).nodes(NODES).sequences(MIXED),
+);
+
+async fn mutexes(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
+    transfer(client, LOCKS, |path| Arc::new(InterProcessMutex::new(&zk, path))).await
+}
+
+/// Runs two tasks of one process, which share as much as possible.
+async fn mixed(client: Client) -> Result<(), Failure> {
+    let zk = client.connect().await?;
+    let passed = HandoverMutex::new(InterProcessMutex::new(&zk, MIXED[1]), 3);
+    let again = ReentrantMutex::new(&zk, MIXED[2]);
+    // The same node, by different paths.
+    let first: Arc<dyn InterProcessLock> = match client.rng().u8(..3) {
+        0 => Arc::new(InterProcessMutex::new(&zk.nested_namespace("accounts/a")?, "/")),
+        1 => Arc::new(InterProcessMutex::new(&zk.nested_namespace("accounts")?, "/a")),
+        _ => Arc::new(InterProcessMutex::new(&zk, MIXED[0])),
+    };
+    let tasks = [0, 1].map(|owner| {
+        let (zk, passed, again, first) =
+            (zk.clone(), passed.clone(), again.clone(), Arc::clone(&first));
+        let lock = move |path: &'static str| lock_of(&zk, path, &passed, &again, owner, &first);
+        client.spawn(transfer(client.clone(), MIXED, lock))
+    });
+    for task in tasks {
+        if let Some(ended) = task.await {
+            ended?;
+        }
+    }
+    Ok(())
+}
+
+fn lock_of(
+    zk: &CuratorFramework,
+    path: &'static str,
+    passed: &HandoverMutex,
+    again: &ReentrantMutex<u32>,
+    owner: u32,
+    first: &Arc<dyn InterProcessLock>,
+) -> Arc<dyn InterProcessLock> {
+    match MIXED.iter().position(|lock| *lock == path) {
+        Some(0) => Arc::clone(first),
+        Some(1) => Arc::new(passed.clone()),
+        Some(2) => Arc::new(again.for_owner(owner)),
+        _ => Arc::new(InterProcessMutex::new(zk, path)),
+    }
+}
+
+async fn transfer(
+    client: Client,
+    paths: [&'static str; 4],
+    lock: impl Fn(&'static str) -> Arc<dyn InterProcessLock>,
+) -> Result<(), Failure> {
     let mut rng = client.rng();
     let pauses = Pauses::of(&client);
     loop {
         let mut some = [0, 1, 2, 3];
         rng.shuffle(&mut some);
         let some = &some[..rng.usize(2..4)];
-        let locks = InterProcessMultiLock::of_mutexes(&zk, some.iter().map(|&lock| LOCKS[lock]));
+        let locks = InterProcessMultiLock::new(some.iter().map(|&number| lock(paths[number])));
         let mut some = some.to_vec();
         some.sort_unstable();
-        let begin = |&lock: &usize| Attempt::begin(&client, &LOCKS[lock].into(), Mode::Exclusive);
+        let begin =
+            |&number: &usize| Attempt::begin(&client, &paths[number].into(), Mode::Exclusive);
         let last = client.next_round().is_none();
         pauses.wait(&client).await;
         let attempts: Vec<Attempt> = some.iter().map(begin).collect();
@@ -59,7 +120,9 @@ async fn transfer(client: Client) -> Result<(), Failure> {
                 () = guard.lost() => holdings.iter().for_each(Holding::lost),
                 () = work => {
                     holdings.iter().for_each(Holding::releasing);
-                    if ends(&client, guard.release()).await {
+                    let released = ends(&client, guard.release()).await;
+                    // Passing a lock on does not confirm the hold.
+                    if released && paths == LOCKS {
                         holdings.iter().for_each(Holding::released);
                     }
                 }

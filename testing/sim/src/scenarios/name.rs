@@ -1,7 +1,6 @@
-//! [`name`](zk_curator_recipes::name): clients rebind one name by version, and bind and unbind another for as long as they live.
-//! When there are no more faults everybody who follows ends with what there is.
+//! [`name`](zk_curator_recipes::name): clients rebind one name by version, and bind another one for
+//! as long as they live. After the last fault, every follower must end with the present binding.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
@@ -9,24 +8,26 @@ use zk_curator_recipes::name::{Binding, Bound, Error, NameService, NameWatch, Ve
 
 use super::Scenario;
 use crate::checkers::Linearizable;
-use crate::history::{Answer, Event, Name, Operation};
+use crate::history::{Answer, Name, Operation, Shared};
 use crate::{Client, Failure};
 
 const NAMES: &str = "/names";
-/// Bound to one number after the other.
-const LASTING: &str = "lasting";
-/// The number of that name when it is not bound.
+/// The name that is bound to increasing numbers.
+const LASTING: &str = "persistent";
+/// The number that stands for an unbound name.
 const UNBOUND: i64 = 0;
-/// Bound to who has bound it.
+/// The name that is bound to the client that binds it.
 const PASSING: &str = "passing";
-/// So many things are done in a round.
+/// The number of actions in a round.
 const ACTS: usize = 4;
 
 pub(super) const SCENARIO: Scenario =
-    Scenario::new("name", "name service: rebound by version, and followed", |client| Box::pin(work(client)))
-        .checked_by(|| vec![Arc::new(Linearizable::from(UNBOUND).deleted_with(LASTING, "/names/lasting"))])
-        .leaves(&["/names", "/names/lasting", "/names/lasting/_b_*"])
-        .operator(&["/names/lasting", "/names/passing"]);
+    Scenario::new("name", "name service: rebound by version, and followed", |sim| {
+        sim.workload(work)
+            .checker(Linearizable::from(UNBOUND).deleted_with(LASTING, "/names/persistent"))
+            .leaves(["/names", "/names/persistent", "/names/persistent/_b_*"])
+            .operator(["/names/persistent", "/names/passing"])
+    });
 
 async fn work(client: Client) -> Result<(), Failure> {
     let names = NameService::new(&client.connect().await?, NAMES);
@@ -40,17 +41,17 @@ async fn work(client: Client) -> Result<(), Failure> {
     }
     client.faults_are_over().await;
     drop(binding);
-    // Everybody gets it once.
+    // Every client gets the name once.
     let kept = names.keep_bound(PASSING, client.who().to_string());
     kept.bound().await?;
     if !kept.is_bound() {
-        return Err("a name that is bound by us is not for us".into());
+        return Err("a client that has bound a name does not see its binding".into());
     }
     kept.unbind().await?;
     follower.ends_with_the_newest(&names).await
 }
 
-/// One thing of those that a client does.
+/// Does one random action of a client.
 async fn act(
     client: &Client,
     names: &NameService,
@@ -81,14 +82,16 @@ async fn act(
     Ok(())
 }
 
-/// Binds the name to the next number, if it is still bound to the one that was seen, or still unbound.
+/// Binds the name to the next number, if it still has the seen binding, or is still unbound.
 async fn rebind(client: &Client, names: &NameService) -> Result<(), Failure> {
     swap(client, UNBOUND, |new| names.bind(LASTING, new)).await?;
-    let Some(Ok(Some(seen))) = client.maybe_cancel(names.resolve(LASTING)).await else { return Ok(()) };
+    let Some(Ok(Some(seen))) = client.maybe_cancel(names.resolve(LASTING)).await else {
+        return Ok(());
+    };
     swap(client, seen.value()?, |new| names.rebind(LASTING, new, seen.version)).await
 }
 
-/// Replaces the number of the name by one that it has never had.
+/// Replaces the number of the name by a unique one.
 async fn swap<F>(client: &Client, expected: i64, swap: impl FnOnce(i64) -> F) -> Result<(), Failure>
 where
     F: Future<Output = Result<Version, Error>>,
@@ -96,18 +99,20 @@ where
     let id = client.unique();
     let new = i64::try_from(id)? + 1;
     let (object, operation) = (Name::from(LASTING), Operation::CompareAndSet { expected, new });
-    client.record(Event::Call { id, object, operation });
+    client.record(Shared::Call { id, object, operation });
     let answer = match client.maybe_cancel(swap(new)).await {
         Some(Ok(_)) => Answer::Done,
-        Some(Err(Error::Taken { .. } | Error::NotBound { .. } | Error::Rebound { .. })) => Answer::Differs,
+        Some(Err(Error::Taken { .. } | Error::NotBound { .. } | Error::Rebound { .. })) => {
+            Answer::Differs
+        }
         Some(Err(Error::Framework(error))) if !error.may_have_applied() => Answer::Failed,
         _ => Answer::Unknown,
     };
-    client.record(Event::Return { id, answer });
+    client.record(Shared::Return { id, answer });
     Ok(())
 }
 
-/// One who follows the name, and what it was told.
+/// A follower of the name, with its last notification.
 struct Follower {
     watch: NameWatch,
     told: Option<Option<Bound>>,
@@ -120,7 +125,7 @@ impl Follower {
     }
 
     async fn ends_with_the_newest(&mut self, names: &NameService) -> Result<(), Failure> {
-        // Others may still go on.
+        // Other clients may still change the name.
         while self.told != Some(names.resolve(LASTING).await?) {
             match timeout(Duration::from_secs(1), self.next()).await {
                 Ok(Err(Error::Framework(error))) if error.is_retryable() => {}

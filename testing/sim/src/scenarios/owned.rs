@@ -1,9 +1,8 @@
-//! [`OwnedNode`], protected creates and guaranteed deletes. Clients compete for ephemeral nodes of a few names, and create lasting
-//! nodes of their own. When the faults are over, every node that was given up is gone, while its session lives and after a
-//! `close`.
+//! [`OwnedNode`], protected creates and guaranteed deletes. Clients compete for ephemeral nodes of
+//! a few names, and create persistent nodes of their own. After the last fault, every node that was
+//! given up must be gone while its session lives, and after a `close`.
 
 use std::future::{Future, IntoFuture, poll_fn};
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -11,43 +10,41 @@ use tokio::time::{Instant, sleep, timeout};
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind, OwnedNode};
 
 use super::Scenario;
-use super::holding::Attempt;
+use super::support::holding::Attempt;
 use crate::checkers::Exclusion;
 use crate::history::{Mode, Name, ProcessId};
 use crate::{Client, Failure};
 
 const SHARED: &str = "/owned/shared";
-const LASTING: &str = "/owned/lasting";
+const LASTING: &str = "/owned/persistent";
 /// The names that all clients compete for.
 const NAMES: usize = 2;
 
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "owned",
     "OwnedNode, protected creates, guaranteed deletes: no node is left, and none of another client is deleted",
-    |client| Box::pin(work(client)),
-)
-.checked_by(|| vec![Arc::new(Exclusion::mutual())])
-.operator(&["/owned/shared/*"]);
+    |sim| sim.workload(work).checker(Exclusion::mutual()).operator(["/owned/shared/*"]),
+);
 
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let mut rng = client.rng();
-    // Path and czxid of the nodes that were given up.
+    // The paths and czxids of the nodes that were given up.
     let mut given_up = Vec::new();
     let mut kept = Vec::new();
     while client.next_round().is_some() {
         sleep(client.moment(Duration::from_millis([5, 50, 300][rng.usize(..3)]))).await;
         match rng.u8(..8) {
             0..4 => given_up.extend(hold_shared(&client, &zk).await),
-            4 | 5 => given_up.extend(own_lasting(&client, &zk).await),
+            4 | 5 => given_up.extend(own_persistent(&client, &zk).await),
             6 => doom(&client, &zk).await,
-            // Dropped at the end of this life.
-            _ => kept.extend(lasting(&client, &zk).await),
+            // These nodes are dropped at the end of this life.
+            _ => kept.extend(persistent(&client, &zk).await),
         }
     }
     client.faults_are_over().await;
     drop(kept);
-    // Until requests of that time have come to an end.
+    // Waits until the requests from before have ended.
     sleep(client.session_timeout() * 4).await;
     for (path, czxid) in given_up {
         goes(&client, &zk, &path, czxid).await?;
@@ -55,11 +52,12 @@ async fn work(client: Client) -> Result<(), Failure> {
     sweep(&client, &zk).await
 }
 
-/// Owns a node of a name that others want as well, for a while.
+/// Owns a node of a contended name for a while.
 async fn hold_shared(client: &Client, zk: &CuratorFramework) -> Option<(String, i64)> {
     let mut rng = client.rng();
     let path = format!("{SHARED}/{}", rng.usize(..NAMES));
-    let create = zk.create(path.as_str()).mode(CreateMode::Ephemeral).data(client.unique().to_string());
+    let create =
+        zk.create(path.as_str()).mode(CreateMode::Ephemeral).data(client.unique().to_string());
     let create = create.creating_parents_as_containers();
     let create = match rng.u8(..3) {
         0 => create,
@@ -80,7 +78,7 @@ async fn hold_shared(client: &Client, zk: &CuratorFramework) -> Option<(String, 
             holding.use_it().await;
         }
     };
-    // Some watch the node; the others hear of the end of their session only.
+    // Some clients watch the node. The others learn only of the end of their session.
     let watches = client.rng().bool();
     let lost = async {
         match watches {
@@ -94,16 +92,16 @@ async fn hold_shared(client: &Client, zk: &CuratorFramework) -> Option<(String, 
     Some(given_up)
 }
 
-/// Creates a lasting node that goes with its guard.
-async fn lasting(client: &Client, zk: &CuratorFramework) -> Option<OwnedNode> {
+/// Creates a persistent node that is deleted with its guard.
+async fn persistent(client: &Client, zk: &CuratorFramework) -> Option<OwnedNode> {
     let create = zk.create(own_path(client)).data(client.unique().to_string());
     let create = create.creating_parents_as_containers();
     let create = if client.rng().bool() { create.protected() } else { create.protected_by_data() };
     client.maybe_cancel(create.owned().into_future()).await.and_then(Result::ok)
 }
 
-async fn own_lasting(client: &Client, zk: &CuratorFramework) -> Option<(String, i64)> {
-    let node = lasting(client, zk).await?;
+async fn own_persistent(client: &Client, zk: &CuratorFramework) -> Option<(String, i64)> {
+    let node = persistent(client, zk).await?;
     let given_up = (node.path().to_owned(), node.stat().czxid);
     sleep(client.moment(Duration::from_millis(50))).await;
     if client.rng().bool() {
@@ -112,7 +110,7 @@ async fn own_lasting(client: &Client, zk: &CuratorFramework) -> Option<(String, 
     Some(given_up)
 }
 
-/// Creates a node, and deletes it with a guarantee.
+/// Creates a node, and deletes it by a guaranteed delete.
 async fn doom(client: &Client, zk: &CuratorFramework) {
     let create = zk.create(own_path(client)).creating_parents_as_containers().protected();
     let Some(Ok(created)) = client.maybe_cancel(create.into_future()).await else { return };
@@ -123,14 +121,19 @@ async fn doom(client: &Client, zk: &CuratorFramework) {
     }
 }
 
-/// A path that names its client and incarnation, and that no other call returns.
+/// Returns a unique path that names the client and its life.
 fn own_path(client: &Client) -> String {
     let ProcessId::Client { number, incarnation } = client.who() else { return LASTING.to_owned() };
     format!("{LASTING}/n.{number}.{incarnation}.{}", client.unique())
 }
 
-/// Waits until a node that was given up is gone, for two session timeouts at most.
-async fn goes(client: &Client, zk: &CuratorFramework, path: &str, czxid: i64) -> Result<(), Failure> {
+/// Waits until a node that was given up is gone, at most for two session timeouts.
+async fn goes(
+    client: &Client,
+    zk: &CuratorFramework,
+    path: &str,
+    czxid: i64,
+) -> Result<(), Failure> {
     let until = Instant::now() + client.session_timeout() * 2;
     loop {
         zk.sync(path).await?;
@@ -147,7 +150,8 @@ async fn goes(client: &Client, zk: &CuratorFramework, path: &str, czxid: i64) ->
     }
 }
 
-/// Deletes the nodes of earlier lives that were killed, or whose `close` said that nodes may be left.
+/// Deletes the nodes of earlier lives that were killed, or whose `close` reported nodes that may be
+/// left.
 async fn sweep(client: &Client, zk: &CuratorFramework) -> Result<(), Failure> {
     let ProcessId::Client { incarnation: mine, .. } = client.who() else { return Ok(()) };
     zk.sync(LASTING).await?;
@@ -157,11 +161,16 @@ async fn sweep(client: &Client, zk: &CuratorFramework) -> Result<(), Failure> {
     };
     for name in names {
         let Some(at) = name.find("n.") else { continue };
-        let mut parts = name[at..].split('.').skip(1).map(|part| part.parse::<u32>().unwrap_or(u32::MAX));
+        let mut parts =
+            name[at..].split('.').skip(1).map(|part| part.parse::<u32>().unwrap_or(u32::MAX));
         let (number, incarnation) = (parts.next(), parts.next().unwrap_or(u32::MAX));
-        if number == Some(client.number()) && incarnation < mine && !client.has_closed(incarnation) {
-            timeout(client.session_timeout() * 10, zk.delete(format!("{LASTING}/{name}")).quietly())
-                .await??;
+        if number == Some(client.number()) && incarnation < mine && !client.has_closed(incarnation)
+        {
+            timeout(
+                client.session_timeout() * 10,
+                zk.delete(format!("{LASTING}/{name}")).quietly(),
+            )
+            .await??;
         }
     }
     Ok(())

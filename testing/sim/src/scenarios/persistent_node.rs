@@ -1,5 +1,5 @@
-//! [`PersistentNode`]: clients keep nodes whose names were there before, with other data. Whenever a node is said to be there,
-//! the server has its data.
+//! [`PersistentNode`]: clients keep nodes whose names existed before with other data. When a node
+//! is reported as present, the server must have its data.
 
 use std::time::Duration;
 
@@ -14,19 +14,18 @@ const NODES: &str = "/nodes";
 
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "persistent_node",
-    "PersistentNode: where it is said to be there it has its data",
-    |client| Box::pin(work(client)),
-)
-.leaves(&["/nodes", "/nodes/*"]);
+    "PersistentNode: a node that is reported as present has its data",
+    |sim| sim.workload(work).leaves(["/nodes", "/nodes/*"]),
+);
 
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
-    // What another client sees: it knows what was done before it asks.
+    // A second client reads the nodes, after a sync.
     let other = client.connect().await?;
     let mut rng = client.rng();
     while client.next_round().is_some() {
         sleep(client.moment(Duration::from_millis(100))).await;
-        // Nobody else writes it, not even a request of before that is late.
+        // A unique path, which no other client and no late request writes.
         let path = format!("{NODES}/{}", client.unique());
         let lasts = rng.u8(..3) > 0;
         if lasts && rng.bool() {
@@ -50,15 +49,15 @@ async fn work(client: Client) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A node may be gone again, with its session. If it is there, it has these data.
+/// Checks that a node has these data, if it exists. It may be gone with its session.
 async fn has(zk: &CuratorFramework, path: &str, data: &str) -> Result<(), Failure> {
-    // By what the server knows now.
+    // The sync brings the server up to date.
     if zk.sync(path).await.is_err() {
         return Ok(());
     }
     match zk.get_data(path).await {
         Ok(found) if found == data => Ok(()),
-        Ok(found) => Err(format!("{path} is there with {found:?}, not with {data:?}").into()),
+        Ok(found) => Err(format!("{path} exists with {found:?}, not with {data:?}").into()),
         Err(error) if error.kind() == ErrorKind::NoNode || error.is_retryable() => Ok(()),
         Err(error) => Err(error.into()),
     }

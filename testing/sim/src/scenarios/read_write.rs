@@ -1,11 +1,10 @@
-//! [`InterProcessReadWriteLock`]: readers and writers, writers that become readers, and readers that would like to write.
-
-use std::sync::Arc;
+//! [`InterProcessReadWriteLock`]: readers and writers, writers that downgrade, and readers that try
+//! to upgrade.
 
 use zk_curator_recipes::lock::{InterProcessReadWriteLock, ReadGuard, WriteGuard};
 
 use super::Scenario;
-use super::holding::{Attempt, Holding, Pauses, acquire, last_visit, work};
+use super::support::holding::{Attempt, Holding, Pauses, acquire, last_visit, work};
 use crate::checkers::Exclusion;
 use crate::history::{Mode, Name};
 use crate::{Client, Failure};
@@ -13,14 +12,17 @@ use crate::{Client, Failure};
 const LOCK: &str = "/locks/catalogue";
 const NODE: &str = "/data/catalogue";
 
-pub(super) const SCENARIO: Scenario =
-    Scenario::new("read_write", "InterProcessReadWriteLock: readers share, a writer is alone", |client| {
-        Box::pin(visit(client))
-    })
-    .operator(&["/locks/catalogue/*"])
-    .checked_by(|| vec![Arc::new(Exclusion::read_write())])
-    .nodes(&[NODE])
-    .sequences(&[LOCK]);
+pub(super) const SCENARIO: Scenario = Scenario::new(
+    "read_write",
+    "InterProcessReadWriteLock: readers share, a writer is alone",
+    |sim| {
+        sim.workload(visit)
+            .operator(["/locks/catalogue/*"])
+            .checker(Exclusion::read_write())
+            .nodes([NODE])
+            .sequences([LOCK])
+    },
+);
 
 async fn visit(client: Client) -> Result<(), Failure> {
     let lock = InterProcessReadWriteLock::new(&client.connect().await?, LOCK);
@@ -33,14 +35,18 @@ async fn visit(client: Client) -> Result<(), Failure> {
             let attempt = user.attempt(Mode::Exclusive);
             let lock = lock.write_lock();
             match acquire(&client, lock.acquire(), lock.try_acquire()).await {
-                Some(guard) => Box::pin(user.write(attempt.acquired(guard.fencing_token()), guard)).await,
+                Some(guard) => {
+                    Box::pin(user.write(attempt.acquired(guard.fencing_token()), guard)).await;
+                }
                 None => attempt.missed(),
             }
         } else {
             let attempt = user.attempt(Mode::Shared);
             let lock = lock.read_lock();
             match acquire(&client, lock.acquire(), lock.try_acquire()).await {
-                Some(guard) => Box::pin(user.read(attempt.acquired(guard.fencing_token()), guard)).await,
+                Some(guard) => {
+                    Box::pin(user.read(attempt.acquired(guard.fencing_token()), guard)).await;
+                }
                 None => attempt.missed(),
             }
         }
@@ -102,7 +108,10 @@ impl User {
             Some(Ok(guard)) => {
                 reading.releasing();
                 let writing = attempt.acquired(guard.fencing_token());
-                if writing.hold_on(guard.lost(), work(&writing, &self.node, || guard.fenced())).await {
+                if writing
+                    .hold_on(guard.lost(), work(&writing, &self.node, || guard.fenced()))
+                    .await
+                {
                     writing.let_go(guard.release()).await;
                 }
             }

@@ -1,11 +1,9 @@
-//! [`ReentrantMutex`]: two tasks of each client, which acquire twice what they hold.
-
-use std::sync::Arc;
+//! [`ReentrantMutex`]: two tasks of each client, which acquire the lock again while they hold it.
 
 use zk_curator_recipes::lock::ReentrantMutex;
 
 use super::Scenario;
-use super::holding::{Attempt, Pauses, acquire, work};
+use super::support::holding::{Attempt, Pauses, acquire, work};
 use crate::checkers::Exclusion;
 use crate::history::{Mode, Name};
 use crate::{Client, Failure};
@@ -14,15 +12,18 @@ const LOCK: &str = "/locks/orders";
 const NODE: &str = "/data/orders";
 
 pub(super) const SCENARIO: Scenario =
-    Scenario::new("reentrant", "ReentrantMutex: one owner at a time", |client| Box::pin(two(client)))
-        .operator(&["/locks/orders/*"])
-        .checked_by(|| vec![Arc::new(Exclusion::mutual())])
-        .nodes(&[NODE])
-        .sequences(&[LOCK]);
+    Scenario::new("reentrant", "ReentrantMutex: one owner at a time", |sim| {
+        sim.workload(two)
+            .operator(["/locks/orders/*"])
+            .checker(Exclusion::mutual())
+            .nodes([NODE])
+            .sequences([LOCK])
+    });
 
 async fn two(client: Client) -> Result<(), Failure> {
     let lock = ReentrantMutex::new(&client.connect().await?, LOCK);
-    let tasks = ["one", "two"].map(|owner| client.spawn(contend(client.clone(), lock.clone(), owner)));
+    let tasks =
+        ["one", "two"].map(|owner| client.spawn(contend(client.clone(), lock.clone(), owner)));
     for task in tasks {
         task.await;
     }
@@ -35,7 +36,8 @@ async fn contend(client: Client, lock: ReentrantMutex<&'static str>, owner: &'st
     while client.next_round().is_some() {
         pauses.wait(&client).await;
         let attempt = Attempt::begin(&client, &resource, Mode::Exclusive);
-        let Some(guard) = acquire(&client, lock.acquire(owner), lock.try_acquire(owner)).await else {
+        let Some(guard) = acquire(&client, lock.acquire(owner), lock.try_acquire(owner)).await
+        else {
             attempt.missed();
             continue;
         };

@@ -1,29 +1,28 @@
-//! [`RevocableReadWriteLock`]: holders remove the node of one that waits behind them. It has to enter the queue anew, and
-//! must not be granted the lock, when its turn would have come, by a node that is gone.
+//! [`RevocableReadWriteLock`]: holders remove the node of a waiter. The waiter has to enter the
+//! queue again. When its turn would have come, it must not be granted the lock by its deleted node.
 
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::sleep;
+use zk_curator_client::internal::Locked;
 use zk_curator_recipes::lock::{Error, Guard, RevocableReadWriteLock};
 
 use super::Scenario;
-use super::holding::{Attempt, Pauses, acquire};
+use super::support::holding::{Attempt, Pauses, acquire};
 use crate::checkers::Exclusion;
-use crate::history::{Event, Mode, Name};
+use crate::history::{Hold, Mode, Name};
 use crate::{Client, Failure};
 
-/// Two clients each share one: whoever is removed is to be the first behind the holder at times, and not the last.
+/// The locks. Two clients share one, so that a removed waiter is sometimes the first behind the
+/// holder.
 const LOCKS: [&str; 2] = ["/locks/report-0", "/locks/report-1"];
 
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "revocable_waiting",
-    "RevocableReadWriteLock: nodes of those that wait are removed by force",
-    |client| Box::pin(visit(client)),
-)
-.checked_by(|| vec![Arc::new(Exclusion::read_write())])
-.sequences(&LOCKS);
+    "RevocableReadWriteLock: nodes of waiters are removed by force",
+    |sim| sim.workload(visit).checker(Exclusion::read_write()).sequences(LOCKS),
+);
 
 async fn visit(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
@@ -43,7 +42,7 @@ async fn visit(client: Client) -> Result<(), Failure> {
         let holding = attempt.acquired(guard.fencing_token());
         let mode = if rng.bool() { Mode::Exclusive } else { Mode::Shared };
         let waiter = Waiter::begin(&client, &resource, mode);
-        // So that it is known whose a node is.
+        // The label tells the owner of a node.
         let lock = lock.label(waiter.label.clone());
         let waits = async {
             match mode {
@@ -61,25 +60,26 @@ async fn visit(client: Client) -> Result<(), Failure> {
     Ok(())
 }
 
-/// One that waits behind a holder, in the same session.
+/// A waiter behind a holder, in the same session.
 struct Waiter {
     client: Client,
     resource: Name,
     mode: Mode,
     label: String,
-    /// Until it has come to something.
-    attempt: Mutex<Option<Attempt>>,
+    /// The attempt; `None` after it has ended.
+    attempt: Locked<Option<Attempt>>,
 }
 
 impl Waiter {
     fn begin(client: &Client, resource: &Name, mode: Mode) -> Self {
         let attempt = Attempt::begin(client, resource, mode);
-        let (client, resource, label) = (client.clone(), resource.clone(), attempt.number().to_string());
-        Self { client, resource, mode, label, attempt: Mutex::new(Some(attempt)) }
+        let (client, resource, label) =
+            (client.clone(), resource.clone(), attempt.number().to_string());
+        Self { client, resource, mode, label, attempt: Locked::new(Some(attempt)) }
     }
 
     fn take(&self) -> Option<Attempt> {
-        self.attempt.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.attempt.lock().take()
     }
 
     async fn wait<K>(&self, acquire: impl Future<Output = Result<Guard<K>, Error>>) {
@@ -96,7 +96,8 @@ impl Waiter {
         }
     }
 
-    /// Removes its node, as soon as it is there. Is dropped when the holder knows that it holds the lock no longer.
+    /// Removes the node of the waiter as soon as it exists. Dropped when the holder knows that it
+    /// has lost the lock.
     async fn remove(&self, lock: &RevocableReadWriteLock) {
         let hold = self.label.parse().unwrap_or_default();
         for _ in 0..8 {
@@ -108,10 +109,13 @@ impl Waiter {
             let Ok(participants) = participants else { continue };
             let ours = participants.iter().find(|participant| participant.label == self.label);
             let Some(waiter) = ours else { continue };
-            // It may be granted the lock in between, if the holder has lost it and does not know.
-            self.client.record(Event::Seized { hold });
+            // The waiter may be granted the lock in between, if the holder has lost it without
+            // knowing.
+            self.client.record(Hold::Seized { hold });
             match lock.revoke(&waiter.path, Duration::ZERO).await {
-                Ok(revoked) => self.begin_anew(&format!("removed while it waits: {revoked:?}")),
+                Ok(revoked) => {
+                    self.restart_attempt(&format!("removed while it waits: {revoked:?}"));
+                }
                 Err(error) => self.client.note(format!("not removed: {error}")),
             }
             break;
@@ -119,14 +123,15 @@ impl Waiter {
         sleep(self.client.moment(Duration::from_millis(50))).await;
     }
 
-    /// Its node is gone, and what it waits for is held: what it gets from now on it has to get by another node, which
-    /// nobody takes from it. The session that has lost the one has lost the other, so the server need not be asked.
-    fn begin_anew(&self, why: &str) {
+    /// The node is gone, and the lock is held. So the waiter has to acquire the lock by a new node,
+    /// which no client removes. Both belong to one session: if the holder has lost the lock, the
+    /// waiter has lost its node. So the server need not be asked.
+    fn restart_attempt(&self, why: &str) {
         self.client.note(why);
         if let Some(attempt) = self.take() {
             attempt.missed();
-            let anew = Attempt::begin(&self.client, &self.resource, self.mode);
-            *self.attempt.lock().unwrap_or_else(PoisonError::into_inner) = Some(anew);
+            let attempt = Attempt::begin(&self.client, &self.resource, self.mode);
+            *self.attempt.lock() = Some(attempt);
         }
     }
 }

@@ -1,15 +1,14 @@
-//! [`RevocableReadWriteLock`]: holders that are asked to let go, and made to.
+//! [`RevocableReadWriteLock`]: holders that are asked, and then forced, to release the lock.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
 use zk_curator_recipes::lock::{Guard, RevocableReadWriteLock};
 
 use super::Scenario;
-use super::holding::{Attempt, Pauses, acquire, last_visit, work};
+use super::support::holding::{Attempt, Pauses, acquire, last_visit, work};
 use crate::checkers::Exclusion;
-use crate::history::{Event, Mode, Name};
+use crate::history::{Hold, Mode, Name};
 use crate::{Client, Failure};
 
 const LOCK: &str = "/locks/report";
@@ -17,14 +16,16 @@ const NODE: &str = "/data/report";
 
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "revocable",
-    "RevocableReadWriteLock: holders let go when they are asked to, or are made to",
-    |client| Box::pin(visit(client)),
-)
-.operator(&["/locks/report/*"])
-.common(&["/locks/report/*"])
-.checked_by(|| vec![Arc::new(Exclusion::read_write())])
-.nodes(&[NODE])
-.sequences(&[LOCK]);
+    "RevocableReadWriteLock: holders release the lock on request, or are forced to",
+    |sim| {
+        sim.workload(visit)
+            .operator(["/locks/report/*"])
+            .common(["/locks/report/*"])
+            .checker(Exclusion::read_write())
+            .nodes([NODE])
+            .sequences([LOCK])
+    },
+);
 
 async fn visit(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
@@ -39,7 +40,7 @@ async fn visit(client: Client) -> Result<(), Failure> {
         }
         let mode = if rng.bool() { Mode::Exclusive } else { Mode::Shared };
         let attempt = Attempt::begin(&client, &resource, mode);
-        // So that it is known whose a node is.
+        // The label identifies the owner of a node.
         let lock = RevocableReadWriteLock::new(&zk, LOCK).label(attempt.number().to_string());
         if mode == Mode::Exclusive {
             let lock = lock.write_lock();
@@ -64,8 +65,8 @@ async fn visit(client: Client) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Works, the `node` included if it may be written to, and lets go when it is done; or when it is asked to, or some time after that,
-/// or never.
+/// Works, and writes to `node` if there is one. Releases the lock when the work is done. Reacts to
+/// a revocation request immediately, some time later, or never.
 async fn hold<K>(client: &Client, attempt: Attempt, guard: Guard<K>, node: Option<&Name>) {
     let holding = attempt.acquired(guard.fencing_token());
     let mut rng = client.rng();
@@ -76,7 +77,7 @@ async fn hold<K>(client: &Client, attempt: Attempt, guard: Guard<K>, node: Optio
             1 => {
                 for _ in 0..rng.u8(1..4) {
                     sleep(client.moment(Duration::from_millis(100))).await;
-                    // It may be lost meanwhile, of which the other side hears.
+                    // If the lock is lost in between, the requester learns of it.
                     drop(guard.acknowledge().await);
                 }
             }
@@ -102,7 +103,7 @@ async fn hold<K>(client: &Client, attempt: Attempt, guard: Guard<K>, node: Optio
     }
 }
 
-/// Asks one that holds the lock, or waits for it, to let go, and makes it, after a while.
+/// Asks a holder or a waiter to release the lock, and forces it after a while.
 async fn revoke(client: &Client, lock: &RevocableReadWriteLock) {
     let mut rng = client.rng();
     let participants = if rng.bool() {
@@ -112,14 +113,16 @@ async fn revoke(client: &Client, lock: &RevocableReadWriteLock) {
     };
     let Some(Ok(participants)) = participants else { return };
     let Some(participant) = participants.first() else { return };
-    // One that was asked already has no label any more; its attempt is seized already, too.
-    if let Some(hold) = std::str::from_utf8(&participant.label).ok().and_then(|label| label.parse().ok()) {
-        client.record(Event::Seized { hold });
+    // A participant that was already asked has no label, and its attempt is already seized.
+    if let Some(hold) =
+        std::str::from_utf8(&participant.label).ok().and_then(|label| label.parse().ok())
+    {
+        client.record(Hold::Seized { hold });
     }
     let grace = Duration::from_millis([0, 20, 200][rng.usize(..3)]);
     match client.maybe_cancel(lock.revoke(&participant.path, grace)).await {
         Some(Ok(revoked)) => client.note(format!("revoked: {revoked:?}")),
         Some(Err(error)) => client.note(format!("not revoked: {error}")),
-        None => client.note("did not wait for the end of what it has asked for"),
+        None => client.note("did not wait for the end of its revocation"),
     }
 }

@@ -1,14 +1,13 @@
-//! [`InterProcessSemaphore`]: one lease, or several at once; with a constant limit, and with one that changes.
-
-use std::sync::Arc;
+//! [`InterProcessSemaphore`]: clients acquire one lease or several at a time, with a constant limit
+//! and with a changing one.
 
 use tokio::time::sleep;
 use zk_curator_recipes::lock::{InterProcessSemaphore, Lease};
-use zk_curator_recipes::shared::{Count, Error, SharedCount};
+use zk_curator_recipes::shared::{Error, SharedCount};
 
 use super::Scenario;
-use super::calling::{Caller, started};
-use super::holding::{Attempt, Holding, Pauses, acquire, ends, last_visit};
+use super::support::calling::{Caller, started};
+use super::support::holding::{Attempt, Holding, Pauses, acquire, ends, last_visit};
 use crate::checkers::Exclusion;
 use crate::history::{Answer, Mode, Name, Operation};
 use crate::{Client, Failure};
@@ -17,23 +16,27 @@ const SEMAPHORE: &str = "/locks/printers";
 const LEASES: u32 = 3;
 
 pub(super) const SCENARIO: Scenario =
-    Scenario::new("semaphore", "InterProcessSemaphore: three leases", |client| Box::pin(print(client)))
-        .operator(&["/locks/printers/leases/*"])
-        .checked_by(|| vec![Arc::new(Exclusion::at_most(LEASES as usize))])
-        .sequences(&["/locks/printers/locks", "/locks/printers/leases"]);
+    Scenario::new("semaphore", "InterProcessSemaphore: three leases", |sim| {
+        sim.workload(print)
+            .operator(["/locks/printers/leases/*"])
+            .checker(Exclusion::at_most(LEASES as usize))
+            .sequences(["/locks/printers/locks", "/locks/printers/leases"])
+    });
 
-/// The shared limit.
+/// The path of the shared limit.
 const LIMIT: &str = "/limits/printers";
 
 pub(super) const LIMITED: Scenario = Scenario::new(
     "semaphore_shared_count",
     "InterProcessSemaphore: its limit is a SharedCount that changes",
-    |client| Box::pin(print_limited(client)),
-)
-.operator(&["/locks/printers/leases/*", "/limits/printers/_r_*"])
-.checked_by(|| vec![Arc::new(Exclusion::at_most(LEASES as usize).limited_by(LIMIT))])
-.sequences(&["/locks/printers/locks", "/locks/printers/leases"])
-.leaves(&["/limits", LIMIT]);
+    |sim| {
+        sim.workload(print_limited)
+            .operator(["/locks/printers/leases/*", "/limits/printers/_r_*"])
+            .checker(Exclusion::at_most(LEASES as usize).limited_by(LIMIT))
+            .sequences(["/locks/printers/locks", "/locks/printers/leases"])
+            .leaves(["/limits", LIMIT])
+    },
+);
 
 async fn print(client: Client) -> Result<(), Failure> {
     let semaphore = InterProcessSemaphore::new(&client.connect().await?, SEMAPHORE, LEASES);
@@ -58,10 +61,10 @@ async fn print_limited(client: Client) -> Result<(), Failure> {
         pauses.wait(&client).await;
         if rng.u8(..3) == 0 {
             let new = rng.i32(1..=LEASES as i32);
-            let set = async { limit.set(&Count(new)).await.map(|()| Answer::Done) };
+            let set = async { limit.set(new).await.map(|()| Answer::Done) };
             caller.call(Operation::Set(new.into()), set, Error::may_have_applied).await;
         }
-        // More than one would wait until the limit allows them.
+        // Several leases would wait until the limit allows them.
         visit(&client, &semaphore, 1).await;
     }
     visit_at_last(&client, &semaphore, 1).await
@@ -90,7 +93,7 @@ fn begin(client: &Client, count: u32) -> Vec<Attempt> {
     (0..count).map(|_| Attempt::begin(client, &resource, Mode::Lease)).collect()
 }
 
-/// Uses the leases that were acquired, if any were, and releases them.
+/// Uses the acquired leases, if there are any, and releases them.
 async fn hold(client: &Client, attempts: Vec<Attempt>, leases: Option<Vec<Lease>>) {
     let Some(leases) = leases else {
         attempts.into_iter().for_each(Attempt::missed);
@@ -106,7 +109,7 @@ async fn hold(client: &Client, attempts: Vec<Attempt>, leases: Option<Vec<Lease>
     };
     tokio::select! {
         biased;
-        // All belong to one session.
+        // All leases belong to one session.
         () = leases[0].lost() => {
             holdings.iter().for_each(Holding::lost);
             return;

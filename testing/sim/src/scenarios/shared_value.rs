@@ -1,30 +1,36 @@
-//! [`SharedValue`]: written whatever it is, or if it is the one that was seen; read behind everything that is committed; and
-//! followed to the newest.
+//! [`SharedValue`]: clients write it unconditionally, or only if it has the seen value. They read
+//! it after everything that is committed, and follow it to the newest value.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
+use zk_curator::CuratorFramework;
 use zk_curator_recipes::shared::{Error, SharedValue, ValueEvent, ValueWatch};
 
 use super::Scenario;
-use super::calling::{Caller, started};
+use super::support::calling::{Caller, started};
 use crate::checkers::{Doubts, Followed, Linearizable};
-use crate::history::{Answer, Event, Name, Operation};
+use crate::history::{Answer, Name, Operation, Shared};
 use crate::{Client, Failure};
 
 const VALUE: &str = "/shared/value";
-/// The time in which a follower is told the newest value when there are no more faults.
+/// The time in which a follower is notified of the newest value after the last fault.
 const LAG: Duration = Duration::from_secs(8);
+/// The approximate time of a write.
+const IN_THE_MIDDLE: Duration = Duration::from_millis(20);
 
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "shared_value",
-    "SharedValue: one of two who have seen the same value replaces it",
-    |client| Box::pin(work(client)),
-)
-.checked_by(|| vec![Arc::new(Linearizable::from(0)), Arc::new(Doubts), Arc::new(Followed::from(0))])
-.operator(&["/shared/value/_r_*"])
-.leaves(&["/shared", VALUE]);
+    "SharedValue: of two clients that saw the same value, one replaces it",
+    |sim| {
+        sim.workload(work)
+            .checker(Linearizable::from(0))
+            .checker(Doubts)
+            .checker(Followed::from(0))
+            .operator(["/shared/value/_r_*"])
+            .leaves(["/shared", VALUE])
+    },
+);
 
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
@@ -46,6 +52,7 @@ async fn work(client: Client) -> Result<(), Failure> {
                 let set = async { set.await.map(|()| Answer::Done) };
                 caller.call(Operation::Set(new), set, Error::may_have_applied).await;
             }
+            2 if rng.bool() => leave(&client, &zk, new, rng.bool()).await?,
             2 | 3 => {
                 let most = client.moment(Duration::from_millis(500));
                 client.maybe_cancel(timeout(most, follower.next())).await;
@@ -54,7 +61,9 @@ async fn work(client: Client) -> Result<(), Failure> {
                 let Ok(Some(seen)) = value.get() else { continue };
                 let operation = Operation::CompareAndSet { expected: seen.value, new };
                 let set = value.try_set(&seen, &new);
-                let set = async { set.await.map(|done| if done { Answer::Done } else { Answer::Differs }) };
+                let set = async {
+                    set.await.map(|done| if done { Answer::Done } else { Answer::Differs })
+                };
                 caller.call(operation, set, Error::may_have_applied).await;
             }
         }
@@ -66,8 +75,39 @@ async fn work(client: Client) -> Result<(), Failure> {
     let newest = value.get()?.ok_or("there is no value")?.revision;
     while follower.told < newest {
         let told = timeout(LAG, follower.next()).await;
-        told.map_err(|_| format!("a follower was told {:#x}, and not {newest:#x}", follower.told))?;
+        told.map_err(|_| {
+            format!("a follower was notified of {:#x}, and not {newest:#x}", follower.told)
+        })?;
     }
+    Ok(())
+}
+
+/// Writes through a handle of its own. Its cache, or its whole framework, is closed during the
+/// write.
+async fn leave(
+    client: &Client,
+    zk: &CuratorFramework,
+    new: i64,
+    is_closed: bool,
+) -> Result<(), Failure> {
+    let zk = if is_closed { client.connect().await? } else { zk.clone() };
+    let Some(Ok(value)) = client.maybe_cancel(SharedValue::<i64>::start(&zk, VALUE, &0)).await
+    else {
+        return Ok(());
+    };
+    let caller = Caller::new(client, &zk, VALUE);
+    let cache = value.cache().clone();
+    let set = async { value.set(&new).await.map(|()| Answer::Done) };
+    let end = async {
+        sleep(client.moment(IN_THE_MIDDLE)).await;
+        if is_closed {
+            // Nodes that the close could not delete end with the session.
+            drop(zk.close().await);
+        } else {
+            cache.close().await;
+        }
+    };
+    tokio::join!(biased; caller.call(Operation::Set(new), set, Error::may_have_applied), end);
     Ok(())
 }
 
@@ -79,12 +119,12 @@ async fn read(caller: &Caller, value: &SharedValue<i64>) -> Answer {
     caller.call(Operation::Get, read, Error::may_have_applied).await
 }
 
-/// One who is told each new value.
+/// A follower of the value.
 struct Follower {
     client: Client,
     watch: ValueWatch<i64>,
     number: u64,
-    /// The transaction of the last value that it was told.
+    /// The transaction of the last value that the follower was notified of.
     told: i64,
 }
 
@@ -99,7 +139,7 @@ impl Follower {
             self.told = value.revision;
             let (object, follower) = (Name::from(VALUE), self.number);
             let (value, revision) = (value.value, value.revision);
-            self.client.record(Event::Followed { object, follower, value, revision });
+            self.client.record(Shared::Followed { object, follower, value, revision });
         }
     }
 }

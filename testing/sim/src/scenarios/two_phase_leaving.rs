@@ -1,8 +1,12 @@
-//! [`two_phase`](zk_curator_recipes::two_phase) with ephemeral votes: sites vote to commit, and some end their session
-//! then. One that finds nothing decided after that knows that it will be aborted, whatever coordinators have seen before.
+//! [`two_phase`](zk_curator_recipes::two_phase) with ephemeral votes: sites vote to commit, and
+//! some of them then end their session. If such a site finds no decision after that, it knows that
+//! the transaction will be aborted, regardless of the votes that coordinators have seen.
+//!
+//! Most sites never acknowledge, so no other client removes a transaction. A client that finds
+//! [`MOST`] transactions begins none, but discards one, as a service has to. Otherwise more
+//! transactions remain at the end than the clients can end in time.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -12,37 +16,48 @@ use zk_curator_recipes::two_phase::{Coordinator, Form, Outcome, Site, SiteState,
 use super::Scenario;
 use super::two_phase::{PARENT, coordinate, decided, finish, path, transactions};
 use crate::checkers::AtomicCommit;
-use crate::history::{Event, Name, ProcessId};
+use crate::history::{Commit, Name, ProcessId};
 use crate::{Client, Failure};
 
-/// The most sites of a transaction: the clients with the first numbers.
+/// The maximum number of sites of a transaction: the clients with the lowest numbers.
 const SITES: u32 = 3;
 
-pub(super) const SCENARIO: Scenario =
-    Scenario::new("two_phase_leaving", "two-phase commit: sites that vote and end their session", |client| {
-        Box::pin(work(client))
-    })
-    .common(&["/transactions/*/*"])
-    .checked_by(|| vec![Arc::new(AtomicCommit)]);
+/// The number of transactions at which clients discard instead of beginning.
+const MOST: usize = 8;
+
+pub(super) const SCENARIO: Scenario = Scenario::new(
+    "two_phase_leaving",
+    "two-phase commit: sites that vote and end their session",
+    |sim| sim.workload(work).common(["/transactions/*/*"]).checker(AtomicCommit),
+);
 
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let mut rng = client.rng();
-    // In an earlier life it may have voted and left, and is not to come back to that.
-    let votes = client.number() < SITES && matches!(client.who(), ProcessId::Client { incarnation: 0, .. });
+    // In an earlier life the site may have voted and left. It must not vote again.
+    let votes =
+        client.number() < SITES && matches!(client.who(), ProcessId::Client { incarnation: 0, .. });
     let mut known = BTreeSet::new();
     let mut coordinators = Vec::new();
     while client.next_round().is_some() {
         sleep(client.moment(Duration::from_millis(50))).await;
-        if rng.u8(..3) == 0 {
+        let names = transactions(&zk).await.unwrap_or_default();
+        if names.len() >= MOST {
+            let name = names[rng.usize(..names.len())].clone();
+            coordinators.push(client.spawn(discard(client.clone(), zk.clone(), name)));
+        } else if rng.u8(..3) == 0 {
             coordinators.push(client.spawn(begin(client.clone(), zk.clone())));
         }
-        for name in transactions(&zk).await.unwrap_or_default() {
+        for name in names {
             if !known.insert(name.clone()) {
                 continue;
             }
             if rng.u8(..3) == 0 {
-                coordinators.push(client.spawn(take_over(client.clone(), zk.clone(), name.clone())));
+                coordinators.push(client.spawn(take_over(
+                    client.clone(),
+                    zk.clone(),
+                    name.clone(),
+                )));
             }
             if votes {
                 take_part(&client, &zk, &name).await?;
@@ -60,7 +75,7 @@ async fn begin(client: Client, zk: CuratorFramework) {
     let name = format!("t{}", client.unique());
     let sites: Vec<String> = (0..client.clients().min(SITES)).map(site).collect();
     let proposed = sites.iter().map(|site| Name::from(site.as_str())).collect();
-    client.record(Event::Proposed { txn: Name::from(name.as_str()), sites: proposed });
+    client.record(Commit::Proposed { txn: Name::from(name.as_str()), sites: proposed });
     let begin = Coordinator::begin(&zk, path(&name), sites, name.clone())
         .form(Form::Ephemeral)
         .deadline(client.moment(client.session_timeout()));
@@ -75,7 +90,16 @@ async fn take_over(client: Client, zk: CuratorFramework, name: String) {
     }
 }
 
-/// Votes in a session of its own, and waits for the outcome or ends the session.
+/// Decides a transaction at its deadline or earlier, and removes it without waiting for its sites.
+async fn discard(client: Client, zk: CuratorFramework, name: String) {
+    let Ok(mut coordinator) = Coordinator::resume(&zk, path(&name)).await else { return };
+    if let Some(Ok(outcome)) = client.maybe_cancel(coordinator.outcome()).await {
+        decided(&client, &name, "coordinator", outcome);
+        client.maybe_cancel(coordinator.discard()).await;
+    }
+}
+
+/// Votes in a session of its own, and then waits for the decision or ends the session.
 async fn take_part(client: &Client, zk: &CuratorFramework, name: &str) -> Result<(), Failure> {
     let site = site(client.number());
     let own = client.connect().await?;
@@ -84,7 +108,11 @@ async fn take_part(client: &Client, zk: &CuratorFramework, name: &str) -> Result
         drop(own.close().await);
         return Ok(());
     };
-    client.record(Event::Voted { txn: Name::from(name), site: Name::from(site.as_str()), yes: true });
+    client.record(Commit::Voted {
+        txn: Name::from(name),
+        site: Name::from(site.as_str()),
+        yes: true,
+    });
     let cast = participant.vote(Vote::Commit).await.is_ok();
     if client.rng().u8(..3) == 0 {
         if let Ok(outcome) = participant.outcome().await {
@@ -94,7 +122,7 @@ async fn take_part(client: &Client, zk: &CuratorFramework, name: &str) -> Result
         return Ok(());
     }
     sleep(client.moment(Duration::from_millis(20))).await;
-    // Else something that it has sent in another session might still be on its way.
+    // With two sessions, a request of the first one might still be in flight.
     let one_session = session.is_some() && own.session().map(|session| session.id) == session;
     if own.close().await.is_ok() && cast && one_session && is_out(zk, name, &site).await {
         decided(client, name, &site, Outcome::Aborted);
@@ -102,7 +130,7 @@ async fn take_part(client: &Client, zk: &CuratorFramework, name: &str) -> Result
     Ok(())
 }
 
-/// Whether the vote of a site is gone, and nothing is decided yet.
+/// Returns `true` if the vote of a site is gone, and there is no decision yet.
 async fn is_out(zk: &CuratorFramework, name: &str, site: &str) -> bool {
     if zk.sync(PARENT).await.is_err() {
         return false;

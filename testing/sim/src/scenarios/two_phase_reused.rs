@@ -1,8 +1,8 @@
-//! [`two_phase`](zk_curator_recipes::two_phase): transactions at paths that are used again and again. Each is told from others
-//! at its path by its payload: it is executed once, and gone when somebody has removed it.
+//! [`two_phase`](zk_curator_recipes::two_phase): transactions at paths that are used repeatedly.
+//! The payload tells a transaction from the others at its path. Each transaction is executed once,
+//! and does not exist after a client has removed it.
 
 use std::future::IntoFuture;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -12,21 +12,21 @@ use zk_curator_recipes::two_phase::{Coordinator, Error, Form, Site, Vote};
 use super::Scenario;
 use super::two_phase::{PARENT, decided, path};
 use crate::checkers::{AtomicCommit, OncePerBegin};
-use crate::history::{Event, Name};
+use crate::history::{Commit, Name};
 use crate::{Client, Failure};
 
 const SITES: [&str; 2] = ["a", "b"];
 const FORMS: [Form; 3] = [Form::Symmetric, Form::Coordinated, Form::Ephemeral];
-/// So many paths there are.
+/// The number of paths.
 const PATHS: usize = 2;
 
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "two_phase_reused",
-    "two-phase commit at paths that are used again: once for each begin",
-    |client| Box::pin(work(client)),
-)
-.common(&["/transactions/*/*"])
-.checked_by(|| vec![Arc::new(AtomicCommit), Arc::new(OncePerBegin)]);
+    "two-phase commit at reused paths: executed once for each begin",
+    |sim| {
+        sim.workload(work).common(["/transactions/*/*"]).checker(AtomicCommit).checker(OncePerBegin)
+    },
+);
 
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
@@ -46,7 +46,7 @@ async fn work(client: Client) -> Result<(), Failure> {
         Err(error) if error.kind() == ErrorKind::NoNode => return Ok(()),
         names => names?,
     };
-    // Those who begin have receipts beside the transactions.
+    // Clients that begin a transaction have receipts next to the transactions.
     for name in names.iter().filter(|name| !name.starts_with("_r_")) {
         match end(&client, &zk, &path(name)).await {
             Ok(()) | Err(Error::Gone { .. }) => {}
@@ -56,7 +56,7 @@ async fn work(client: Client) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What all who see a transaction know it by.
+/// Returns the identity of a transaction, from its payload.
 fn id(payload: &[u8]) -> Name {
     Name::from(&*String::from_utf8_lossy(payload))
 }
@@ -64,13 +64,14 @@ fn id(payload: &[u8]) -> Name {
 async fn begin(client: &Client, zk: &CuratorFramework, at: &str) {
     let mut rng = client.rng();
     let txn = Name::from(format!("t{}", client.unique()));
-    client.record(Event::Proposed { txn: Name::clone(&txn), sites: SITES.map(Name::from).to_vec() });
+    client
+        .record(Commit::Proposed { txn: Name::clone(&txn), sites: SITES.map(Name::from).to_vec() });
     let begin = Coordinator::begin(zk, at, SITES, txn.to_string())
         .form(FORMS[rng.usize(..FORMS.len())])
         .deadline(client.moment(client.session_timeout()));
     let Some(Ok(coordinator)) = client.maybe_cancel(begin.into_future()).await else {
-        // If it has begun, somebody removes it.
-        client.record(Event::Removing { txn });
+        // If the transaction has begun, some client removes it.
+        client.record(Commit::Removing { txn });
         return;
     };
     let sites = async {
@@ -90,20 +91,20 @@ async fn finish(client: &Client, zk: &CuratorFramework, at: &str) {
     }
 }
 
-/// Sees to the end of a transaction, and perhaps removes it.
+/// Leads a transaction to its end, and perhaps removes it.
 async fn coordinate(client: &Client, mut coordinator: Coordinator) {
     let txn = id(coordinator.payload());
     match client.maybe_cancel(coordinator.outcome()).await {
         Some(Ok(outcome)) => decided(client, &txn, "coordinator", outcome),
-        Some(Err(Error::Gone { .. })) => return client.record(Event::Missing { txn }),
+        Some(Err(Error::Gone { .. })) => return client.record(Commit::Missing { txn }),
         _ => return,
     }
     if client.rng().u8(..4) == 0 {
         return;
     }
-    client.record(Event::Removing { txn: Name::clone(&txn) });
+    client.record(Commit::Removing { txn: Name::clone(&txn) });
     if let Some(Ok(())) = client.maybe_cancel(coordinator.discard()).await {
-        client.record(Event::Ended { txn });
+        client.record(Commit::Ended { txn });
     }
 }
 
@@ -114,31 +115,31 @@ async fn take_part(client: &Client, zk: &CuratorFramework, at: &str, site: &str)
     };
     opened(client, visit, participant.payload());
     let txn = id(participant.payload());
-    client.record(Event::Voted { txn: Name::clone(&txn), site: Name::from(site), yes: true });
+    client.record(Commit::Voted { txn: Name::clone(&txn), site: Name::from(site), yes: true });
     sleep(client.moment(Duration::from_millis(100))).await;
     match client.maybe_cancel(participant.vote(Vote::Commit)).await {
         Some(Ok(())) => {}
         Some(Err(Error::Late { outcome })) => decided(client, &txn, site, outcome),
-        Some(Err(Error::Gone { .. })) => return client.record(Event::Missing { txn }),
+        Some(Err(Error::Gone { .. })) => return client.record(Commit::Missing { txn }),
         _ => return,
     }
     match client.maybe_cancel(participant.outcome()).await {
         Some(Ok(outcome)) => decided(client, &txn, site, outcome),
-        Some(Err(Error::Gone { .. })) => client.record(Event::Missing { txn }),
+        Some(Err(Error::Gone { .. })) => client.record(Commit::Missing { txn }),
         _ => {}
     }
 }
 
-/// Begins to look, in a session that knows what was there before.
+/// Begins to read, in a session that has seen the earlier transactions.
 async fn open(client: &Client, zk: &CuratorFramework, at: &str) -> Option<u64> {
     let visit = client.unique();
-    client.record(Event::Opening { visit });
+    client.record(Commit::Opening { visit });
     client.maybe_cancel(zk.sync(at).into_future()).await?.ok()?;
     Some(visit)
 }
 
 fn opened(client: &Client, visit: u64, payload: &[u8]) {
-    client.record(Event::Opened { visit, txn: id(payload) });
+    client.record(Commit::Opened { visit, txn: id(payload) });
 }
 
 async fn end(client: &Client, zk: &CuratorFramework, at: &str) -> Result<(), Error> {
@@ -146,6 +147,6 @@ async fn end(client: &Client, zk: &CuratorFramework, at: &str) -> Result<(), Err
     let txn = id(coordinator.payload());
     let outcome = coordinator.outcome().await?;
     decided(client, &txn, "coordinator", outcome);
-    client.record(Event::Removing { txn });
+    client.record(Commit::Removing { txn });
     coordinator.discard().await
 }

@@ -1,5 +1,6 @@
-//! Whole sessions in simulated time: a client, its watches and its requests on a network that flaps for hours, from a
-//! seed. `SIM_HOURS=1000 SIM_SEED=7 cargo test --profile quick -p zk-curator-sim --test session hours` runs a long one.
+//! Whole sessions in simulated time: a client, its watches and its requests on a network that flaps
+//! for hours, from a seed. `SIM_HOURS=1000 SIM_SEED=7 cargo test --profile quick -p zk-curator-sim
+//! --test session hours` runs a long one.
 
 mod simulation;
 
@@ -25,8 +26,9 @@ fn hours_of_a_flapping_network_break_no_promise() {
             trace.hash,
             trace.length
         );
-        std::io::Write::write_all(&mut std::io::stdout(), line.as_bytes()).expect("standard output");
-        // A simulation in which nothing happens shows nothing.
+        std::io::Write::write_all(&mut std::io::stdout(), line.as_bytes())
+            .expect("standard output");
+        // A simulation without events proves nothing.
         assert!(stats.answered > 100 && stats.failed > 10 && stats.reconnects > 20, "{stats:?}");
         assert!(stats.fired > 100 && stats.rearmed > 10 && stats.expired > 0, "{stats:?}");
         assert!(stats.unchanged > 5, "{stats:?}");
@@ -48,14 +50,20 @@ fn traces_repeat<const SEEDS: usize>(seeds: [u64; SEEDS], hours: u64) {
     for seed in seeds {
         let (one, two) = (simulate(seed, hours, true).trace, simulate(seed, hours, true).trace);
         if let Some(at) = one.log.iter().zip(&two.log).position(|(one, two)| one != two) {
-            let from =
-                one.log[at].bytes().zip(two.log[at].bytes()).take_while(|(one, two)| one == two).count();
+            let from = one.log[at]
+                .bytes()
+                .zip(two.log[at].bytes())
+                .take_while(|(one, two)| one == two)
+                .count();
             let tail = |log: &[String]| {
                 let line = log[at].get(from.saturating_sub(40)..).unwrap_or_default();
                 line.chars().take(400).collect::<String>()
             };
-            let before =
-                one.log[..at].iter().rev().take(5).map(|line| line.chars().take(200).collect::<String>());
+            let before = one.log[..at]
+                .iter()
+                .rev()
+                .take(5)
+                .map(|line| line.chars().take(200).collect::<String>());
             let before = before.collect::<Vec<_>>();
             panic!(
                 "seed {seed} differs at {at}:\n{}\n--\n{}\nbefore it, backwards: {before:#?}",

@@ -1,10 +1,13 @@
-//! The table of the faults that hit between two events.
+//! The table of the faults that were in force between two events.
 
 use std::process::Command;
 use std::time::Duration;
 
 use tokio::time::sleep;
-use zk_curator_sim::{Client, Coverage, Event, Failure, Fault, FaultAction, FaultKind, Faults, Outcome, Sim};
+use zk_curator_sim::history::{Hold, Mode};
+use zk_curator_sim::{
+    Client, Coverage, Failure, Fault, FaultAction, FaultKind, Faults, Outcome, Sim,
+};
 
 fn fault(at: u64, lasts: u64, action: FaultAction) -> Fault {
     Fault { at: Duration::from_millis(at), lasts: Duration::from_millis(lasts), action }
@@ -12,10 +15,10 @@ fn fault(at: u64, lasts: u64, action: FaultAction) -> Fault {
 
 /// Acquires after one second, and loses after two.
 async fn hold(client: Client) -> Result<(), Failure> {
-    let (resource, mode, hold) = ("orders".into(), zk_curator_sim::history::Mode::Exclusive, client.unique());
-    client.record(Event::Acquiring { resource, mode, hold });
+    let (resource, mode, hold) = ("orders".into(), Mode::Exclusive, client.unique());
+    client.record(Hold::Acquiring { resource, mode, hold });
     sleep(Duration::from_secs(1)).await;
-    client.record(Event::Missed { hold });
+    client.record(Hold::Missed { hold });
     client.note("no event");
     sleep(Duration::from_secs(1)).await;
     Ok(())
@@ -37,13 +40,13 @@ fn of(outcomes: &[&Outcome]) -> Coverage {
 #[test]
 fn faults_count_where_they_are_in_force() {
     let outcome = run([
-        // Within the first second, of one client.
+        // A fault of one client within the first second.
         fault(500, 100, FaultAction::SlowNetwork { client: 0, most: Duration::from_millis(1) }),
-        // In both, of all clients.
+        // A fault of all clients in both seconds.
         fault(600, 1000, FaultAction::StopServer { server: 0 }),
-        // In the second one, at once.
+        // A fault at one moment of the second second.
         fault(1500, 0, FaultAction::Disconnect { client: 1 }),
-        // When all is over.
+        // A fault after the end of the run.
         fault(5000, 10, FaultAction::Outage),
     ]);
     let coverage = of(&[&outcome]);
@@ -55,7 +58,7 @@ fn faults_count_where_they_are_in_force() {
     assert_eq!((hits(first, FaultKind::Disconnect), hits(second, FaultKind::Disconnect)), (0, 1));
     assert_eq!((hits(first, FaultKind::Outage), hits(second, FaultKind::Outage)), (0, 0));
     assert_eq!(coverage.rows().collect::<Vec<_>>(), [first, second, ("started", "acquiring")]);
-    assert_eq!(coverage.kinds().count(), 4, "one that came too late has a column");
+    assert_eq!(coverage.kinds().count(), 4, "a fault that came too late has a column");
     assert_eq!(coverage.empty_cells(), 3 * 4 - 4);
 }
 
@@ -64,7 +67,7 @@ fn killed_client_has_a_row() {
     let outcome = run([fault(500, 10, FaultAction::KillClient { client: 0, silently: false })]);
     let coverage = of(&[&outcome]);
     assert_eq!(coverage.hits("acquiring", "killed", FaultKind::KillClient), 1);
-    // The next life is hit no more: it begins when the fault is over.
+    // The next life is not hit: it begins when the fault is over.
     assert_eq!(coverage.hits("acquiring", "missed", FaultKind::KillClient), 0);
 }
 
@@ -98,5 +101,8 @@ fn program_prints_the_table() {
     let args = ["--scenario", "mutex", "--seeds", "0..20", "--rounds", "4", "--coverage"];
     let output = Command::new(env!("CARGO_BIN_EXE_zk-sim")).args(args).output().unwrap();
     let output = String::from_utf8(output.stdout).unwrap();
-    assert!(output.contains("acquiring → acquired") && output.contains("cells are empty"), "{output}");
+    assert!(
+        output.contains("acquiring → acquired") && output.contains("cells are empty"),
+        "{output}"
+    );
 }

@@ -1,4 +1,5 @@
-//! The simulator itself: what faults do to processes, what it finds, that it repeats, and how it makes runs smaller.
+//! The simulator itself: the effects of faults on processes, the violations that it finds, its
+//! determinism, and its shrinking of runs.
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::process::Command;
@@ -6,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 use zk_curator::CreateMode;
-use zk_curator_sim::history::{Mode, Name, ProcessId};
+use zk_curator_sim::history::{Hold, Lifecycle, Mode, Name, Operator, ProcessId};
 use zk_curator_sim::{
     Client, Event, Failure, Fault, FaultAction, FaultKind, Faults, History, Outcome, Sim, scenarios,
 };
@@ -24,17 +25,22 @@ fn one_client(faults: impl IntoIterator<Item = Fault>) -> Sim {
     Sim::seed(1).clients(1).rounds(1).settings(false).faults(Faults::list(faults))
 }
 
-/// When somebody wrote this, in milliseconds.
+/// Returns the times, in milliseconds, at which this text was recorded.
 fn times_of(history: &History, text: &str) -> Vec<u128> {
     let is = |event: &Event| matches!(event, Event::Note { text: noted } if noted == text);
-    history.records().iter().filter(|record| is(&record.event)).map(|record| record.at.as_millis()).collect()
+    history
+        .records()
+        .iter()
+        .filter(|record| is(&record.event))
+        .map(|record| record.at.as_millis())
+        .collect()
 }
 
 fn violation(outcome: &Outcome) -> &str {
     outcome.violation.as_ref().map_or("none", |violation| violation.checker)
 }
 
-/// Writes down every 100 ms that it runs.
+/// Records a note every 100 ms while it runs.
 async fn tick(client: Client) -> Result<(), Failure> {
     for _ in 0..20 {
         client.note("tick");
@@ -60,7 +66,12 @@ fn histories_repeat(seeds: Range<u64>) {
         for seed in seeds.clone() {
             let sim = || Sim::seed(seed).rounds(4).scenario(scenario);
             let (one, other) = (sim().run(), sim().run());
-            assert_eq!(one.history.to_string(), other.history.to_string(), "{} {seed}", scenario.name());
+            assert_eq!(
+                one.history.to_string(),
+                other.history.to_string(),
+                "{} {seed}",
+                scenario.name()
+            );
             assert_eq!(one.stats, other.stats, "{} {seed}", scenario.name());
             all.insert(one.history.to_string());
         }
@@ -83,17 +94,18 @@ fn are_the_same_in_two_processes(seeds: Range<usize>) {
     let timeline = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_zk-sim"));
         let seeds = format!("{}..{}", seeds.start, seeds.end);
-        let output = command.args(["--seeds", &seeds, "--rounds", "4", "--timeline"]).output().unwrap();
+        let output =
+            command.args(["--seeds", &seeds, "--rounds", "4", "--timeline"]).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success(), "{text}");
-        // The summary tells how long it took.
+        // The summary contains the real time of the run.
         text.lines().filter(|line| !line.contains("seeds/s")).collect::<Vec<_>>().join("\n")
     };
     let (one, other) = std::thread::scope(|scope| {
         let other = scope.spawn(timeline);
         (timeline(), other.join().unwrap())
     });
-    // All scenarios but the one that goes wrong.
+    // All scenarios except the demonstration.
     assert_eq!(one.matches("NO MORE FAULTS").count(), seeds.len() * (scenarios::ALL.len() - 1));
     assert_eq!(one, other);
 }
@@ -107,12 +119,13 @@ fn a_run_within_a_runtime_is_the_same() {
 
 #[test]
 fn a_stopped_process_does_nothing_and_then_goes_on() {
-    let outcome = one_client([fault(500, 1000, FaultAction::PauseClient { client: 0 })]).workload(tick).run();
+    let outcome =
+        one_client([fault(500, 1000, FaultAction::PauseClient { client: 0 })]).workload(tick).run();
     assert_eq!(violation(&outcome), "none");
     let ticks = times_of(&outcome.history, "tick");
     assert_eq!(ticks.len(), 20);
     assert!(!ticks.iter().any(|at| (501..1500).contains(at)), "{ticks:?}");
-    assert!(ticks.contains(&1500), "its timer was due long ago: {ticks:?}");
+    assert!(ticks.contains(&1500), "the overdue timer fires at the resume: {ticks:?}");
 }
 
 #[test]
@@ -122,7 +135,8 @@ fn a_killed_process_is_cut_short_and_another_one_starts() {
         let outcome = one_client([fault])
             .workload(|client| async move {
                 let zk = client.connect().await?;
-                let created = zk.create(format!("/{}", client.who())).mode(CreateMode::Ephemeral).await;
+                let created =
+                    zk.create(format!("/{}", client.who())).mode(CreateMode::Ephemeral).await;
                 client.note(format!("created {}", created?.path));
                 sleep(secs(1)).await;
                 client.note(format!("sees the old one: {}", zk.exists("/c0").await?.is_some()));
@@ -131,15 +145,23 @@ fn a_killed_process_is_cut_short_and_another_one_starts() {
             .run();
         let history = outcome.history.to_string();
         assert_eq!(violation(&outcome), "none", "{history}");
-        // Whether the servers have learnt of it or not: the session is over by then.
-        assert!(history.contains("created /c0\n") && history.contains("created /c0.1\n"), "{history}");
+        // The old session is over by that time, even if the servers did not learn of the kill.
+        assert!(
+            history.contains("created /c0\n") && history.contains("created /c0.1\n"),
+            "{history}"
+        );
         assert!(history.contains("sees the old one: false"), "{history}");
-        let killed = outcome.history.records().iter().find(|record| record.event == Event::Killed).unwrap();
+        let killed = outcome
+            .history
+            .records()
+            .iter()
+            .find(|record| record.event == Lifecycle::Killed.into())
+            .unwrap();
         assert_eq!((killed.at, killed.who), (Duration::from_millis(500), ProcessId::client(0)));
     }
 }
 
-/// Reports its session every 50 ms, for four seconds.
+/// Reports the session of the client every 50 ms, for four seconds.
 async fn follow_session(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let began = Instant::now();
@@ -174,11 +196,14 @@ fn faults_of_network_and_servers_are_what_they_say() {
     let lost = ["Suspended", "Lost", "Reconnected { same_session: false }"].map(String::from);
     let ends = |states: &[String], with: &[String]| states.ends_with(with);
     for direction in [Direction::Both, Direction::ToServer, Direction::ToClient] {
-        let cut = |lasts| states([fault(500, lasts, FaultAction::CutClient { client: 0, direction })]);
+        let cut =
+            |lasts| states([fault(500, lasts, FaultAction::CutClient { client: 0, direction })]);
         assert!(ends(&cut(1000), &whole), "{direction:?}: {:?}", cut(1000));
         assert!(ends(&cut(3000), &lost), "{direction:?}: {:?}", cut(3000));
     }
-    let all = |action: fn(usize) -> FaultAction| (0..3).map(move |server| fault(500, 3000, action(server)));
+    let all = |action: fn(usize) -> FaultAction| {
+        (0..3).map(move |server| fault(500, 3000, action(server)))
+    };
     assert!(ends(&states(all(|server| FaultAction::StopServer { server })), &lost));
     assert!(ends(&states(all(|server| FaultAction::KillServer { server })), &lost));
     assert!(ends(&states(all(|server| FaultAction::IsolateServer { server })), &lost));
@@ -277,7 +302,8 @@ fn a_future_is_cancelled_where_the_seed_wants() {
     };
     let none = one_client([]).workload(workload).run();
     assert_eq!((none.stats.cancelled, times_of(&none.history, "slept").len()), (0, 100));
-    let some = one_client([fault(0, 5000, FaultAction::Cancel { one_in: 2 })]).workload(workload).run();
+    let some =
+        one_client([fault(0, 5000, FaultAction::Cancel { one_in: 2 })]).workload(workload).run();
     assert_eq!(some.stats.cancelled, times_of(&some.history, "cancelled").len() as u64);
     assert!((10..60).contains(&some.stats.cancelled), "{}", some.stats.cancelled);
 }
@@ -286,16 +312,22 @@ fn a_future_is_cancelled_where_the_seed_wants() {
 fn every_kind_of_fault_happens_and_can_be_chosen() {
     let mut seen = BTreeSet::new();
     for seed in 0..60 {
-        let outcome =
-            Sim::seed(seed).clients(2).rounds(10).scenario(scenarios::named("mutex").unwrap()).run();
+        let outcome = Sim::seed(seed)
+            .clients(2)
+            .rounds(10)
+            .scenario(scenarios::named("mutex").unwrap())
+            .run();
         seen.extend(outcome.stats.faults.into_keys());
     }
     assert_eq!(seen, FaultKind::ALL.iter().copied().collect());
     let mut seen = BTreeSet::new();
     for seed in 0..5 {
         let only = Faults::of([FaultKind::Lag, FaultKind::Jump]);
-        let sim =
-            Sim::seed(seed).clients(2).rounds(10).scenario(scenarios::named("mutex").unwrap()).faults(only);
+        let sim = Sim::seed(seed)
+            .clients(2)
+            .rounds(10)
+            .scenario(scenarios::named("mutex").unwrap())
+            .faults(only);
         seen.extend(sim.run().stats.faults.into_keys());
     }
     assert_eq!(seen, BTreeSet::from([FaultKind::Lag, FaultKind::Jump]));
@@ -324,8 +356,9 @@ fn a_client_closes_in_the_middle_and_begins_anew() {
         assert_eq!(violation(&outcome), "none", "{history}");
         assert!(history.contains("c0.1   sees the old one: false"), "{history}");
         assert!(history.contains("c0.1   closed before: true"), "{history}");
-        // What the first life has spawned ends with it.
-        let ticks = outcome.history.records().iter().filter(|record| record.who == ProcessId::client(0));
+        // The tasks of the first life end with it.
+        let ticks =
+            outcome.history.records().iter().filter(|record| record.who == ProcessId::client(0));
         assert!(ticks.clone().all(|record| record.at <= Duration::from_millis(600)), "{history}");
         assert_eq!(times_of(&outcome.history, "tick").len(), 20 + 5, "{history}");
     }
@@ -347,7 +380,9 @@ fn an_operator_deletes_what_it_may_and_it_is_written_down() {
     let history = outcome.history.to_string();
     assert_eq!(violation(&outcome), "none", "{history}");
     let removed = outcome.history.records().iter().find_map(|record| match &record.event {
-        Event::Removed { path, tokens } => Some((path.to_string(), tokens.clone())),
+        Event::Operator(Operator::Removed { path, tokens }) => {
+            Some((path.to_string(), tokens.clone()))
+        }
         _ => None,
     });
     let (path, tokens) = removed.unwrap();
@@ -356,7 +391,7 @@ fn an_operator_deletes_what_it_may_and_it_is_written_down() {
     assert_eq!(times_of(&outcome.history, "keeps the other one: true").len(), 1, "{history}");
 }
 
-/// The second client deletes the node of the first.
+/// The second client deletes the node of the first one.
 async fn meddle(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
     if client.number() == 0 {
@@ -374,7 +409,11 @@ async fn meddle(client: Client) -> Result<(), Failure> {
 fn who_deletes_what_another_has_created_is_found() {
     for settings in [false, true] {
         for seed in 0..10 {
-            let sim = Sim::seed(seed).clients(2).settings(settings).faults(Faults::none()).workload(meddle);
+            let sim = Sim::seed(seed)
+                .clients(2)
+                .settings(settings)
+                .faults(Faults::none())
+                .workload(meddle);
             let outcome = sim.clone().run();
             let Some(found) = outcome.violation else { panic!("{}", outcome.history) };
             assert_eq!(found.checker, "ownership");
@@ -384,21 +423,23 @@ fn who_deletes_what_another_has_created_is_found() {
     }
 }
 
-/// What goes with the claim of another client.
+/// The nodes that the first client deletes together with the claim of the second one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Settles {
     Nothing,
     TheItem,
-    /// The other one has written it.
+    /// The item, which the second client has written.
     WhatWasWritten,
-    /// The other one has got it.
+    /// The item, which the second client holds.
     WhatIsHeld,
 }
 
-/// The first client has a claim, which an operator deletes, and the second one makes one. The first deletes that.
+/// The first client has a claim, which an operator deletes. The second client then creates a claim,
+/// and the first one deletes it.
 async fn settle(client: Client, what: Settles) -> Result<(), Failure> {
     let zk = client.connect().await?;
-    let claim = || zk.create("/claims/x").mode(CreateMode::Ephemeral).creating_parents_as_containers();
+    let claim =
+        || zk.create("/claims/x").mode(CreateMode::Ephemeral).creating_parents_as_containers();
     if client.number() == 0 {
         zk.create("/items/x").creating_parents_as_containers().await?;
         claim().await?;
@@ -412,7 +453,7 @@ async fn settle(client: Client, what: Settles) -> Result<(), Failure> {
         if what == Settles::WhatIsHeld {
             let (resource, mode) = (Name::from("x"), Mode::Exclusive);
             let (hold, token) = (client.unique(), claim.ownership().fencing_token().get());
-            client.record(Event::Acquired { resource, mode, hold, token });
+            client.record(Hold::Acquired { resource, mode, hold, token });
         }
         drop(claim.leak());
     }
@@ -430,7 +471,8 @@ async fn settle(client: Client, what: Settles) -> Result<(), Failure> {
 fn claims_of_others_may_be_deleted_with_what_they_are_claims_to() {
     let run = |what, settled: &[(&str, &str)]| {
         let operate = fault(500, 0, FaultAction::Operate { place: 0 });
-        let sim = one_client([operate]).clients(2).operator(["/claims/x"]).leaves(["/items", "/items/x"]);
+        let sim =
+            one_client([operate]).clients(2).operator(["/claims/x"]).leaves(["/items", "/items/x"]);
         let sim = sim.settled(settled.iter().copied());
         let outcome = sim.workload(move |client| settle(client, what)).run();
         violation(&outcome).to_owned()
@@ -446,7 +488,7 @@ fn claims_of_others_may_be_deleted_with_what_they_are_claims_to() {
 }
 
 #[test]
-fn some_seeds_have_a_crowd_unless_the_number_of_clients_is_given() {
+fn some_seeds_have_a_crowd_by_default() {
     async fn arrive(client: Client) -> Result<(), Failure> {
         while client.next_round().is_some() {
             client.note("a round");
@@ -477,9 +519,18 @@ fn clients_of_different_settings_share_their_nodes() {
     };
     let mut all = BTreeSet::new();
     for seed in 0..60 {
-        let sim = Sim::seed(seed).faults(Faults::none()).workload(workload).leaves(["/shared", "/shared/*"]);
+        let sim = Sim::seed(seed)
+            .faults(Faults::none())
+            .workload(workload)
+            .leaves(["/shared", "/shared/*"]);
         let outcome = sim.run();
-        assert_eq!(violation(&outcome), "none", "{seed}: {:?}\n{}", outcome.settings, outcome.history);
+        assert_eq!(
+            violation(&outcome),
+            "none",
+            "{seed}: {:?}\n{}",
+            outcome.settings,
+            outcome.history
+        );
         all.extend(outcome.settings.iter().map(|(_, setting)| {
             let text = format!("{setting:?}");
             text.split([' ', '(']).next().map(str::to_owned)
@@ -488,7 +539,7 @@ fn clients_of_different_settings_share_their_nodes() {
     assert_eq!(all.len(), 11, "{all:?}");
 }
 
-/// The fourth client fails in its third round, whatever happens around it.
+/// The fourth client fails in its third round, in all circumstances.
 async fn fail_at_last(client: Client) -> Result<(), Failure> {
     let mut rounds = 0;
     while client.next_round().is_some() {
@@ -504,22 +555,26 @@ async fn fail_at_last(client: Client) -> Result<(), Failure> {
 #[test]
 fn what_has_nothing_to_do_with_a_violation_is_left_out() {
     let kinds = [FaultKind::Disconnect, FaultKind::ChangeLeader, FaultKind::Lag];
-    let of = |seed| Sim::seed(seed).clients(5).rounds(20).faults(Faults::of(kinds)).workload(fail_at_last);
+    let of = |seed| {
+        Sim::seed(seed).clients(5).rounds(20).faults(Faults::of(kinds)).workload(fail_at_last)
+    };
     let seed = (0..20).find(|seed| of(*seed).run().settings.len() > 1).unwrap();
     let sim = of(seed);
     let shrunk = sim.shrink().unwrap();
     assert_eq!(shrunk.outcome.faults.len(), 0);
-    let arguments = "--keep-faults none --keep-settings none --clients 5 --keep-clients 3 --rounds 3";
+    let arguments =
+        "--keep-faults none --keep-settings none --clients 5 --keep-clients 3 --rounds 3";
     assert_eq!(shrunk.sim.arguments(), format!("--seed {seed} {arguments}"));
 }
 
 #[test]
-fn a_run_that_fails_is_made_smaller_and_the_command_that_is_printed_repeats_it() {
+fn failing_run_shrinks_and_its_printed_command_repeats_it() {
     let sim = |args: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_zk-sim")).args(args).output().unwrap();
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
-    let (code, found) = sim(&["--scenario", "mutex_unfenced", "--rounds", "8", "--seeds", "0..500"]);
+    let (code, found) =
+        sim(&["--scenario", "mutex_unfenced", "--rounds", "8", "--seeds", "0..500"]);
     assert_eq!(code, Some(1), "{found}");
     let of = |text: &str, what: &str| {
         text.lines().find_map(|line| line.strip_prefix(what).map(str::to_owned)).unwrap_or_default()
@@ -534,7 +589,8 @@ fn a_run_that_fails_is_made_smaller_and_the_command_that_is_printed_repeats_it()
         text[from..text.find("again:").unwrap()].to_owned()
     };
     assert_eq!((code, part(&repeated)), (Some(1), part(&found)));
-    // A holder that is stopped for longer than its session, and the next one, are all that it takes.
+    // Two clients are enough: a holder that is stopped for longer than its session, and the next
+    // holder.
     let faults = found.lines().filter(|line| line.starts_with("  [")).count();
     assert!(faults <= 2, "{found}");
     assert!(of(&found, "violation: ").contains("accepted a use with token"), "{found}");
@@ -542,10 +598,14 @@ fn a_run_that_fails_is_made_smaller_and_the_command_that_is_printed_repeats_it()
 
 #[test]
 fn scenarios_can_be_left_out() {
-    let args = ["--without", "mutex", "--scenario", "mutex,handover", "--seeds", "0..1", "--rounds", "1"];
+    let args =
+        ["--without", "mutex", "--scenario", "mutex,handover", "--seeds", "0..1", "--rounds", "1"];
     let output = Command::new(env!("CARGO_BIN_EXE_zk-sim")).args(args).output().unwrap();
     let output = String::from_utf8(output.stdout).unwrap();
-    assert!(output.contains("handover: seeds 0..1") && !output.contains("mutex: seeds"), "{output}");
+    assert!(
+        output.contains("handover: seeds 0..1") && !output.contains("mutex: seeds"),
+        "{output}"
+    );
 }
 
 #[test]

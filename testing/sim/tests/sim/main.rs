@@ -1,4 +1,4 @@
-//! The simulator: its engine, and a slice of what it simulates.
+//! The simulator: its engine, and a few seeds of each scenario.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod coverage;

@@ -17,7 +17,7 @@ fn the_table_of_simulated_seeds_has_a_row_for_each_workload() {
     for row in rows {
         assert_eq!(row.matches('|').count(), columns, "{row}");
         let name = row.strip_prefix("| `").and_then(|row| row.split_once('`')).expect(row).0;
-        assert!(names.insert(name), "{name} is there twice");
+        assert!(names.insert(name), "{name} is in the table twice");
     }
     let workloads = scenarios::ALL.iter().filter(|scenario| !scenario.is_demonstration());
     let expected: BTreeSet<_> = workloads.map(|scenario| scenario.name()).collect();

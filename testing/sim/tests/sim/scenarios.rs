@@ -1,10 +1,10 @@
-//! A small slice of what `zk-sim` does: every scenario, under faults of all kinds.
+//! A few seeds of what `zk-sim` runs: every scenario, under faults of all kinds.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use zk_curator_sim::{Faults, Sim, scenarios};
 
-/// Of each scenario. CI runs many more by `zk-sim`.
+/// The number of seeds of each scenario. CI runs many more by `zk-sim`.
 const SEEDS: u64 = 3;
 
 #[test]
@@ -31,12 +31,17 @@ fn every_recipe_keeps_its_promises_under_faults() {
     });
 }
 
-/// In this run an item comes to a bucket that was listed as empty, while the parent of the buckets is listed again. The first
-/// in line once forgot the watch of the bucket then, and waited for ever.
+/// In this run an item is put into a bucket that was listed as empty, while the parent of the
+/// buckets is listed again. An earlier version then forgot the watch of the bucket, and the first
+/// in line waited forever.
 #[test]
-fn an_item_that_comes_while_the_buckets_are_listed_wakes_the_first_in_line() {
+fn item_during_a_listing_of_buckets_wakes_the_first_in_line() {
     let scenario = scenarios::named("fifo_queue").unwrap();
-    let sim =
-        Sim::seed(1195).clients(5).rounds(20).settings(false).faults(Faults::list([])).scenario(scenario);
+    let sim = Sim::seed(1195)
+        .clients(5)
+        .rounds(20)
+        .settings(false)
+        .faults(Faults::list([]))
+        .scenario(scenario);
     assert_eq!(sim.run().violation.map(|violation| violation.to_string()), None);
 }

@@ -1,18 +1,21 @@
-//! Services that know nothing of the simulation.
+//! Services that are written without the simulation.
 
 use std::ops::Range;
 use std::time::Duration;
 
 use tokio::time::sleep;
 use zk_curator::observe::{Attempt, HoldMode, Outcome, Recorder, Step, UseOutcome};
-use zk_curator::{CuratorFramework, FencingToken};
+use zk_curator::{CancellationToken, CuratorFramework, FencingToken};
 use zk_curator_sim::checkers::{Delivery, Exclusion, Recovery};
+use zk_curator_sim::history::Hold;
 use zk_curator_sim::{Client, Event, Failure, Fault, FaultAction, FaultKind, Faults, Sim};
 
 #[path = "../../examples/simulate_service/service.rs"]
 mod leader;
+#[path = "../../examples/simulate_service/mails.rs"]
+mod mails;
 
-/// As in the example.
+/// The simulation of the example.
 fn leaders(seed: u64) -> Sim {
     Sim::seed(seed)
         .nodes([leader::INVOICES])
@@ -30,7 +33,10 @@ fn careless_leader_is_found_at_seed_0() {
     let outcome = leaders(0).service(leader::careless).faults(faults_of_leaders()).run();
     let Some(violation) = outcome.violation else { panic!("{}", outcome.history) };
     assert_eq!(violation.checker, "single leader");
-    assert!(violation.broken.starts_with("/invoices has accepted a use with token "), "{violation}");
+    assert!(
+        violation.broken.starts_with("/invoices has accepted a use with token "),
+        "{violation}"
+    );
 }
 
 #[test]
@@ -53,9 +59,61 @@ fn run_careful_leaders(seeds: Range<u64>) {
     }
 }
 
+/// The simulation of the example.
+fn mailers(seed: u64) -> Sim {
+    let sim = Sim::seed(seed).leaves(["/mails", "/mails/**"]);
+    sim.checker(Delivery::at_least_once()).checker(Recovery::of(mails::MAILS))
+}
+
+#[test]
+fn queue_service_that_stops_producing_raises_no_alarm() {
+    for seed in 0..30 {
+        let outcome = mailers(seed).stoppable_service(mails::careful).run();
+        assert_eq!(outcome.violation, None, "seed {seed}:\n{}", outcome.history);
+    }
+}
+
+/// Without the signal, the queue has items when the service is dropped.
+#[test]
+fn queue_service_that_never_stops_looks_like_one_that_loses() {
+    let serve = |zk, recorder: Client| mails::careful(zk, recorder, CancellationToken::new());
+    let violation = (0..30).find_map(|seed| mailers(seed).service(serve).run().violation).unwrap();
+    assert!(violation.broken.ends_with(" of mails is lost"), "{violation}");
+}
+
+#[test]
+fn queue_service_that_loses_mails_is_found() {
+    let kills = Faults::of([FaultKind::KillClient]);
+    let run = |seed| mailers(seed).stoppable_service(mails::careless).faults(kills.clone()).run();
+    let violation = (0..30).find_map(|seed| run(seed).violation).unwrap();
+    assert!(violation.broken.ends_with(" of mails is lost"), "{violation}");
+}
+
+#[test]
+fn stopped_service_may_end_in_its_time() {
+    async fn tick(
+        _: CuratorFramework,
+        recorder: impl Recorder,
+        stop: CancellationToken,
+    ) -> Result<(), Failure> {
+        stop.cancelled().await;
+        recorder.record(Step::Note { text: "stops" });
+        loop {
+            sleep(Duration::from_secs(4)).await;
+            recorder.record(Step::Note { text: "tick" });
+        }
+    }
+    let ticks = |event: &Event| *event == Event::Note { text: "tick".into() };
+    // The service is dropped six seconds after the signal.
+    assert_eq!(times_of(&one(1).stoppable_service(tick), ticks), 1);
+    let at_stop = |event: &Event| *event == Event::Note { text: "stops".into() };
+    assert_eq!(times_of(&one(1).stoppable_service(tick), at_stop), 1);
+}
+
 fn cut(at: u64, lasts: u64) -> Faults {
     let (at, lasts) = (Duration::from_millis(at), Duration::from_millis(lasts));
-    let action = FaultAction::CutClient { client: 0, direction: zk_curator_testing::Direction::Both };
+    let action =
+        FaultAction::CutClient { client: 0, direction: zk_curator_testing::Direction::Both };
     Faults::list([Fault { at, lasts, action }])
 }
 
@@ -76,27 +134,31 @@ fn service_that_ends_during_faults_is_restarted() {
         sleep(Duration::from_millis(200)).await;
         Err("out of memory".into())
     }
-    // One life begins after the faults, and its error counts.
+    // One life begins after the faults, so its error counts.
     let outcome = one(1).service(fail_early).run();
     let violation = outcome.violation.unwrap();
     assert!(violation.to_string().contains("cannot go on: out of memory"), "{violation}");
-    let restarts =
-        outcome.history.to_string().matches("begins again: the service has ended: out of memory").count();
+    let restarts = outcome
+        .history
+        .to_string()
+        .matches("begins again: the service has ended: out of memory")
+        .count();
     assert!(restarts > 1, "{}", outcome.history);
 }
 
 #[test]
 fn service_runs_until_the_faults_are_long_over() {
     async fn tick(zk: CuratorFramework, recorder: impl Recorder) -> Result<(), Failure> {
-        // Ends with the service.
+        // The task ends with the service.
         let _task = zk.spawn_task(std::future::pending::<()>());
         loop {
             recorder.record(Step::Note { text: "tick" });
             sleep(Duration::from_secs(1)).await;
         }
     }
-    let ticks = times_of(&one(1).service(tick), |event| *event == Event::Note { text: "tick".into() });
-    // Three session timeouts after the fault.
+    let ticks =
+        times_of(&one(1).service(tick), |event| *event == Event::Note { text: "tick".into() });
+    // The service ends three session timeouts after the fault.
     assert_eq!(ticks, 7);
 }
 
@@ -121,7 +183,7 @@ fn dropped_belief_ends_with_the_service() {
         let _held = attempt.acquired(FencingToken::new(1));
         std::future::pending().await
     }
-    let ends = |event: &Event| matches!(event, Event::Releasing { .. });
+    let ends = |event: &Event| matches!(event, Event::Hold(Hold::Releasing { .. }));
     assert_eq!(times_of(&one(1).service(hold).checker(Exclusion::mutual()), ends), 1);
 }
 
@@ -136,10 +198,10 @@ fn service_that_waits_for_ever_is_found() {
     }
     let long = cut(500, 3000);
     let outcome = one(1).faults(long).service(give_up).checker(Recovery::of("orders")).run();
-    assert_eq!(outcome.violation.unwrap().broken, "orders is not used any more after the faults");
+    assert_eq!(outcome.violation.unwrap().broken, "orders is no longer used after the faults");
 }
 
-/// Through a recorder that is a trait object.
+/// Delivers an item through a recorder that is a trait object.
 async fn deliver(recorder: &dyn Recorder, works: bool) {
     let (queue, item, outcome) = ("mails", "a", Outcome::Sure);
     recorder.record(Step::Putting { queue, item, rank: 0 });

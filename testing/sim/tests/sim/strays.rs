@@ -1,4 +1,4 @@
-//! Tasks that a process starts behind the back of the simulation.
+//! Tasks that a process starts without the simulation.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ where
     sim.workload(workload).run()
 }
 
-/// The stray that is found, and the line of the history before it.
+/// Returns the description of the stray task, and the line of the history before it.
 fn stray<F, Fut>(faults: Vec<Fault>, workload: F) -> (String, String)
 where
     F: Fn(Client) -> Fut + Send + Sync + Clone + 'static,
@@ -27,7 +27,11 @@ where
     let outcome = run(faults.clone(), workload.clone());
     let violation = outcome.violation.unwrap_or_else(|| panic!("{}", outcome.history));
     assert_eq!(violation.checker, "strays", "{violation}");
-    assert_eq!(run(faults, workload).violation, Some(violation.clone()), "every run finds the same");
+    assert_eq!(
+        run(faults, workload).violation,
+        Some(violation.clone()),
+        "every run finds the same"
+    );
     let before = violation.records.first().map(|place| outcome.history.excerpt(&[*place]));
     (violation.broken, before.unwrap_or_default())
 }
@@ -122,11 +126,11 @@ fn tasks_that_the_simulation_knows_are_no_strays() {
         let task = zk.spawn_task(a_while());
         assert_eq!(client.spawn(a_while()).await, Some(()));
         task.await?;
-        // An aborted one ends with its handle.
+        // An aborted task ends with its handle.
         drop(zk.spawn_task(std::future::pending::<()>()));
         let mut futures: FuturesUnordered<_> = (0..3).map(|_| a_while()).collect();
         while futures.next().await.is_some() {}
-        // Another session, and another connection.
+        // Opens another session on another connection.
         client.connect().await?.close().await?;
         Ok(())
     });

@@ -1,4 +1,4 @@
-//! Simulates clients of the scenarios while faults happen; `--help` tells the options.
+//! Runs the clients of the scenarios while faults happen. `--help` lists the options.
 #![expect(clippy::print_stderr, clippy::print_stdout, reason = "a program talks to its terminal")]
 
 mod options;
@@ -6,10 +6,10 @@ mod options;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use options::{Options, Task};
+use zk_curator_client::internal::Locked;
 use zk_curator_sim::{Coverage, Outcome, RunStats, Scenario, Sim};
 
 const VIOLATION: u8 = 1;
@@ -33,11 +33,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs all scenarios with all seeds; whether there was no violation.
+/// Runs all scenarios with all seeds. Returns `true` if there was no violation.
 fn run(options: &Options) -> Result<bool, lexopt::Error> {
     let mut sound = true;
     for scenario in &options.scenarios {
-        // What is wrong with the options is wrong with every seed.
+        // Options that are wrong with the first seed are wrong with every seed.
         drop(options.sim(scenario, options.seeds.start)?);
         let hunt = Hunt::new(options, scenario);
         hunt.go();
@@ -56,7 +56,7 @@ struct Hunt<'a> {
     next: AtomicU64,
     stop: AtomicBool,
     began: Instant,
-    found: Mutex<Found>,
+    found: Locked<Found>,
 }
 
 #[derive(Default)]
@@ -75,7 +75,7 @@ impl<'a> Hunt<'a> {
             next: AtomicU64::new(options.seeds.start),
             stop: AtomicBool::new(false),
             began: Instant::now(),
-            found: Mutex::default(),
+            found: Locked::default(),
         }
     }
 
@@ -97,7 +97,7 @@ impl<'a> Hunt<'a> {
             if seed >= self.options.seeds.end {
                 return;
             }
-            // It was possible with the first seed.
+            // The options were valid with the first seed, so they are with this one.
             let Ok(sim) = self.options.sim(self.scenario, seed) else { return };
             let outcome = sim.run();
             if self.options.timeline {
@@ -108,7 +108,7 @@ impl<'a> Hunt<'a> {
     }
 
     fn count(&self, seed: u64, sim: &Sim, outcome: Outcome) {
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = self.found.lock();
         found.stats.add(&outcome.stats);
         if self.options.coverage {
             found.coverage.add(&outcome);
@@ -132,7 +132,7 @@ impl<'a> Hunt<'a> {
         }
     }
 
-    /// Prints a run with a violation, as small as it can be made.
+    /// Prints a run with a violation, after shrinking it.
     fn explain(&self, seed: u64, sim: &Sim, outcome: Outcome) {
         let shrunk = if self.options.shrink { sim.shrink() } else { None };
         let runs = shrunk.as_ref().map_or(0, |shrunk| shrunk.runs);
@@ -144,7 +144,11 @@ impl<'a> Hunt<'a> {
         println!("VIOLATION of {} with seed {seed}: {violation}", self.scenario.name());
         println!(
             "\nfaults{}:",
-            if runs > 0 { format!(" (after {runs} runs to leave out others)") } else { String::new() }
+            if runs > 0 {
+                format!(" (after {runs} runs to leave out others)")
+            } else {
+                String::new()
+            }
         );
         for (number, fault) in &outcome.faults {
             println!("  [{number}] {fault}");
@@ -161,9 +165,9 @@ impl<'a> Hunt<'a> {
         println!("again: {}", self.options.command(self.scenario, &sim));
     }
 
-    /// Prints the summary; whether there was no violation.
+    /// Prints the summary. Returns `true` if there was no violation.
     fn report(&self) -> bool {
-        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = self.found.lock();
         let seconds = self.began.elapsed().as_secs_f64();
         let Found { stats, coverage, violations, .. } = &*found;
         println!(
@@ -183,7 +187,8 @@ impl<'a> Hunt<'a> {
             println!("\n{coverage}\n");
         }
         if violations.len() > 1 {
-            let seeds: Vec<_> = violations.iter().map(|(seed, kind)| format!("{seed} ({kind})")).collect();
+            let seeds: Vec<_> =
+                violations.iter().map(|(seed, kind)| format!("{seed} ({kind})")).collect();
             println!("  violations: {}", seeds.join(", "));
         }
         violations.is_empty()

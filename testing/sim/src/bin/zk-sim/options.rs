@@ -9,38 +9,38 @@ use lexopt::{Arg, Parser};
 use zk_curator_sim::{FaultKind, Faults, Scenario, Sim, scenarios};
 
 const HELP: &str = "\
-Simulates clients of the scenarios while faults happen, and looks for anything that must not be.
+Simulates clients of the scenarios while faults happen, and looks for violations.
 
 usage: zk-sim [OPTION…]
 
-One seed decides everything about a run: the same seed, the same history. Runs with all seeds from A to B, B not
-included. A run with a violation is made as small as it can be, and printed with the command that repeats it.
-Exit code 0 without a violation, 1 with one, 2 for wrong options.
+A seed decides everything about a run: the same seed gives the same history. Runs all seeds from A to B, without B.
+A run with a violation is shrunk, and printed with the command that repeats it.
+The exit code is 0 without a violation, 1 with one, 2 for wrong options.
 
-  --scenario NAME[,NAME…]     which scenarios; all of them with `all` [all]
-  --without NAME[,NAME…]      which of them not
+  --scenario NAME[,NAME…]     the scenarios to run, or `all` [all]
+  --without NAME[,NAME…]      the scenarios to leave out
   --seeds A..B                the seeds of each scenario [0..1000]
-  --seed N                    this seed alone
-  --servers N                 how many servers [3]
-  --clients N                 how many clients [5; with some seeds, 50]
-  --rounds N                  how many rounds of its work each client does [20]
+  --seed N                    only this seed
+  --servers N                 the number of servers [3]
+  --clients N                 the number of clients [5; with some seeds, 50]
+  --rounds N                  the number of rounds of work of each client [20]
   --faults KIND[,KIND…]       the kinds of faults, see --list; `all` or `none` [all]
-  --keep-faults N[,N…]        of the faults of a seed, let only those with these numbers happen; or `none`
-  --settings all|none         whether clients and servers are set up as the seed wants [all]
-  --keep-settings N[,N…]      of the settings of a seed, let only those with these numbers be in force; or `none`
-  --keep-clients N[,N…]       of the clients, run only these
-  --jobs N                    how many threads [1]
+  --keep-faults N[,N…]        inject only the faults of the seed with these numbers; or `none`
+  --settings all|none         set up clients and servers in the ways that the seed draws, or not [all]
+  --keep-settings N[,N…]      use only the settings of the seed with these numbers; or `none`
+  --keep-clients N[,N…]       run only the clients with these numbers
+  --jobs N                    the number of threads [1]
   --timeline                  print every history
-  --coverage                  print how many faults of each kind hit between which two events
-  --no-shrink                 print a run with a violation as it is
-  --keep-going                go on after a violation, and count them
+  --coverage                  print how many faults of each kind hit between each two events
+  --no-shrink                 print a run with a violation without shrinking it
+  --keep-going                continue after a violation, and count the violations
   --list                      print the scenarios and the kinds of faults
   -h, --help                  print this
   -V, --version               print the version";
 
 const VERSION: &str = concat!("zk-sim ", env!("CARGO_PKG_VERSION"));
 
-/// What the command line asks for.
+/// The request of the command line.
 #[derive(Debug)]
 pub(crate) enum Task {
     /// A text for standard output.
@@ -57,7 +57,7 @@ pub(crate) struct Options {
     pub(crate) coverage: bool,
     pub(crate) shrink: bool,
     pub(crate) keep_going: bool,
-    /// As given, for the command that repeats a run.
+    /// The text of the option, for the command that repeats a run.
     faults: Option<String>,
     servers: Option<usize>,
     clients: Option<u32>,
@@ -69,7 +69,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// The run of a scenario with a seed.
+    /// Returns the run of a scenario with a seed.
     pub(crate) fn sim(&self, scenario: &Scenario, seed: u64) -> Result<Sim, lexopt::Error> {
         let mut sim = Sim::seed(seed).rounds(self.rounds).scenario(scenario);
         if let Some(clients) = self.clients {
@@ -94,7 +94,7 @@ impl Options {
         Ok(sim)
     }
 
-    /// The size of a run, and whatever makes it less than a whole one.
+    /// Describes the size of a run, and if it is a part of a run.
     pub(crate) fn size(&self) -> String {
         let mut size = format!("{} rounds", self.rounds);
         if let Some(clients) = self.clients {
@@ -109,13 +109,14 @@ impl Options {
         if !self.settings {
             size += ", no settings";
         }
-        if self.keep_faults.is_some() || self.keep_clients.is_some() || self.keep_settings.is_some() {
+        if self.keep_faults.is_some() || self.keep_clients.is_some() || self.keep_settings.is_some()
+        {
             size += ", parts of runs";
         }
         size
     }
 
-    /// The command that makes a run of a scenario again.
+    /// Returns the command that repeats a run of a scenario.
     pub(crate) fn command(&self, scenario: &Scenario, sim: &Sim) -> String {
         let mut command = format!(
             "cargo run --release -p zk-curator-sim --bin zk-sim -- --scenario {} {}",
@@ -161,7 +162,9 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
                 options.seeds = seed..seed + 1;
             }
             Arg::Long("servers") => options.servers = Some(in_range(number(&mut parser)?, 1..=99)?),
-            Arg::Long("clients") => options.clients = Some(in_range(number(&mut parser)?, 1..=1000)?),
+            Arg::Long("clients") => {
+                options.clients = Some(in_range(number(&mut parser)?, 1..=1000)?);
+            }
             Arg::Long("rounds") => options.rounds = number(&mut parser)?,
             Arg::Long("faults") => {
                 let text = value(&mut parser)?;
@@ -169,9 +172,13 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
                 options.faults = Some(text);
             }
             Arg::Long("keep-faults") => options.keep_faults = Some(numbers(&value(&mut parser)?)?),
-            Arg::Long("keep-clients") => options.keep_clients = Some(numbers(&value(&mut parser)?)?),
+            Arg::Long("keep-clients") => {
+                options.keep_clients = Some(numbers(&value(&mut parser)?)?);
+            }
             Arg::Long("settings") => options.settings = is_all(&value(&mut parser)?)?,
-            Arg::Long("keep-settings") => options.keep_settings = Some(numbers(&value(&mut parser)?)?),
+            Arg::Long("keep-settings") => {
+                options.keep_settings = Some(numbers(&value(&mut parser)?)?);
+            }
             Arg::Long("jobs") => options.jobs = number::<NonZero<usize>>(&mut parser)?.get(),
             Arg::Long("timeline") => options.timeline = true,
             Arg::Long("coverage") => options.coverage = true,
@@ -183,14 +190,16 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
             other => return Err(other.unexpected()),
         }
     }
-    let is_kept = |scenario: &&Scenario| without.iter().all(|other| other.name() != scenario.name());
+    let is_kept =
+        |scenario: &&Scenario| without.iter().all(|other| other.name() != scenario.name());
     options.scenarios.retain(is_kept);
     Ok(Task::Run(options))
 }
 
 fn list() -> String {
     let line = |scenario: &Scenario| {
-        let note = if scenario.is_demonstration() { " (goes wrong, only by name)" } else { "" };
+        let note =
+            if scenario.is_demonstration() { " (fails on purpose; runs only by name)" } else { "" };
         format!("  {:<18} {}{note}\n", scenario.name(), scenario.about())
     };
     let scenarios = scenarios::ALL.iter().map(line);
@@ -198,7 +207,7 @@ fn list() -> String {
     format!("scenarios:\n{}faults:\n  {}", scenarios.collect::<String>(), faults.join(" "))
 }
 
-/// Those that do not go wrong on purpose.
+/// Returns the scenarios that do not fail on purpose.
 fn sound() -> Vec<&'static Scenario> {
     scenarios::ALL.iter().filter(|scenario| !scenario.is_demonstration()).collect()
 }
@@ -207,13 +216,16 @@ fn scenarios_of(names: &str) -> Result<Vec<&'static Scenario>, lexopt::Error> {
     if names == "all" {
         return Ok(sound());
     }
-    let named = |name| scenarios::named(name).ok_or_else(|| format!("there is no scenario {name:?}").into());
+    let named = |name| {
+        scenarios::named(name).ok_or_else(|| format!("there is no scenario {name:?}").into())
+    };
     names.split(',').map(named).collect()
 }
 
 fn mix(text: &str) -> Result<Faults, lexopt::Error> {
     let named = |name| {
-        FaultKind::named(name).ok_or_else(|| lexopt::Error::from(format!("there is no fault {name:?}")))
+        FaultKind::named(name)
+            .ok_or_else(|| lexopt::Error::from(format!("there is no fault {name:?}")))
     };
     match text {
         "all" => Ok(Faults::random()),
@@ -231,13 +243,15 @@ fn is_all(text: &str) -> Result<bool, lexopt::Error> {
 }
 
 fn range(text: &str) -> Result<Range<u64>, lexopt::Error> {
-    let bounds = text.split_once("..").and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
+    let bounds =
+        text.split_once("..").and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
     let (from, to) = bounds.ok_or_else(|| format!("{text:?} is no range such as 0..1000"))?;
     Ok(from..to)
 }
 
 fn numbers<T: FromStr<Err: Display>>(text: &str) -> Result<Vec<T>, lexopt::Error> {
-    let parse = |number: &str| number.parse().map_err(|error| format!("{number:?}: {error}").into());
+    let parse =
+        |number: &str| number.parse().map_err(|error| format!("{number:?}: {error}").into());
     match text {
         "none" => Ok(Vec::new()),
         numbers => numbers.split(',').map(parse).collect(),

@@ -14,7 +14,7 @@ fn nodes<const N: usize>(nodes: [(&str, Option<NodeState>); N]) -> Nodes {
 }
 
 fn step(at: u64, step: CacheStep) -> Line {
-    (at, 1, Event::Cache { cache: 1, step })
+    (at, 1, Cache::Step { cache: 1, step }.into())
 }
 
 fn looked<const N: usize>(at: u64, look: Look, shown: [(&str, Option<NodeState>); N]) -> Line {
@@ -30,11 +30,11 @@ fn loaded<const N: usize>(at: u64, shown: [(&str, Option<NodeState>); N]) -> Lin
 }
 
 fn applied(zxid: i64, path: &str, czxid: Option<i64>) -> Line {
-    (1_000, 0, Event::Applied { zxid, path: path.into(), czxid })
+    (1_000, 0, Cache::Applied { zxid, path: path.into(), czxid }.into())
 }
 
-/// A cache of everything below `/c`, and what happens to it. The servers have `/c/a` as 1, then as 1 with the data of 3, then
-/// not from 5 on, then as 7; and `/c/b` as 2.
+/// A story of a cache of everything below `/c`. On the servers, transaction 1 creates `/c/a`, 3
+/// sets its data, 5 deletes it, and 7 creates it again. Transaction 2 creates `/c/b`.
 fn story(lines: impl IntoIterator<Item = Line>) -> Vec<Line> {
     let began = step(0, CacheStep::Began { covers: vec!["/c/**".into()] });
     let log = [
@@ -76,7 +76,7 @@ fn invented_states_are_found() {
 #[test]
 fn other_data_are_found() {
     let other = NodeState { data: "other".into(), ..node(1, 1) };
-    let wrote = (0, 2, Event::Wrote { path: "/c/a".into(), node: node(1, 1) });
+    let wrote = (0, 2, Cache::Wrote { path: "/c/a".into(), node: node(1, 1) }.into());
     let shown = looked(2, Look::Fresh(1), [("/c/a", Some(other))]);
     fails(&CHECKER, story([wrote, shown]), "had \"data 1\" at 0x1", &[1, 2]);
 }
@@ -86,7 +86,7 @@ fn a_way_back_is_found() {
     let new = looked(1, Look::Stale(1), [("/c/a", Some(node(1, 3)))]);
     let old = looked(2, Look::Stale(1), [("/c/a", Some(node(1, 1)))]);
     fails(&CHECKER, story([new.clone(), old]), "over before 0x3", &[1, 2, 5]);
-    // It was absent afterwards, too.
+    // The node was absent again later.
     let gone = looked(2, Look::Stale(1), [("/c/a", None)]);
     let back = looked(3, Look::Stale(1), [("/c/a", Some(node(1, 3)))]);
     passes(&CHECKER, story([new.clone(), gone.clone()]));
@@ -95,7 +95,9 @@ fn a_way_back_is_found() {
 
 #[test]
 fn contents_that_are_older_than_they_claim_are_found() {
-    for look in [Look::Fresh(3), Look::Stale(3), Look::Reflects(3), Look::Synced { call: 1, zxid: 3 }] {
+    for look in
+        [Look::Fresh(3), Look::Stale(3), Look::Reflects(3), Look::Synced { call: 1, zxid: 3 }]
+    {
         let shown = |mzxid| {
             let nodes = [("/c/a", Some(node(1, mzxid))), ("/c/b", Some(node(2, 2)))];
             story([looked(1, look, nodes)])
@@ -109,7 +111,7 @@ fn contents_that_are_older_than_they_claim_are_found() {
 fn a_node_that_is_left_out_is_found() {
     let a = ("/c/a", Some(node(1, 1)));
     fails(&CHECKER, story([looked(1, Look::Fresh(2), [a.clone()])]), "/c/b is not shown", &[1]);
-    // It is not known when it was deleted, or did not exist yet.
+    // A missing node may have been deleted, or may not have existed yet.
     passes(&CHECKER, story([looked(1, Look::Fresh(2), [("/c/b", Some(node(2, 2)))])]));
     passes(&CHECKER, story([looked(1, Look::Fresh(1), [a.clone()])]));
     passes(&CHECKER, story([looked(1, Look::Loading, [a])]));
@@ -129,13 +131,13 @@ fn an_exact_state_has_everything_and_nothing_newer() {
 
 #[test]
 fn a_wait_for_everything_includes_what_anybody_knew() {
-    let known = (1, 2, Event::Committed { zxid: 6 });
+    let known = (1, 2, Cache::Committed { zxid: 6 }.into());
     let syncing = step(2, CacheStep::Syncing { call: 3 });
     let nodes = || [("/c/a", None), ("/c/b", Some(node(2, 2)))];
     let synced = |zxid| looked(3, Look::Synced { call: 3, zxid }, nodes());
     passes(&CHECKER, story([known.clone(), syncing.clone(), synced(6)]));
     fails(&CHECKER, story([known.clone(), syncing.clone(), synced(5)]), "0x6 was known", &[1, 3]);
-    // Not what was learnt only afterwards.
+    // Transactions that were learnt of after the begin do not count.
     passes(&CHECKER, story([syncing, known, synced(5)]));
 }
 
@@ -159,11 +161,31 @@ fn events_add_up_to_the_contents() {
             drained(5, Some(node(7, 7))),
         ]),
     );
-    fails(&CHECKER, story([begin.clone(), drained(2, Some(node(1, 3)))]), "was told to be 0x1", &[1, 2]);
-    fails(&CHECKER, story([begin.clone(), changed.clone(), drained(3, None)]), "is absent", &[2, 3]);
-    fails(&CHECKER, story([begin.clone(), deleted]), "not what was told before", &[1, 2]);
-    fails(&CHECKER, story([begin.clone(), created]), "not what was told before", &[1, 2]);
-    fails(&CHECKER, story([changed.clone()]), "before what is loaded", &[1]);
+    fails(
+        &CHECKER,
+        story([begin.clone(), drained(2, Some(node(1, 3)))]),
+        "was notified as 0x1",
+        &[1, 2],
+    );
+    fails(
+        &CHECKER,
+        story([begin.clone(), changed.clone(), drained(3, None)]),
+        "is absent",
+        &[2, 3],
+    );
+    fails(
+        &CHECKER,
+        story([begin.clone(), deleted]),
+        "not the state that was notified before",
+        &[1, 2],
+    );
+    fails(
+        &CHECKER,
+        story([begin.clone(), created]),
+        "not the state that was notified before",
+        &[1, 2],
+    );
+    fails(&CHECKER, story([changed.clone()]), "before the loaded contents", &[1]);
     fails(&CHECKER, story([begin.clone(), begin.clone()]), "twice", &[1, 2]);
     let replaced = told(2, News::Replaced("/c/a".into(), node(1, 1), node(7, 7)));
     passes(&CHECKER, story([begin.clone(), replaced]));
@@ -181,28 +203,42 @@ fn events_add_up_to_the_contents() {
 #[test]
 fn outages_are_told_as_pairs() {
     let begin = || loaded(1, []);
-    passes(&CHECKER, story([begin(), told(2, News::Stale), told(3, News::Fresh(1)), told(4, News::Stale)]));
+    passes(
+        &CHECKER,
+        story([begin(), told(2, News::Stale), told(3, News::Fresh(1)), told(4, News::Stale)]),
+    );
     fails(&CHECKER, story([begin(), told(2, News::Fresh(1))]), "told twice", &[1, 2]);
-    fails(&CHECKER, story([begin(), told(2, News::Stale), told(3, News::Stale)]), "told twice", &[2, 3]);
+    fails(
+        &CHECKER,
+        story([begin(), told(2, News::Stale), told(3, News::Stale)]),
+        "told twice",
+        &[2, 3],
+    );
 }
 
 #[test]
 fn after_the_faults_the_newest_is_shown() {
     let calm = (10, 0, Event::FaultsOver);
-    let known = (20, 2, Event::Committed { zxid: 7 });
+    let known = (20, 2, Cache::Committed { zxid: 7 }.into());
     let begin = || vec![calm.clone(), known.clone()];
     let with = |line| story(begin().into_iter().chain([line]));
     let old = Some(node(1, 3));
-    // It may take its time, also again.
+    // The cache may take its time, also the second time.
     let fresh = looked(105, Look::Fresh(1), []);
-    let stale = |at| story(begin().into_iter().chain([fresh.clone(), looked(at, Look::Stale(1), [])]));
+    let stale =
+        |at| story(begin().into_iter().chain([fresh.clone(), looked(at, Look::Stale(1), [])]));
     passes(&CHECKER, stale(204));
     fails(&CHECKER, stale(205), "is not fresh", &[4]);
     passes(&CHECKER, with(looked(109, Look::Stale(1), [("/c/a", old.clone())])));
     passes(&CHECKER, with(looked(119, Look::Fresh(1), [("/c/a", old.clone())])));
     fails(&CHECKER, with(looked(110, Look::Stale(1), [])), "is not fresh", &[3]);
     fails(&CHECKER, with(looked(110, Look::Loading, [])), "is not fresh", &[3]);
-    fails(&CHECKER, with(looked(120, Look::Fresh(1), [("/c/a", old)])), "over before 0x7", &[2, 3, 7]);
+    fails(
+        &CHECKER,
+        with(looked(120, Look::Fresh(1), [("/c/a", old)])),
+        "over before 0x7",
+        &[2, 3, 7],
+    );
     passes(&CHECKER, with(looked(120, Look::Fresh(1), [("/c/a", Some(node(7, 7)))])));
 }
 

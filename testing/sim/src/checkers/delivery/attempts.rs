@@ -1,9 +1,9 @@
-//! What consumers may have kept from others while they waited for items.
+//! The items that consumers may have kept from others while they waited.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::history::{Event, History, Name, ProcessId, Record};
+use crate::history::{Event, History, Lifecycle, Name, ProcessId, Queue, Record};
 
 /// An item, by its queue and its name.
 pub(super) type Item<'a> = (&'a Name, &'a Name);
@@ -12,23 +12,23 @@ pub(super) struct Put {
     pub(super) producer: ProcessId,
     pub(super) rank: i64,
     pub(super) begun: usize,
-    /// Where its producer was sure.
+    /// The place where the put was certain.
     pub(super) sure: Option<usize>,
-    /// Where somebody first had it, or may have.
+    /// The first place where a client had the item, or may have had it.
     pub(super) seen: usize,
 }
 
-/// Somebody has waited for an item, and has claimed what it did not get, or got later.
+/// A wait for an item, during which a consumer claimed items that it did not get, or got later.
 struct Attempt<'a> {
     who: ProcessId,
     queue: &'a Name,
-    /// Before this place it had claimed nothing.
+    /// The consumer had claimed nothing before this place.
     begun: usize,
-    /// After this place it has claimed nothing more.
+    /// The consumer claimed nothing more after this place.
     ended: usize,
-    /// After this it has nothing any more of what it has not got.
+    /// The consumer has no claim left after this time, except for items that it got.
     until: Duration,
-    /// What it has got: nothing if it may have kept others from more.
+    /// The items that it got. Empty if it may have kept more items from others.
     got: Vec<Item<'a>>,
 }
 
@@ -36,24 +36,27 @@ struct Attempt<'a> {
 #[derive(Default)]
 pub(super) struct Attempts<'a> {
     attempts: Vec<Attempt<'a>>,
-    /// By the place where an item was taken: since when its consumer may have meant to take it.
+    /// For each place where an item was taken: the earliest time at which the consumer may have
+    /// claimed it.
     since: BTreeMap<usize, Duration>,
-    /// The same, where it was claimed for the call that got it: where that began.
+    /// For each item that was claimed by the call that returned it: the place where that call
+    /// began.
     alone: BTreeMap<usize, usize>,
 }
 
-/// One consumer at one queue.
+/// The state of one consumer at one queue.
 struct Waiting<'a> {
     who: ProcessId,
     queue: &'a Name,
     ahead: usize,
     linger: Duration,
-    /// Where each of its attempts began, when, and whether it came to nothing.
+    /// For each attempt: the place and the time of its begin, and if it came to nothing.
     begun: Vec<(usize, Duration, bool)>,
     is_open: bool,
-    /// Its last attempt, if that has got something.
+    /// The last attempt, if it got an item.
     got: Option<usize>,
-    /// Those that came to nothing, and how many deliveries it takes until their claims are handed out.
+    /// The attempts that came to nothing, each with the number of deliveries until all its claims
+    /// are delivered.
     unsettled: Vec<(usize, usize)>,
 }
 
@@ -71,17 +74,20 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// What it has claimed, after this place nothing more, and after this time it has nothing any more of what it has not got.
-    fn attempt(&self, ended: usize, until: Duration) -> Attempt<'a> {
-        Attempt { who: self.who, queue: self.queue, begun: self.first().0, ended, until, got: Vec::new() }
+    /// Returns an attempt that made its claims from the begin of the first of the last `calls`
+    /// until `ended`. After `until` the consumer has no claim left, except for items that it got.
+    fn attempt(&self, calls: usize, ended: usize, until: Duration) -> Attempt<'a> {
+        let begun = self.first(calls).0;
+        Attempt { who: self.who, queue: self.queue, begun, ended, until, got: Vec::new() }
     }
 
-    /// Where, and when, the first claim was made that may be handed out now: those of attempts that came to nothing are handed
-    /// out by the next.
-    fn first(&self) -> (usize, Duration) {
-        let mut ahead = self.ahead.saturating_sub(1);
+    /// Returns the place and the time at which the first of the last `calls` began. Calls that came
+    /// to nothing do not count, because the next call delivers their claims.
+    fn first(&self, calls: usize) -> (usize, Duration) {
+        let mut ahead = calls.saturating_sub(1);
         let mut attempts = self.begun.iter().rev();
-        let (mut place, mut at) = attempts.next().map_or((0, Duration::ZERO), |(place, at, _)| (*place, *at));
+        let (mut place, mut at) =
+            attempts.next().map_or((0, Duration::ZERO), |(place, at, _)| (*place, *at));
         for (before, when, came_to_nothing) in attempts {
             if !came_to_nothing {
                 if ahead == 0 {
@@ -101,15 +107,16 @@ impl<'a> Attempts<'a> {
         let mut waiting: BTreeMap<(ProcessId, &Name), Waiting<'_>> = BTreeMap::new();
         for (place, Record { at, who, event, .. }) in history.records().iter().enumerate() {
             match event {
-                Event::Taking { queue, ahead, linger } => {
-                    let waiting = waiting.entry((*who, queue)).or_insert_with(|| Waiting::new(*who, queue));
+                Event::Queue(Queue::Taking { queue, ahead, linger }) => {
+                    let waiting =
+                        waiting.entry((*who, queue)).or_insert_with(|| Waiting::new(*who, queue));
                     (waiting.ahead, waiting.linger) = (*ahead as usize, *linger);
                     waiting.begun.push((place, *at, false));
                     (waiting.is_open, waiting.got) = (true, None);
                 }
-                Event::Taken { queue, item, .. } => {
+                Event::Queue(Queue::Taken { queue, item, .. }) => {
                     let Some(waiting) = waiting.get_mut(&(*who, queue)) else { continue };
-                    let (first, since) = waiting.first();
+                    let (first, since) = waiting.first(waiting.ahead);
                     all.since.insert(place, since);
                     if std::mem::take(&mut waiting.is_open) {
                         if waiting.begun.last().is_some_and(|(begun, ..)| *begun == first) {
@@ -117,19 +124,23 @@ impl<'a> Attempts<'a> {
                         }
                         let until = at.saturating_add(waiting.linger);
                         waiting.got = Some(all.attempts.len());
-                        all.attempts.push(waiting.attempt(place, until));
+                        all.attempts.push(waiting.attempt(waiting.ahead, place, until));
                         all.settle(waiting, until);
                     }
-                    if let Some(attempt) = waiting.got.and_then(|attempt| all.attempts.get_mut(attempt)) {
+                    if let Some(attempt) =
+                        waiting.got.and_then(|attempt| all.attempts.get_mut(attempt))
+                    {
                         attempt.got.push((queue, item));
                     }
                 }
-                Event::Untaken { queue } => {
-                    if let Some(waiting) = waiting.get_mut(&(*who, queue)).filter(|waiting| waiting.is_open) {
+                Event::Queue(Queue::Untaken { queue }) => {
+                    if let Some(waiting) =
+                        waiting.get_mut(&(*who, queue)).filter(|waiting| waiting.is_open)
+                    {
                         all.leave(waiting, place);
                     }
                 }
-                Event::Killed => {
+                Event::Lifecycle(Lifecycle::Killed) => {
                     for (_, waiting) in waiting.iter_mut().filter(|((whose, _), _)| whose == who) {
                         if waiting.is_open || waiting.ahead > 1 {
                             all.leave(waiting, place);
@@ -149,17 +160,19 @@ impl<'a> Attempts<'a> {
         all
     }
 
-    /// Its attempt has come to nothing.
+    /// Records that an attempt came to nothing.
     fn leave(&mut self, waiting: &mut Waiting<'a>, ended: usize) {
         waiting.unsettled.push((self.attempts.len(), waiting.ahead));
-        self.attempts.push(waiting.attempt(ended, Duration::MAX));
+        // A consumer that is stopped delivers the items that it has, even while it claims a better
+        // one. That claim belongs to the call before.
+        self.attempts.push(waiting.attempt(waiting.ahead + 1, ended, Duration::MAX));
         waiting.is_open = false;
         if let Some((_, _, came_to_nothing)) = waiting.begun.last_mut() {
             *came_to_nothing = true;
         }
     }
 
-    /// An item was handed out, and with it the first of what was claimed before.
+    /// Records that an item was delivered, and with it the first of the earlier claims.
     fn settle(&mut self, waiting: &mut Waiting<'_>, until: Duration) {
         waiting.unsettled.retain_mut(|(attempt, deliveries)| {
             *deliveries = deliveries.saturating_sub(1);
@@ -176,12 +189,14 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// Where the call began for which the item was claimed that was taken at `place`, if it is known to be that.
+    /// Returns the place where the call began that claimed the item taken at `place`; `None` if it
+    /// is not known that this call claimed it.
     pub(super) fn chosen_after(&self, place: usize) -> Option<usize> {
         self.alone.get(&place).copied()
     }
 
-    /// Whether somebody may have kept `item` from `who` when that one took another, at the place `before`.
+    /// Returns `true` if a client may have kept `item` from `who` when `who` took another item at
+    /// the place `before`.
     pub(super) fn kept(
         &self,
         puts: &BTreeMap<Item<'a>, Put>,
@@ -190,9 +205,10 @@ impl<'a> Attempts<'a> {
         before: usize,
     ) -> bool {
         let since = self.since.get(&before).copied().unwrap_or_default();
-        // Given back for it, because it came first and was put later, or somebody else has had it meanwhile.
+        // True if the consumer may have returned `got` for `item`: `got` comes first, and was put
+        // later, or another client had it in between.
         let gives_way = |got: &Item<'a>, ended: usize| {
-            // Nobody can tell which one it is, if there are several of that name.
+            // Items of the same name cannot be told apart.
             puts.get(got).is_none_or(|got| {
                 let is_first = put.sure.is_none_or(|sure| sure > got.begun);
                 let comes_first = got.rank < put.rank || (got.rank == put.rank && is_first);
@@ -202,7 +218,8 @@ impl<'a> Attempts<'a> {
         self.attempts.iter().any(|attempt| {
             let meanwhile = attempt.begun < before && attempt.ended > put.begun;
             let late = attempt.who != who && attempt.got.contains(&item);
-            let kept = attempt.got.iter().all(|got| gives_way(got, attempt.ended)) && attempt.until >= since;
+            let kept = attempt.got.iter().all(|got| gives_way(got, attempt.ended))
+                && attempt.until >= since;
             attempt.queue == item.0 && meanwhile && (late || kept)
         })
     }

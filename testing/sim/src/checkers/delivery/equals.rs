@@ -1,34 +1,37 @@
-//! Items of the same name, which are counted.
+//! Items of the same name, which are only counted.
 
-use super::Broken;
-use crate::history::{Event, Outcome, ProcessId};
+use crate::history::{Outcome, ProcessId, Queue};
+
+/// A violation: its description, and the places of its records.
+pub(super) type Broken = Option<(&'static str, Vec<usize>)>;
 
 /// The items of one name.
 #[derive(Debug, Default)]
 pub(super) struct Equals {
-    /// How many puts have begun.
+    /// The number of puts that have begun.
     begun: usize,
-    /// How many puts have failed.
+    /// The number of puts that have failed.
     failed: usize,
-    /// Where the puts were sure.
+    /// The places where puts were certain.
     sure: Vec<usize>,
-    /// Clients that have begun to remove one, without an outcome so far.
+    /// The clients that have begun to remove an item, without an outcome so far.
     finishing: Vec<ProcessId>,
-    /// Where one was worked off for sure.
+    /// The places where an item was certainly processed.
     done: Vec<usize>,
-    /// How many were worked off perhaps, or were put aside.
+    /// The number of items that were possibly processed, or became dead letters.
     others: usize,
 }
 
 impl Equals {
-    /// Takes note of a record. What is wrong, if there are several items; `None` if there is only one.
-    pub(super) fn step(&mut self, place: usize, who: ProcessId, event: &Event) -> Option<Broken> {
+    /// Reads a record. Returns `None` if there is only one item of the name, and else the violation
+    /// if there is one.
+    pub(super) fn step(&mut self, place: usize, who: ProcessId, event: &Queue) -> Option<Broken> {
         match event {
-            Event::Putting { .. } => self.begun += 1,
-            Event::Put { outcome: Outcome::Failed, .. } => self.failed += 1,
-            Event::Put { outcome: Outcome::Sure, .. } => self.sure.push(place),
-            Event::Finishing { .. } => self.finishing.push(who),
-            Event::Done { outcome, .. } => {
+            Queue::Putting { .. } => self.begun += 1,
+            Queue::Put { outcome: Outcome::Failed, .. } => self.failed += 1,
+            Queue::Put { outcome: Outcome::Sure, .. } => self.sure.push(place),
+            Queue::Finishing { .. } => self.finishing.push(who),
+            Queue::Done { outcome, .. } => {
                 if let Some(begun) = self.finishing.iter().rposition(|begun| *begun == who) {
                     self.finishing.remove(begun);
                 }
@@ -38,22 +41,23 @@ impl Equals {
                     Outcome::Failed => {}
                 }
             }
-            Event::Dead { .. } => self.others += 1,
+            Queue::Dead { .. } => self.others += 1,
             _ => {}
         }
         self.are_several().then(|| {
             let is_too_much = self.done.len() + self.failed > self.begun;
             let last = self.done.last().copied().filter(|_| is_too_much)?;
-            Some(("was worked off more often than it was put", vec![last]))
+            Some(("was processed more often than it was put", vec![last]))
         })
     }
 
-    /// Whether the name is that of several items.
+    /// Returns `true` if several items have the name.
     pub(super) const fn are_several(&self) -> bool {
         self.begun > 1
     }
 
-    /// Where the last one was put, if there are several, and not all of them can be gone.
+    /// Returns the place of the last put, if there are several items and not all of them can be
+    /// gone.
     pub(super) fn lost(&self) -> Option<usize> {
         let gone = self.done.len() + self.others + self.finishing.len();
         self.sure.last().copied().filter(|_| self.are_several() && self.sure.len() > gone)
@@ -81,9 +85,14 @@ mod tests {
         passes(&CHECKER, [&twice(UNKNOWN)[..], &both[..2]].concat());
         fails(&CHECKER, [&twice(SURE)[..], &both[..2]].concat(), "a of q is lost", &[3]);
         let third = [done(3, "a", SURE)];
-        fails(&CHECKER, [&twice(SURE)[..], &both, &third].concat(), "more often than it was put", &[8]);
+        fails(
+            &CHECKER,
+            [&twice(SURE)[..], &both, &third].concat(),
+            "more often than it was put",
+            &[8],
+        );
         fails(&CHECKER, [&twice(FAILED)[..], &both].concat(), "more often than it was put", &[7]);
-        // The put that fails may be told later.
+        // The failure of the put may be recorded later.
         let late = [&twice(SURE)[..3], &both[..], &[put(2, "a", FAILED)]].concat();
         fails(&CHECKER, late, "more often than it was put", &[6]);
     }
@@ -99,6 +108,6 @@ mod tests {
     #[test]
     fn an_item_that_is_alone_is_judged_as_ever() {
         let once = [putting(1, "a"), put(1, "a", SURE), done(2, "a", SURE), done(3, "a", SURE)];
-        fails(&CHECKER, once, "worked off twice", &[2, 3]);
+        fails(&CHECKER, once, "processed twice", &[2, 3]);
     }
 }

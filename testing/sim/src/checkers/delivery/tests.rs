@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::Delivery;
 use crate::checkers::script::{fails, passes};
-use crate::history::{Event, Outcome};
+use crate::history::{Event, Lifecycle, Operator, Outcome, Queue};
 
 pub(super) type Line = (u64, u32, Event);
 
@@ -10,10 +10,10 @@ pub(super) const SURE: Outcome = Outcome::Sure;
 pub(super) const UNKNOWN: Outcome = Outcome::Unknown;
 pub(super) const FAILED: Outcome = Outcome::Failed;
 
-/// Who is killed loses one item at most.
+/// A killed consumer loses at most one item.
 const AT_MOST_ONCE: Delivery = Delivery::at_most_once(1);
 
-/// How many milliseconds a claim can outlive its owner.
+/// The time in milliseconds for which a claim can outlive its owner.
 const LINGER: u64 = 10;
 
 pub(super) fn putting(producer: u32, item: &str) -> Line {
@@ -21,7 +21,7 @@ pub(super) fn putting(producer: u32, item: &str) -> Line {
 }
 
 fn ranked(producer: u32, item: &str, rank: i64) -> Line {
-    (0, producer, Event::Putting { queue: "q".into(), item: item.into(), rank })
+    (0, producer, Queue::Putting { queue: "q".into(), item: item.into(), rank }.into())
 }
 
 fn taking(consumer: u32) -> Line {
@@ -29,7 +29,11 @@ fn taking(consumer: u32) -> Line {
 }
 
 fn taking_ahead(consumer: u32, ahead: u32) -> Line {
-    (0, consumer, Event::Taking { queue: "q".into(), ahead, linger: Duration::from_millis(LINGER) })
+    (
+        0,
+        consumer,
+        Queue::Taking { queue: "q".into(), ahead, linger: Duration::from_millis(LINGER) }.into(),
+    )
 }
 
 fn later(ms: u64, (at, who, event): Line) -> Line {
@@ -37,11 +41,11 @@ fn later(ms: u64, (at, who, event): Line) -> Line {
 }
 
 fn untaken(consumer: u32) -> Line {
-    (0, consumer, Event::Untaken { queue: "q".into() })
+    (0, consumer, Queue::Untaken { queue: "q".into() }.into())
 }
 
 pub(super) fn put(producer: u32, item: &str, outcome: Outcome) -> Line {
-    (0, producer, Event::Put { queue: "q".into(), item: item.into(), outcome })
+    (0, producer, Queue::Put { queue: "q".into(), item: item.into(), outcome }.into())
 }
 
 pub(super) fn taken(consumer: u32, item: &str) -> Line {
@@ -49,23 +53,23 @@ pub(super) fn taken(consumer: u32, item: &str) -> Line {
 }
 
 fn taken_again(consumer: u32, item: &str, attempt: u32) -> Line {
-    (0, consumer, Event::Taken { queue: "q".into(), item: item.into(), attempt })
+    (0, consumer, Queue::Taken { queue: "q".into(), item: item.into(), attempt }.into())
 }
 
 pub(super) fn done(consumer: u32, item: &str, outcome: Outcome) -> Line {
-    (0, consumer, Event::Done { queue: "q".into(), item: item.into(), outcome })
+    (0, consumer, Queue::Done { queue: "q".into(), item: item.into(), outcome }.into())
 }
 
 pub(super) fn finishing(consumer: u32, item: &str) -> Line {
-    (0, consumer, Event::Finishing { queue: "q".into(), item: item.into() })
+    (0, consumer, Queue::Finishing { queue: "q".into(), item: item.into() }.into())
 }
 
 fn returned(consumer: u32, item: &str) -> Line {
-    (0, consumer, Event::Returned { queue: "q".into(), item: item.into() })
+    (0, consumer, Queue::Returned { queue: "q".into(), item: item.into() }.into())
 }
 
 pub(super) fn dead(consumer: u32, item: &str) -> Line {
-    (0, consumer, Event::Dead { queue: "q".into(), item: item.into() })
+    (0, consumer, Queue::Dead { queue: "q".into(), item: item.into() }.into())
 }
 
 fn all() -> [Delivery; 3] {
@@ -76,7 +80,7 @@ fn all() -> [Delivery; 3] {
 fn what_was_put_is_taken_and_worked_off() {
     for checker in all() {
         passes(&checker, [putting(1, "a"), put(1, "a", SURE), taken(2, "a"), done(2, "a", SURE)]);
-        // The consumer is faster than the answer to the producer.
+        // The consumer is faster than the response to the producer.
         passes(&checker, [putting(1, "a"), taken(2, "a"), done(2, "a", SURE), put(1, "a", SURE)]);
     }
 }
@@ -121,7 +125,7 @@ fn a_lost_item_is_found() {
 }
 
 fn killed(client: u32) -> Line {
-    (0, client, Event::Killed)
+    (0, client, Lifecycle::Killed.into())
 }
 
 #[test]
@@ -132,24 +136,30 @@ fn who_is_killed_loses_so_many_items_and_nobody_else_does() {
     let a = puts(&["a"]);
     let ab = puts(&["a", "b"]);
     passes(&AT_MOST_ONCE, [&a[..], &[killed(2)]].concat());
-    // Its request may be on the way while the producer waits for the answer.
+    // The consumer's request may be in flight while the producer waits for the response.
     passes(&AT_MOST_ONCE, [putting(1, "a"), killed(2), put(1, "a", SURE)]);
     for other in [Delivery::at_least_once(), Delivery::exactly_once()] {
         fails(&other, [&a[..], &[killed(2)]].concat(), "a of q is lost", &[1]);
     }
-    // Too early to have taken it.
+    // The consumer was killed too early to have taken the item.
     fails(&AT_MOST_ONCE, [&[killed(2)], &a[..]].concat(), "a of q is lost", &[2]);
     fails(&AT_MOST_ONCE, [&[killed(2), killed(3)], &a[..]].concat(), "a of q is lost", &[3]);
-    // More than it had.
+    // The consumer lost more items than it had.
     fails(&AT_MOST_ONCE, [&ab[..], &[killed(2)]].concat(), "a of q is lost", &[1]);
     passes(&Delivery::at_most_once(2), [&ab[..], &[killed(2)]].concat());
     passes(&AT_MOST_ONCE, [&ab[..], &[killed(2), killed(3)]].concat());
-    // Each has lost one; and the first one cannot have lost two, nor the second item.
+    // Each consumer has lost one item. The first cannot have lost two, nor the second item.
     passes(&AT_MOST_ONCE, [&a[..], &[killed(2)], &puts(&["b"]), &[killed(2)]].concat());
     fails(&AT_MOST_ONCE, [&a[..], &[killed(2)], &puts(&["b"])].concat(), "b of q is lost", &[4]);
-    fails(&AT_MOST_ONCE, [&ab[..], &[killed(2)], &puts(&["c"]), &[killed(2)]].concat(), "is lost", &[1]);
-    // One that was paused, or whose session was over, has not forgotten what it had.
-    let others = [Event::Paused, Event::Resumed, Event::Expired, Event::Finished].map(|event| (0, 2, event));
+    fails(
+        &AT_MOST_ONCE,
+        [&ab[..], &[killed(2)], &puts(&["c"]), &[killed(2)]].concat(),
+        "is lost",
+        &[1],
+    );
+    // A consumer that was paused, or whose session ended, has not forgotten its items.
+    let others = [Lifecycle::Paused, Lifecycle::Resumed, Lifecycle::Expired, Lifecycle::Finished]
+        .map(|event| (0, 2, event.into()));
     fails(&AT_MOST_ONCE, [&a[..], &others].concat(), "a of q is lost", &[1]);
 }
 
@@ -159,24 +169,29 @@ fn who_cannot_know_whether_it_has_taken_an_item_names_it() {
     let with = |last: &[Line]| [&start[..], last].concat();
     let got = [taken(3, "b"), done(3, "b", SURE)];
     passes(&AT_MOST_ONCE, with(&[&[done(2, "a", UNKNOWN)], &got[..]].concat()));
-    // Another one has taken it, before or after.
+    // Another consumer has taken the item, before or after.
     let by_another = [taken(3, "a"), done(3, "a", SURE)];
     passes(&AT_MOST_ONCE, with(&[&[done(2, "a", UNKNOWN)], &got[..], &by_another].concat()));
     passes(&AT_MOST_ONCE, with(&[&by_another[..], &[done(2, "a", UNKNOWN)], &got].concat()));
     fails(&AT_MOST_ONCE, with(&[done(2, "b", UNKNOWN)]), "a of q is lost", &[1]);
-    fails(&AT_MOST_ONCE, with(&[&[done(2, "a", FAILED)], &got[..]].concat()), "a of q is lost", &[1]);
+    fails(
+        &AT_MOST_ONCE,
+        with(&[&[done(2, "a", FAILED)], &got[..]].concat()),
+        "a of q is lost",
+        &[1],
+    );
 }
 
 #[test]
-fn who_is_killed_while_it_removes_an_item_may_have_done_it_and_nobody_else() {
+fn only_a_killed_client_may_have_removed_its_item() {
     let start = [putting(1, "a"), put(1, "a", SURE), taken(2, "a"), finishing(2, "a")];
     let with = |last: &[Line]| [&start[..], last].concat();
     for checker in [Delivery::at_least_once(), Delivery::exactly_once()] {
         passes(&checker, start.clone());
         passes(&checker, with(&[done(2, "a", UNKNOWN)]));
-        // It could not, and says so.
+        // The client reports that its removal failed.
         fails(&checker, with(&[done(2, "a", FAILED)]), "a of q is lost", &[1, 2]);
-        // Another could not; and of two attempts one.
+        // Another client failed; of two attempts, one failed.
         passes(&checker, with(&[taken(3, "a"), finishing(3, "a"), done(3, "a", FAILED)]));
         passes(&checker, with(&[done(2, "a", UNKNOWN), finishing(2, "a"), done(2, "a", FAILED)]));
         let both = [taken(3, "a"), finishing(3, "a"), done(3, "a", FAILED), done(2, "a", FAILED)];
@@ -194,7 +209,8 @@ fn what_is_put_aside_is_not_lost() {
 
 #[test]
 fn what_is_taken_twice_is_found_where_once_is_the_limit() {
-    let lines = [putting(1, "a"), put(1, "a", SURE), taken(2, "a"), taken(3, "a"), done(3, "a", SURE)];
+    let lines =
+        [putting(1, "a"), put(1, "a", SURE), taken(2, "a"), taken(3, "a"), done(3, "a", SURE)];
     fails(&AT_MOST_ONCE, lines.clone(), "taken twice", &[2, 3]);
     passes(&Delivery::at_least_once(), lines.clone());
     passes(&Delivery::exactly_once(), lines);
@@ -202,8 +218,9 @@ fn what_is_taken_twice_is_found_where_once_is_the_limit() {
 
 #[test]
 fn what_was_given_back_may_be_taken_again() {
-    let lines =
-        |last| [putting(1, "a"), put(1, "a", SURE), taken(2, "a"), returned(2, "a"), taken(3, "a"), last];
+    let lines = |last| {
+        [putting(1, "a"), put(1, "a", SURE), taken(2, "a"), returned(2, "a"), taken(3, "a"), last]
+    };
     passes(&AT_MOST_ONCE, lines(done(3, "a", SURE)));
     fails(&AT_MOST_ONCE, lines(taken(2, "a")), "taken twice", &[4, 5]);
 }
@@ -214,7 +231,7 @@ fn what_is_worked_off_twice_is_found_where_once_is_the_promise() {
         let start = [putting(1, "a"), put(1, "a", SURE), taken(2, "a"), taken(3, "a")];
         [&start[..], &[done(2, "a", first), done(3, "a", second)]].concat()
     };
-    fails(&Delivery::exactly_once(), lines(SURE, SURE), "worked off twice", &[4, 5]);
+    fails(&Delivery::exactly_once(), lines(SURE, SURE), "processed twice", &[4, 5]);
     passes(&Delivery::at_least_once(), lines(SURE, SURE));
     for (first, second) in
         [(SURE, UNKNOWN), (UNKNOWN, SURE), (FAILED, SURE), (SURE, FAILED), (UNKNOWN, UNKNOWN)]
@@ -228,9 +245,19 @@ fn what_is_worked_off_and_put_aside_is_found() {
     let start = [putting(1, "a"), put(1, "a", SURE), taken(2, "a"), taken(3, "a")];
     let lines = |last: [Line; 2]| [&start[..], &last].concat();
     let both = [done(2, "a", SURE), dead(3, "a")];
-    fails(&Delivery::exactly_once(), lines(both.clone()), "worked off and put aside", &[4, 5]);
+    fails(
+        &Delivery::exactly_once(),
+        lines(both.clone()),
+        "processed, and became a dead letter",
+        &[4, 5],
+    );
     let [a, b] = both.clone();
-    fails(&Delivery::exactly_once(), lines([b, a]), "put aside and worked off", &[4, 5]);
+    fails(
+        &Delivery::exactly_once(),
+        lines([b, a]),
+        "became a dead letter, and was processed",
+        &[4, 5],
+    );
     passes(&Delivery::at_least_once(), lines(both));
     passes(&Delivery::exactly_once(), lines([done(2, "a", UNKNOWN), dead(3, "a")]));
 }
@@ -238,14 +265,20 @@ fn what_is_worked_off_and_put_aside_is_found() {
 #[test]
 fn names_of_items_are_unique() {
     for checker in all() {
-        fails(&checker, [putting(1, "a"), put(1, "a", SURE), putting(2, "a")], "two items", &[0, 2]);
+        fails(
+            &checker,
+            [putting(1, "a"), put(1, "a", SURE), putting(2, "a")],
+            "two items",
+            &[0, 2],
+        );
         fails(&checker, [put(1, "a", SURE), put(2, "a", SURE)], "two items", &[0, 1]);
     }
 }
 
 #[test]
 fn queues_have_nothing_to_do_with_each_other() {
-    let other = (0, 2, Event::Taken { queue: "another".into(), item: "a".into(), attempt: 1 });
+    let other =
+        (0, 2, Queue::Taken { queue: "another".into(), item: "a".into(), attempt: 1 }.into());
     fails(&AT_MOST_ONCE, [putting(1, "a"), put(1, "a", SURE), other], "a of another", &[2]);
 }
 
@@ -293,10 +326,16 @@ fn order_is_of_one_producer_and_one_consumer() {
 #[test]
 fn order_ends_where_an_operator_deletes_claims() {
     let checker = Delivery::exactly_once().in_order();
-    let removed = |path: &str| (0, 0, Event::Removed { path: path.into(), tokens: vec![1] });
+    let removed =
+        |path: &str| (0, 0, Operator::Removed { path: path.into(), tokens: vec![1] }.into());
     passes(&checker, order(two(true), &[taken(2, "b"), removed("/q-locks/a"), taken(2, "a")]));
     let before = [vec![removed("/q-locks/a")], two(true)].concat();
-    fails(&checker, order(before, &[taken(2, "b"), taken(2, "a")]), "a of q was taken after b", &[5, 6]);
+    fails(
+        &checker,
+        order(before, &[taken(2, "b"), taken(2, "a")]),
+        "a of q was taken after b",
+        &[5, 6],
+    );
 }
 
 #[test]
@@ -311,7 +350,7 @@ fn an_unknown_put_has_no_place_in_the_order() {
     let checker = Delivery::exactly_once().in_order();
     let unknown = |a, b| vec![putting(1, "a"), put(1, "a", a), putting(1, "b"), put(1, "b", b)];
     passes(&checker, order(unknown(UNKNOWN, SURE), &[taken(2, "b"), taken(2, "a")]));
-    // But whatever came of the second, it came after the first.
+    // The second put came after the first one, regardless of its outcome.
     let lines = order(unknown(SURE, UNKNOWN), &[taken(2, "b"), taken(2, "a")]);
     fails(&checker, lines, "a of q was taken after b", &[4, 5]);
 }
@@ -320,23 +359,23 @@ fn an_unknown_put_has_no_place_in_the_order() {
 fn who_has_got_nothing_may_have_kept_an_item_from_others() {
     let checker = Delivery::exactly_once().in_order();
     let takes = [taking(2), taken(2, "b"), taking(2), taken(2, "a")];
-    // What somebody has got, it has kept from others, and nothing else.
+    // A client kept exactly the item from others that it got.
     let got = [&[taking(3), putting(3, "c"), taken(3, "c")], &takes[..]].concat();
     fails(&checker, order(two(true), &got), "a of q was taken after b", &[8, 10]);
     for end in [untaken(3), killed(3)] {
         let kept = [&[taking(3)], &takes[..3], std::slice::from_ref(&end), &takes[3..]].concat();
         passes(&checker, order(two(true), &kept));
-        // Before there was anything.
+        // The attempt ended before the puts.
         let before = [&[taking(3), end.clone()], &two(true)[..]].concat();
         fails(&checker, order(before, &takes), "a of q was taken after b", &[7, 9]);
-        // After the other was taken.
+        // The attempt began after the other item was taken.
         let after = [&takes[..2], &[taking(3), end], &takes[2..]].concat();
         fails(&checker, order(two(true), &after), "a of q was taken after b", &[5, 9]);
     }
-    // Or gets it later, when its claim is lost and it does not know.
+    // The client gets the item later: its claim is lost, but it does not know.
     let late = [&[taking(3)], &takes[..], &[taken(3, "a")]].concat();
     passes(&checker, order(two(true), &late));
-    // Also oneself.
+    // The attempt was the consumer's own.
     let own = [&[taking(2), untaken(2)], &takes[..]].concat();
     passes(&checker, order(two(true), &own));
 }
@@ -362,11 +401,11 @@ fn what_somebody_kept_is_free_again_in_time() {
         passes(&checker, with(&end, LINGER));
         fails(&checker, with(&end, LINGER + 1), "a of q was taken after b", &found(&end));
     }
-    // Nobody has asked yet for what was claimed for the call that was given up.
+    // No later call has asked for the item that the abandoned call had claimed.
     passes(&checker, with(&[untaken(3)], LINGER + 1));
     let twice = [untaken(3), taking(3), untaken(3)];
     passes(&checker, with(&twice, LINGER + 1));
-    // Who has another in its hands when it dies had nothing else.
+    // A consumer that holds another item when it dies had no further claim.
     let busy = [putting(3, "c"), taken(3, "c"), done(3, "c", SURE), killed(3)];
     fails(&checker, with(&busy, 0), "a of q was taken after b", &found(&busy));
 }
@@ -379,17 +418,17 @@ fn what_counts_is_when_the_one_put_later_was_chosen() {
         .map(|line| later(2 * LINGER, line));
     let with = |chosen: &[Line]| [&puts[..], chosen, &rest].concat();
     passes(&checker, with(&[taking(2)]));
-    // For a call that was given up.
+    // The item was claimed for a call that was given up.
     let again = later(2 * LINGER, taking(2));
     passes(&checker, with(&[taking(2), untaken(2), again.clone()]));
     let between = [taking(2), putting(4, "c"), taken(2, "c"), done(2, "c", SURE), again];
     fails(&checker, with(&between), "a of q was taken after b", &[11, 13]);
-    // Or ahead.
+    // The item was claimed ahead.
     passes(
         &checker,
         with(&between.map(|line| match line {
-            (at, who, Event::Taking { queue, linger, .. }) => {
-                (at, who, Event::Taking { queue, ahead: 2, linger })
+            (at, who, Event::Queue(Queue::Taking { queue, linger, .. })) => {
+                (at, who, Queue::Taking { queue, ahead: 2, linger }.into())
             }
             line => line,
         })),
@@ -399,7 +438,14 @@ fn what_counts_is_when_the_one_put_later_was_chosen() {
 #[test]
 fn who_claims_ahead_may_have_more_in_its_hands_than_it_got() {
     let checker = Delivery::exactly_once().in_order();
-    let takes = [taking(2), taken(2, "b"), taking(2), taken(2, "a"), done(2, "b", SURE), done(2, "a", SURE)];
+    let takes = [
+        taking(2),
+        taken(2, "b"),
+        taking(2),
+        taken(2, "a"),
+        done(2, "b", SURE),
+        done(2, "a", SURE),
+    ];
     let with = |ahead, end: &[Line]| {
         let first = [taking_ahead(3, ahead), putting(3, "c"), taken(3, "c"), done(3, "c", SURE)];
         [&two(true)[..], &first, end, &takes].concat()
@@ -408,7 +454,7 @@ fn who_claims_ahead_may_have_more_in_its_hands_than_it_got() {
         passes(&checker, with(2, &end));
     }
     fails(&checker, with(1, &[killed(3)]), "a of q was taken after b", &[10, 12]);
-    // It goes on, and has no more.
+    // The consumer goes on, and has no more claims.
     fails(&checker, with(2, &[]), "a of q was taken after b", &[9, 11]);
 }
 
@@ -416,10 +462,23 @@ fn who_claims_ahead_may_have_more_in_its_hands_than_it_got() {
 fn every_item_that_was_put_later_counts() {
     let checker = Delivery::exactly_once().in_order();
     let third = [putting(1, "c"), put(1, "c", SURE)];
-    // What kept a from who took c is not what kept it from who took b, long before.
-    let takes =
-        [taking(2), taken(2, "b"), taking(3), untaken(3), taking(2), taken(2, "c"), taking(2), taken(2, "a")];
-    fails(&checker, [&two(true)[..], &third, &takes].concat(), "a of q was taken after b", &[7, 13]);
+    // The attempt that kept `a` when `c` was taken did not keep it when `b` was taken, long before.
+    let takes = [
+        taking(2),
+        taken(2, "b"),
+        taking(3),
+        untaken(3),
+        taking(2),
+        taken(2, "c"),
+        taking(2),
+        taken(2, "a"),
+    ];
+    fails(
+        &checker,
+        [&two(true)[..], &third, &takes].concat(),
+        "a of q was taken after b",
+        &[7, 13],
+    );
 }
 
 #[test]
@@ -442,7 +501,8 @@ fn several_items_that_are_handed_out_together_are_kept_together() {
 #[test]
 fn what_has_a_higher_rank_may_come_later() {
     let checker = Delivery::exactly_once().in_order();
-    let puts = |a, b| vec![ranked(1, "a", a), put(1, "a", SURE), ranked(1, "b", b), put(1, "b", SURE)];
+    let puts =
+        |a, b| vec![ranked(1, "a", a), put(1, "a", SURE), ranked(1, "b", b), put(1, "b", SURE)];
     let takes = [taken(2, "b"), taken(2, "a")];
     passes(&checker, order(puts(1, 0), &takes));
     for (a, b) in [(0, 0), (0, 1), (-1, 1)] {
@@ -454,23 +514,31 @@ fn what_has_a_higher_rank_may_come_later() {
 fn who_puts_a_better_item_gets_it_first() {
     let checker = Delivery::exactly_once().in_order();
     let puts = [ranked(1, "a", 5), put(1, "a", SURE), ranked(2, "b", 1), put(2, "b", SURE)];
-    let takes = [taking(2), taken(2, "a"), taking(2), taken(2, "b"), done(2, "a", SURE), done(2, "b", SURE)];
+    let takes = [
+        taking(2),
+        taken(2, "a"),
+        taking(2),
+        taken(2, "b"),
+        done(2, "a", SURE),
+        done(2, "b", SURE),
+    ];
     let with = |between: &[Line]| [&puts[..], between, &takes].concat();
     fails(&checker, with(&[]), "a of q was taken although b comes before it", &[2, 5]);
-    // It is not the one who has put it, or was not sure of it when it began to wait.
-    let by_another = [&puts[..], &[taking(3), taken(3, "a"), taking(2), taken(2, "b")], &takes[4..]].concat();
+    // Another client put the item, or the put was not certain when the wait began.
+    let by_another =
+        [&puts[..], &[taking(3), taken(3, "a"), taking(2), taken(2, "b")], &takes[4..]].concat();
     passes(&checker, by_another);
     passes(&checker, [&puts[..3], &takes[..2], &puts[3..], &takes[2..]].concat());
-    // For a call that was given up before.
+    // The item was claimed for a call that was given up before.
     passes(&checker, [&puts[..2], &[taking(2), untaken(2)], &puts[2..], &takes].concat());
-    // Somebody else has it, or may have.
+    // Another client has the item, or may have it.
     passes(&checker, with(&[taking(3)]));
     passes(&checker, with(&[taking(3), taken(3, "b")]));
     passes(&checker, with(&[finishing(4, "b"), done(4, "b", FAILED)]));
 }
 
 #[test]
-fn what_is_given_back_is_given_back_for_a_better_one_that_came_later() {
+fn item_is_returned_only_for_a_better_later_one() {
     let checker = Delivery::exactly_once().in_order();
     let puts = [ranked(1, "a", 5), put(1, "a", SURE), ranked(1, "b", 5), put(1, "b", SURE)];
     let with_rank = |rank| [ranked(4, "c", rank), put(4, "c", SURE)];
@@ -478,15 +546,31 @@ fn what_is_given_back_is_given_back_for_a_better_one_that_came_later() {
     let takes = [taking(3), taking(2), taken(2, "b"), taken(3, "c"), taking(2), taken(2, "a")];
     let ends = [done(2, "a", SURE), done(2, "b", SURE), done(3, "c", SURE)];
     passes(&checker, [&puts[..], &better, &takes, &ends].concat());
-    // Put before, with the same rank, it comes first; but not for those who would have claimed it at once.
+    // An item that was put before with the same rank comes first, but not for clients that would
+    // have claimed it immediately.
     let same = with_rank(5);
     let had = [taken(5, "c"), returned(5, "c")];
     passes(&checker, [&same[..], &puts, &had, &takes, &ends].concat());
-    fails(&checker, [&same[..], &puts, &takes, &ends].concat(), "a of q was taken after b", &[8, 11]);
+    fails(
+        &checker,
+        [&same[..], &puts, &takes, &ends].concat(),
+        "a of q was taken after b",
+        &[8, 11],
+    );
     let other = with_rank(5);
-    fails(&checker, [&puts[..], &other, &takes, &ends].concat(), "a of q was taken after b", &[8, 11]);
-    // It would have claimed that one, and not a; but if somebody had it.
-    fails(&checker, [&better[..], &puts, &takes, &ends].concat(), "a of q was taken after b", &[8, 11]);
+    fails(
+        &checker,
+        [&puts[..], &other, &takes, &ends].concat(),
+        "a of q was taken after b",
+        &[8, 11],
+    );
+    // The consumer would have claimed the better item instead of `a`, unless another client had it.
+    fails(
+        &checker,
+        [&better[..], &puts, &takes, &ends].concat(),
+        "a of q was taken after b",
+        &[8, 11],
+    );
     passes(&checker, [&better[..], &puts, &had, &takes, &ends].concat());
 }
 
@@ -504,6 +588,6 @@ fn deliveries_with_the_same_number_are_found() {
     for checker in all() {
         passes(&checker, again(1).collect::<Vec<_>>());
         passes(&checker.clone().counted(), again(2).collect::<Vec<_>>());
-        fails(&checker.counted(), again(1).collect::<Vec<_>>(), "for the same time", &[2, 4]);
+        fails(&checker.counted(), again(1).collect::<Vec<_>>(), "of the same number", &[2, 4]);
     }
 }

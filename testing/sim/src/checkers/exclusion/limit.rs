@@ -1,16 +1,16 @@
-//! How many leases there may be, where a shared number says so.
+//! The number of permitted leases, where a shared number sets it.
 
 use std::collections::BTreeMap;
 
 use crate::History;
-use crate::checkers::holds::Hold;
-use crate::history::{Answer, Event, Operation};
+use crate::checkers::holds::Held;
+use crate::history::{Answer, Event, Hold, Operation, Shared};
 
 /// The limits that may have been in force.
 #[derive(Debug)]
 pub(super) struct Limits {
     settings: Vec<Setting>,
-    /// Where each attempt began, by the place of its [`Event::Acquired`].
+    /// The place where each attempt began, by the place of its [`Hold::Acquired`].
     begun: BTreeMap<usize, usize>,
 }
 
@@ -18,9 +18,9 @@ pub(super) struct Limits {
 #[derive(Debug)]
 struct Setting {
     limit: usize,
-    /// The place of the call; none of the limit at first.
+    /// The place of the call; `None` for the limit at first.
     called: Option<usize>,
-    /// The place of the answer that it is done; none if that is not certain.
+    /// The place of the response that confirms it; `None` if it is not certain.
     done: Option<usize>,
 }
 
@@ -31,7 +31,7 @@ impl Setting {
 }
 
 impl Limits {
-    /// Those of an object that has this value at first.
+    /// Returns the limits of an object that has this value at first.
     pub(super) fn of(history: &History, object: &str, initial: usize) -> Self {
         let mut settings = BTreeMap::new();
         let mut attempts: BTreeMap<u64, usize> = BTreeMap::new();
@@ -40,18 +40,26 @@ impl Limits {
         settings.insert(None, Setting { limit: initial, called: None, done: Some(0) });
         for (place, record) in history.records().iter().enumerate() {
             match &record.event {
-                Event::Call { id, object: of, operation: Operation::Set(value) } if **of == *object => {
-                    settings
-                        .insert(Some(*id), Setting { limit: limit(*value), called: Some(place), done: None });
+                Event::Shared(Shared::Call {
+                    id,
+                    object: of,
+                    operation: Operation::Set(value),
+                }) if **of == *object => {
+                    settings.insert(
+                        Some(*id),
+                        Setting { limit: limit(*value), called: Some(place), done: None },
+                    );
                 }
-                Event::Return { id, answer: Answer::Failed } => drop(settings.remove(&Some(*id))),
-                Event::Return { id, answer: Answer::Done } => {
+                Event::Shared(Shared::Return { id, answer: Answer::Failed }) => {
+                    settings.remove(&Some(*id));
+                }
+                Event::Shared(Shared::Return { id, answer: Answer::Done }) => {
                     if let Some(setting) = settings.get_mut(&Some(*id)) {
                         setting.done = Some(place);
                     }
                 }
-                Event::Acquiring { hold, .. } => drop(attempts.insert(*hold, place)),
-                Event::Acquired { hold, .. } => {
+                Event::Hold(Hold::Acquiring { hold, .. }) => drop(attempts.insert(*hold, place)),
+                Event::Hold(Hold::Acquired { hold, .. }) => {
                     begun.insert(place, attempts.get(hold).copied().unwrap_or_default());
                 }
                 _ => {}
@@ -60,8 +68,8 @@ impl Limits {
         Self { settings: settings.into_values().collect(), begun }
     }
 
-    /// The highest that may have been in force while a hold was acquired.
-    pub(super) fn highest(&self, hold: &Hold) -> usize {
+    /// Returns the highest limit that may have been in force while a hold was acquired.
+    pub(super) fn highest(&self, hold: &Held) -> usize {
         let begun = self.begun.get(&hold.acquired).copied().unwrap_or_default();
         let is_over = |setting: &Setting| {
             let replaces = |other: &&Setting| {
@@ -70,7 +78,13 @@ impl Limits {
             };
             self.settings.iter().any(|other| replaces(&other))
         };
-        let came = self.settings.iter().filter(|setting| setting.called.is_none_or(|at| at < hold.acquired));
-        came.filter(|setting| !is_over(setting)).map(|setting| setting.limit).max().unwrap_or_default()
+        let came = self
+            .settings
+            .iter()
+            .filter(|setting| setting.called.is_none_or(|at| at < hold.acquired));
+        came.filter(|setting| !is_over(setting))
+            .map(|setting| setting.limit)
+            .max()
+            .unwrap_or_default()
     }
 }

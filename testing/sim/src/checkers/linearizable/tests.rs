@@ -5,18 +5,18 @@ use super::{Linearizable, apply};
 use crate::checkers::Checker;
 use crate::checkers::script::{fails, history, passes};
 use crate::history::Operation::{self, Add, CompareAndSet, Get, Set};
-use crate::history::{Answer, Event};
+use crate::history::{Answer, Event, Operator, Shared};
 
-type Line = (u64, u32, Event);
+type Line = (u64, u32, Shared);
 
 const CHECKER: Linearizable = Linearizable::from(0);
 
 fn call(id: u64, operation: Operation) -> Line {
-    (0, 1, Event::Call { id, object: "n".into(), operation })
+    (0, 1, Shared::Call { id, object: "n".into(), operation })
 }
 
 fn answer(id: u64, answer: Answer) -> Line {
-    (0, 1, Event::Return { id, answer })
+    (0, 1, Shared::Return { id, answer })
 }
 
 fn value(id: u64, value: i64) -> Line {
@@ -29,10 +29,19 @@ fn done(id: u64) -> Line {
 
 #[test]
 fn one_after_the_other_is_as_in_one_place() {
-    passes(&CHECKER, [call(1, Set(5)), done(1), call(2, Add(2)), value(2, 7), call(3, Get), value(3, 7)]);
+    passes(
+        &CHECKER,
+        [call(1, Set(5)), done(1), call(2, Add(2)), value(2, 7), call(3, Get), value(3, 7)],
+    );
     let swap = |expected| CompareAndSet { expected, new: 9 };
-    let swaps =
-        [call(1, swap(1)), answer(1, Answer::Differs), call(2, swap(0)), done(2), call(3, Get), value(3, 9)];
+    let swaps = [
+        call(1, swap(1)),
+        answer(1, Answer::Differs),
+        call(2, swap(0)),
+        done(2),
+        call(3, Get),
+        value(3, 9),
+    ];
     passes(&CHECKER, swaps);
     passes(&Linearizable::from(i64::MAX), [call(1, Add(1)), value(1, i64::MIN)]);
 }
@@ -40,8 +49,13 @@ fn one_after_the_other_is_as_in_one_place() {
 #[test]
 fn what_an_operator_deletes_has_its_initial_value() {
     const CHECKER: Linearizable = Linearizable::from(0).deleted_with("n", "/n");
-    let deleted = |path: &str| (0, 0, Event::Removed { path: path.into(), tokens: vec![1] });
-    let lines = |path, seen| [call(1, Set(5)), done(1), deleted(path), call(2, Get), value(2, seen)];
+    let shared = |(at, client, event): Line| (at, client, Event::from(event));
+    let lines = |path: &str, seen| {
+        let deleted = Operator::Removed { path: path.into(), tokens: vec![1] };
+        let before = [call(1, Set(5)), done(1)].map(shared);
+        let after = [call(2, Get), value(2, seen)].map(shared);
+        before.into_iter().chain([(0, 0, deleted.into())]).chain(after)
+    };
     passes(&CHECKER, lines("/namespace/n", 0));
     fails(&CHECKER, lines("/namespace/n", 5), "n: no order", &[3, 4]);
     fails(&CHECKER, lines("/other", 0), "n: no order", &[3, 4]);
@@ -51,7 +65,7 @@ fn what_an_operator_deletes_has_its_initial_value() {
 fn a_stale_read_is_found() {
     let lines = [call(1, Set(5)), done(1), call(2, Get), value(2, 0)];
     fails(&CHECKER, lines, "n: no order", &[2, 3]);
-    // Not if it overlaps with the write.
+    // A read that overlaps with the write may return the old value.
     passes(&CHECKER, [call(1, Set(5)), call(2, Get), done(1), value(2, 0)]);
 }
 
@@ -82,7 +96,7 @@ fn what_failed_has_no_effect() {
 }
 
 #[test]
-fn what_is_unknown_may_take_effect_at_any_time_after_it_began_or_never() {
+fn unknown_call_takes_effect_at_any_later_time_or_never() {
     for unknown in [vec![], vec![answer(1, Answer::Unknown)]] {
         let begun = [vec![call(1, Set(5))], unknown].concat();
         let reads = |values: &[i64]| {
@@ -110,7 +124,7 @@ fn an_unknown_call_takes_effect_once() {
 
 #[test]
 fn objects_have_nothing_to_do_with_each_other() {
-    let other = (0, 1, Event::Call { id: 2, object: "m".into(), operation: Get });
+    let other = (0, 1, Shared::Call { id: 2, object: "m".into(), operation: Get });
     passes(&CHECKER, [call(1, Set(5)), done(1), other, value(2, 0)]);
 }
 
@@ -124,7 +138,8 @@ fn numbers_of_calls_are_unique() {
 #[test]
 fn unknown_calls_add_up_only_to_different_values() {
     let unknown = |id| call(id, if id % 2 == 0 { Add(1) } else { Set(100 * (id % 4) as i64) });
-    let reads = (0..30).flat_map(|read| [call(1_000 + read, Get), value(1_000 + read, read as i64 / 2)]);
+    let reads =
+        (0..30).flat_map(|read| [call(1_000 + read, Get), value(1_000 + read, read as i64 / 2)]);
     passes(&CHECKER, (0..60).map(unknown).chain(reads));
 }
 
@@ -134,10 +149,11 @@ fn too_many_possibilities_are_no_approval() {
     let returns = (0..40).map(done);
     let lines: Vec<Line> = calls.chain([call(99, Get), value(99, -1)]).chain(returns).collect();
     let violation = CHECKER.check(&history(lines)).expect_err("nobody can have read that");
-    assert!(violation.broken.contains("too many calls"), "{violation}");
+    assert!(violation.broken.contains("too many simultaneous calls"), "{violation}");
 }
 
-/// One call: when it begins, takes effect and returns, as the places of three of the numbers of a permutation.
+/// A call: the operation, three places of a permutation at which it begins, takes effect and
+/// returns, and if its response is lost.
 fn operations() -> impl Strategy<Value = Vec<(Operation, [u32; 3], bool)>> {
     let operation = prop_oneof![
         Just(Get),
@@ -152,7 +168,8 @@ fn operations() -> impl Strategy<Value = Vec<(Operation, [u32; 3], bool)>> {
     vec((operation, moments, prop::bool::weighted(0.4)), 1..7)
 }
 
-/// A history of an object in one place, whose calls take effect at the second of their moments; some answers are lost.
+/// Makes a history of a single number, whose calls take effect at the second of their moments. Some
+/// responses are lost.
 fn of_one_place(operations: &[(Operation, [u32; 3], bool)]) -> Vec<Line> {
     let mut order: Vec<usize> = (0..operations.len()).collect();
     order.sort_by_key(|&index| operations[index].1[1]);
@@ -162,7 +179,9 @@ fn of_one_place(operations: &[(Operation, [u32; 3], bool)]) -> Vec<Line> {
         (now, answers[index]) = apply(now, operations[index].0);
     }
     let mut lines: Vec<(u32, Line)> = Vec::new();
-    for ((id, &(operation, [begins, _, returns], lost)), answered) in (0_u64..).zip(operations).zip(answers) {
+    for ((id, &(operation, [begins, _, returns], lost)), answered) in
+        (0_u64..).zip(operations).zip(answers)
+    {
         lines.push((begins, call(id, operation)));
         lines.push((returns, answer(id, if lost { Answer::Unknown } else { answered })));
     }
@@ -170,15 +189,16 @@ fn of_one_place(operations: &[(Operation, [u32; 3], bool)]) -> Vec<Line> {
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-/// Tries all orders.
+/// Tries all orders of the calls.
 fn is_linearizable(lines: &[Line]) -> bool {
     let mut calls = Vec::new();
     for (place, (_, _, event)) in lines.iter().enumerate() {
-        if let Event::Call { id, operation, .. } = *event {
-            let returned = lines.iter().enumerate().find_map(|(place, (_, _, event))| match *event {
-                Event::Return { id: of, answer } if of == id => Some((place, answer)),
-                _ => None,
-            });
+        if let Shared::Call { id, operation, .. } = *event {
+            let returned =
+                lines.iter().enumerate().find_map(|(place, (_, _, event))| match *event {
+                    Shared::Return { id: of, answer } if of == id => Some((place, answer)),
+                    _ => None,
+                });
             calls.push((place, operation, returned));
         }
     }
@@ -188,7 +208,8 @@ fn is_linearizable(lines: &[Line]) -> bool {
 type Known = (usize, Operation, Option<(usize, Answer)>);
 
 fn explain(now: i64, left: &[Known]) -> bool {
-    let is_unknown = |(_, _, returned): &Known| matches!(returned, None | Some((_, Answer::Unknown)));
+    let is_unknown =
+        |(_, _, returned): &Known| matches!(returned, None | Some((_, Answer::Unknown)));
     if left.iter().all(is_unknown) {
         return true;
     }
@@ -213,15 +234,15 @@ proptest! {
     }
 
     #[test]
-    fn the_verdict_on_an_altered_answer_is_that_of_trying_all_orders(
+    fn verdict_agrees_with_trying_all_orders(
         operations in operations(),
         which in any::<prop::sample::Index>(),
         altered in prop_oneof![(0..5_i64).prop_map(Answer::Value), Just(Answer::Done), Just(Answer::Differs)],
     ) {
         let mut lines = of_one_place(&operations);
-        let returns: Vec<usize> =
-            (0..lines.len()).filter(|&place| matches!(lines[place].2, Event::Return { .. })).collect();
-        if let Event::Return { answer, .. } = &mut lines[returns[which.index(returns.len())]].2 {
+        let is_return = |&place: &usize| matches!(lines[place].2, Shared::Return { .. });
+        let returns: Vec<usize> = (0..lines.len()).filter(is_return).collect();
+        if let Shared::Return { answer, .. } = &mut lines[returns[which.index(returns.len())]].2 {
             *answer = altered;
         }
         let history = history(lines.clone());

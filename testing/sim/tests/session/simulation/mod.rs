@@ -1,17 +1,25 @@
-//! The simulation: one server, the client under test behind a network of its own, and a writer that always gets through.
+//! The simulation: one server, the client under test behind a network of its own, and a writer
+//! whose network has no faults.
 //!
-//! What must hold, whatever the network does:
-//! * every request is answered once, in the order of the calls, and errors tell the truth about what was applied;
+//! Invariants, whatever the network does:
+//! * every request is answered once, in the order of the calls, and errors report correctly what
+//!   was applied;
 //! * the states of a session are a legal sequence, with one session in it;
-//! * no watch is lost: at every checkpoint each one that waits has seen the last version of its node;
-//! * no watch fires without a change, and a lasting watch reports as many changes as there were, or fewer and
-//!   [`PersistentEvent::Rearmed`](zk_curator_client::PersistentEvent::Rearmed).
-#![allow(clippy::allow_attributes, clippy::unwrap_used, reason = "shared by tests, which may unwrap")]
+//! * no watch is lost: at every checkpoint, each waiting watch has seen the last version of its
+//!   node;
+//! * no watch fires without a change, and a persistent watch reports all changes, or fewer changes
+//!   and [`PersistentEvent::Rearmed`](zk_curator_client::PersistentEvent::Rearmed).
+#![allow(
+    clippy::allow_attributes,
+    clippy::unwrap_used,
+    reason = "shared by tests, which may unwrap"
+)]
 
 mod network;
 mod requests;
 mod trace;
 mod watchers;
+mod world;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -21,79 +29,40 @@ use bytes::Bytes;
 use fastrand::Rng;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
-use zk_curator_client::{CreateMode, Error, ExpiredBy, NeverSuspended, Op, SessionState, ZooKeeper};
+use zk_curator_client::{
+    CreateMode, Error, ExpiredBy, NeverSuspended, Op, SessionState, ZooKeeper,
+};
 use zk_curator_testing::{TestServer, Verdict};
 
 use network::{Flow, Network};
 use requests::Requests;
 pub(crate) use trace::Trace;
-use watchers::{Model, Watchers};
+use watchers::Watchers;
+use world::{NODES, Stats, World, create, node};
 
 use zk_curator_client::Acl;
 
 /// The session timeout of the client under test.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// How many nodes of each kind the writer changes.
-const NODES: usize = 3;
 
-/// So small that it takes several frames to re-arm the watches.
+/// The maximum size of a frame, so small that re-arming the watches takes several frames.
 const MAX_FRAME: usize = 420;
-
-/// The path of a node that the writer changes: long, so that only few fit into a frame.
-pub(crate) fn node(parent: &str, n: usize) -> String {
-    format!("/{parent}/{n}{}", "x".repeat(100))
-}
-
-/// What has happened.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Stats {
-    pub(crate) answered: u64,
-    pub(crate) failed: u64,
-    pub(crate) reconnects: u64,
-    pub(crate) expired: u64,
-    pub(crate) fired: u64,
-    pub(crate) changed: u64,
-    pub(crate) rearmed: u64,
-    pub(crate) unchanged: u64,
-    pub(crate) written: u64,
-    pub(crate) checkpoints: u64,
-}
 
 pub(crate) struct Report {
     pub(crate) trace: Trace,
     pub(crate) stats: Stats,
 }
 
-/// What all parts of a simulation share.
-pub(crate) struct World {
-    server: TestServer,
-    network: Network,
-    trace: Arc<Mutex<Trace>>,
-    stats: Mutex<Stats>,
-    model: Mutex<Model>,
-    /// The session of the client under test, for the rules of the server; zero for none.
-    session: AtomicI64,
-    /// Whether the server was made to expire that session.
-    forced: AtomicBool,
-    seed: u64,
-}
-
-impl World {
-    fn note(&self, what: impl FnOnce() -> String) {
-        self.trace.lock().unwrap().note(what);
-    }
-
-    fn count(&self, count: impl FnOnce(&mut Stats)) {
-        count(&mut self.stats.lock().unwrap());
-    }
-}
-
-/// Runs a simulation on a runtime of its own. `keep` the whole trace, or its hash only.
+/// Runs a simulation on a runtime of its own. Keeps the whole trace if `keep` is `true`, and else
+/// only its hash.
 pub(crate) fn simulate(seed: u64, hours: u64, keep: bool) -> Report {
-    // The server draws the ids and passwords of its sessions from it.
+    // The server draws the ids and passwords of its sessions from this generator.
     fastrand::seed(seed);
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
     runtime.block_on(run(seed, Duration::from_secs(hours * 3600), keep))
 }
 
@@ -140,7 +109,7 @@ async fn run(seed: u64, length: Duration, keep: bool) -> Report {
     Report { trace, stats }
 }
 
-/// Something happens to the network or the server, and the writer writes meanwhile.
+/// Causes a random event of the network or the server, while the writer writes.
 async fn weather(world: &World, rng: &mut Rng, writer: &Writer) {
     let (network, server) = (&world.network, &world.server);
     let session = world.session.load(Ordering::Relaxed);
@@ -165,9 +134,11 @@ async fn weather(world: &World, rng: &mut Rng, writer: &Writer) {
             network.set_down(false);
         }
         6..=8 => {
-            let (requests, replies) =
-                [(Flow::Silent, Flow::Silent), (Flow::Silent, Flow::Open), (Flow::Open, Flow::Silent)]
-                    [usize::from(kind - 6)];
+            let (requests, replies) = [
+                (Flow::Silent, Flow::Silent),
+                (Flow::Silent, Flow::Open),
+                (Flow::Open, Flow::Silent),
+            ][usize::from(kind - 6)];
             network.flow(requests, replies);
             writer.write(world, rng).await;
             sleep(seconds(rng, 25)).await;
@@ -212,7 +183,8 @@ async fn weather(world: &World, rng: &mut Rng, writer: &Writer) {
     }
 }
 
-/// Lets everything come to rest, and compares. Returns whether the client had a session to compare.
+/// Lets everything come to rest, and compares. Returns `true` if the client had a session to
+/// compare.
 async fn checkpoint(world: &World, client: &Client, writer: &Writer) -> bool {
     world.note(|| "checkpoint".to_owned());
     world.network.latency(Duration::from_micros(100));
@@ -257,7 +229,7 @@ impl Client {
         Self { zk, watchers, requests, states }
     }
 
-    /// Waits for everything that ends with the session.
+    /// Waits until all tasks of the session have ended.
     async fn ended(self) {
         self.states.await.unwrap();
         self.watchers.ended().await;
@@ -265,16 +237,16 @@ impl Client {
     }
 
     async fn close(self) {
-        // Whether the server hears of it is another test.
+        // The close may fail. Another test covers it.
         drop(self.zk.close().await);
         self.ended().await;
     }
 }
 
-/// Follows the states of a session, to its end.
+/// Follows the states of a session until its end.
 async fn follow(world: Arc<World>, zk: ZooKeeper) {
     let mut states = zk.states();
-    // The handle would keep the session open.
+    // A handle would keep the session open.
     drop(zk);
     let mut before: Option<SessionState> = None;
     let mut session = None;
@@ -282,13 +254,18 @@ async fn follow(world: Arc<World>, zk: ZooKeeper) {
         world.note(|| format!("{state:?}"));
         let legal = match (before, state) {
             (None, SessionState::Connecting) => true,
-            (Some(SessionState::Connecting), SessionState::Connected(_) | SessionState::Closed) => true,
-            (Some(SessionState::Connected(_)), SessionState::Disconnected | SessionState::Closed) => true,
+            (Some(SessionState::Connecting), SessionState::Connected(_) | SessionState::Closed) => {
+                true
+            }
+            (
+                Some(SessionState::Connected(_)),
+                SessionState::Disconnected | SessionState::Closed,
+            ) => true,
             (
                 Some(SessionState::Disconnected),
                 SessionState::Connected(_) | SessionState::Expired(_) | SessionState::Closed,
             ) => true,
-            // The server answers a request so.
+            // The server may answer a request with this error.
             (Some(SessionState::Connected(_)), SessionState::Expired(ExpiredBy::Server)) => true,
             _ => false,
         };
@@ -298,14 +275,19 @@ async fn follow(world: Arc<World>, zk: ZooKeeper) {
                 assert_eq!(*session.get_or_insert(info), info, "another session");
                 assert_eq!(info.timeout, TIMEOUT);
                 world.session.store(info.id.get(), Ordering::Relaxed);
-                world
-                    .count(|stats| stats.reconnects += u64::from(before == Some(SessionState::Disconnected)));
+                world.count(|stats| {
+                    stats.reconnects += u64::from(before == Some(SessionState::Disconnected));
+                });
             }
             SessionState::Expired(by) => {
                 world.count(|stats| stats.expired += 1);
-                let lives = session.is_some_and(|info| world.server.probe().session(info.id.get()).is_some());
+                let lives = session
+                    .is_some_and(|info| world.server.probe().session(info.id.get()).is_some());
                 if by == ExpiredBy::Clock && !world.forced.load(Ordering::Relaxed) {
-                    assert!(lives, "the server has ended the session before the client took it for dead");
+                    assert!(
+                        lives,
+                        "the server has ended the session before the client took it as expired"
+                    );
                 }
             }
             _ => {}
@@ -315,7 +297,7 @@ async fn follow(world: Arc<World>, zk: ZooKeeper) {
     assert!(before.is_some_and(|state| state.end().is_some()), "{before:?} is not an end");
 }
 
-/// Changes what the client watches, from a network without faults.
+/// Changes the watched nodes, over a network without faults.
 struct Writer {
     zk: ZooKeeper,
 }
@@ -325,17 +307,20 @@ impl Writer {
         let builder = ZooKeeper::builder("writer:1")
             .clock(Arc::<NeverSuspended>::default())
             .connector(Arc::new(world.server.connector()));
-        let zk = builder.session_timeout(Duration::from_secs(40)).seed(world.seed).connect().unwrap();
+        let zk =
+            builder.session_timeout(Duration::from_secs(40)).seed(world.seed).connect().unwrap();
         for path in ["/v", "/t", "/c", "/w", "/own"] {
             zk.create(path, b"", &Acl::open_unsafe(), CreateMode::Persistent).await.unwrap();
         }
         for n in 0..NODES {
-            zk.create(&node("v", n), b"", &Acl::open_unsafe(), CreateMode::Persistent).await.unwrap();
+            zk.create(&node("v", n), b"", &Acl::open_unsafe(), CreateMode::Persistent)
+                .await
+                .unwrap();
         }
         Self { zk }
     }
 
-    /// Changes a few nodes, each once.
+    /// Changes a few nodes, each of them once.
     async fn write(&self, world: &World, rng: &mut Rng) {
         for _ in 0..rng.u32(1..4) {
             let n = rng.usize(..NODES);
@@ -372,7 +357,8 @@ impl Writer {
         .await;
     }
 
-    /// Each of these can be done once only: when it fails again it was done before, and its answer lost.
+    /// Repeats an operation that can succeed only once. If a repetition fails, the operation was
+    /// applied before and its response was lost.
     async fn until_done(&self, op: Op) {
         while let Err(error) = self.zk.multi(std::slice::from_ref(&op)).await {
             if matches!(error, Error::TransactionFailed { .. }) {
@@ -381,16 +367,11 @@ impl Writer {
         }
     }
 
-    /// Removes what the client has created.
+    /// Removes the nodes that the client has created.
     async fn clean(&self, world: &World) {
         let probe = world.server.probe();
         for name in probe.children("/w") {
             self.until_done(Op::Delete { path: format!("/w/{name}"), version: None.into() }).await;
         }
     }
-}
-
-pub(crate) fn create(path: &str) -> Op {
-    let mode = CreateMode::Persistent;
-    Op::Create { path: path.to_owned(), data: Bytes::new(), acl: Acl::open_unsafe(), mode, ttl: None }
 }

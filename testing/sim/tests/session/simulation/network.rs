@@ -1,4 +1,5 @@
-//! The network of the client under test: latency, cuts, silence in either direction, refusals; all of it traced.
+//! The network of the client under test: latency, cuts, silence in either direction, and refusals,
+//! all of them traced.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,17 +13,17 @@ use tokio::time::sleep;
 use zk_curator_client::{Connector, Transport};
 use zk_curator_testing::MemoryConnector;
 
-use super::Trace;
+use super::trace::Trace;
 
-/// What becomes of bytes.
+/// The treatment of bytes in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flow {
     Open,
-    /// They wait, and so does the end of the connection.
+    /// Bytes wait, and so does the end of the connection.
     Silent,
 }
 
-/// The most bytes that travel together.
+/// The maximum number of bytes that travel together.
 const PIECE: usize = 16 * 1024;
 
 #[derive(Debug, Clone)]
@@ -38,9 +39,9 @@ struct State {
     latency: Mutex<Duration>,
     down: AtomicBool,
     connections: AtomicU64,
-    /// How often connections were cut, and what becomes of requests and of replies.
+    /// The number of cuts, and the flow of requests and of responses.
     condition: Mutex<(u64, Flow, Flow)>,
-    /// Not tokio's `watch`, which wakes in random order.
+    /// Notifies without tokio's `watch`, because that wakes in random order.
     changed: Notify,
 }
 
@@ -58,7 +59,7 @@ impl Network {
         Self { server, state: Arc::new(state) }
     }
 
-    /// Cuts every connection: both sides notice.
+    /// Cuts every connection. Both sides notice.
     pub(crate) fn cut(&self) {
         self.state.condition.lock().unwrap().0 += 1;
         self.state.changed.notify_waiters();
@@ -79,33 +80,34 @@ impl Network {
         self.state.changed.notify_waiters();
     }
 
-    /// The most that bytes are on the way.
+    /// Sets the maximum latency.
     pub(crate) fn latency(&self, most: Duration) {
         *self.state.latency.lock().unwrap() = most;
     }
 }
 
 impl State {
-    /// Waits until something holds of the number of cuts, the flow of requests and that of replies.
+    /// Waits for a condition on the number of cuts, the flow of requests and the flow of responses.
     async fn until(&self, holds: impl Fn(u64, Flow, Flow) -> bool) {
         let now = || {
             let (cuts, requests, replies) = *self.condition.lock().unwrap();
             holds(cuts, requests, replies)
         };
-        // Nothing runs between the look and the wait: there is only one thread.
+        // Nothing runs between the check and the wait, because there is only one thread.
         while !now() {
             self.changed.notified().await;
         }
     }
 
-    /// How many bytes travel together: often a part of a frame, or all there are.
+    /// Draws the number of bytes that travel together: often a part of a frame, or all available
+    /// bytes.
     fn piece(&self) -> usize {
         let mut rng = self.rng.lock().unwrap();
         let most = [60, 400, PIECE][rng.usize(..3)];
         rng.usize(1..=most)
     }
 
-    /// Bytes are on the way.
+    /// Waits for the latency.
     async fn travel(&self) {
         let most = *self.latency.lock().unwrap();
         let time = self.rng.lock().unwrap().u64(0..=most.as_micros() as u64);
@@ -151,7 +153,9 @@ async fn pump(
         let read = from.read(&mut buffer[..state.piece()]).await?;
         state.travel().await;
         state
-            .until(|_, requests, replies| [replies, requests][usize::from(direction == '>')] == Flow::Open)
+            .until(|_, requests, replies| {
+                [replies, requests][usize::from(direction == '>')] == Flow::Open
+            })
             .await;
         state.trace.lock().unwrap().bytes(connection, direction, &buffer[..read]);
         if read == 0 {

@@ -1,4 +1,4 @@
-//! The requests of the client under test: each answered once, in order, and truthfully.
+//! The requests of the client under test: each is answered once, in order, and correctly.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -14,28 +14,28 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 use zk_curator_client::{CreateMode, Error, ErrorCode, Op, WatcherType, ZooKeeper};
 
-use super::{World, create};
+use super::world::{World, create};
 use zk_curator_client::Acl;
 
-/// So many are in flight at most.
+/// The maximum number of requests in flight.
 const MOST: usize = 48;
 
-/// What a request answers, as far as it matters here.
+/// The relevant part of the response to a request.
 type Answer = Result<Option<i32>, Error>;
 type Waiting = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
-/// A path, and what became of its creation.
+/// A path, and the outcome of its create.
 type Outcome = (String, Result<(), Error>);
 
-/// What was asked.
+/// A request in flight.
 #[derive(Debug, Clone)]
 enum Asked {
-    /// A node of its own was to be created.
+    /// A create of a unique node.
     Create(String),
-    /// The data of `/own` were to be written, or read: answers the version.
+    /// A write or a read of the data of `/own`. The response is the version.
     Write,
     Read,
-    /// The answer is an error.
+    /// A request whose response is an error.
     Refused(ErrorCode),
     Other,
 }
@@ -43,7 +43,7 @@ enum Asked {
 pub(crate) struct Requests {
     paused: watch::Sender<bool>,
     in_flight: watch::Receiver<usize>,
-    /// What became of the creates since the last checkpoint.
+    /// The outcomes of the creates since the last checkpoint.
     outcomes: Arc<Mutex<Vec<Outcome>>>,
     task: JoinHandle<()>,
 }
@@ -67,16 +67,16 @@ impl Requests {
         Self { paused, in_flight, outcomes, task }
     }
 
-    /// No more requests are made; waits until those that were are answered.
+    /// Stops or resumes making requests. A stop waits until all requests are answered.
     pub(crate) async fn pause(&self, pause: bool) {
         self.paused.send_replace(pause);
         if pause {
-            // An error means that the session has ended, and all of them with it.
+            // An error means that the session, and so all requests, have ended.
             drop(self.in_flight.clone().wait_for(|count| *count == 0).await);
         }
     }
 
-    /// What was acknowledged is there, and what was refused is not.
+    /// Checks that acknowledged creates exist, and refused ones do not.
     pub(crate) fn check(&self, world: &World) {
         let probe = world.server.probe();
         for (path, outcome) in self.outcomes.lock().unwrap().drain(..) {
@@ -100,9 +100,9 @@ struct Requester {
     rng: Rng,
     waiting: VecDeque<(Asked, Waiting)>,
     number: u64,
-    /// Of the names of its nodes.
+    /// The prefix of the names of its nodes.
     prefix: u64,
-    /// The last version of `/own` that was acknowledged.
+    /// The last acknowledged version of `/own`.
     acknowledged: i32,
     outcomes: Arc<Mutex<Vec<Outcome>>>,
 }
@@ -110,11 +110,12 @@ struct Requester {
 impl Requester {
     async fn run(mut self, mut paused: watch::Receiver<bool>, count: watch::Sender<usize>) {
         let mut next = Instant::now();
-        // Those that were made before the end are answered too.
+        // Requests from before the end are answered too.
         while self.zk.state().end().is_none() || !self.waiting.is_empty() {
             count.send_replace(self.waiting.len());
-            let idle =
-                *paused.borrow_and_update() || self.waiting.len() >= MOST || self.zk.state().end().is_some();
+            let idle = *paused.borrow_and_update()
+                || self.waiting.len() >= MOST
+                || self.zk.state().end().is_some();
             let answers = tokio::select! {
                 biased;
                 answers = poll_fn(|cx| poll(&mut self.waiting, cx)) => answers,
@@ -127,7 +128,7 @@ impl Requester {
                     continue;
                 }
                 _ = paused.changed() => continue,
-                // The end of the session may come while nothing is asked.
+                // The session may end while no request is made.
                 () = sleep(Duration::from_secs(1)), if idle => continue,
             };
             for (asked, answer) in answers {
@@ -161,10 +162,13 @@ impl Requester {
             }
             8 => {
                 let pending = zk.delete("/none", None);
-                (Asked::Refused(ErrorCode::NoNode), Box::pin(async { pending.await.map(|()| None) }))
+                (
+                    Asked::Refused(ErrorCode::NoNode),
+                    Box::pin(async { pending.await.map(|()| None) }),
+                )
             }
             9 => {
-                // Its watch is dropped with the answer, and removed on the server.
+                // The watch is dropped with the response, and removed on the server.
                 let pending = zk.exists_watched("/dropped");
                 (Asked::Other, Box::pin(async { pending.await.map(|_| None) }))
             }
@@ -179,9 +183,12 @@ impl Requester {
     fn judge(&mut self, asked: Asked, answer: Answer) {
         self.world.note(|| format!("{asked:?} {answer:?}"));
         let failed = matches!(&answer, Err(error) if !matches!(error, Error::Refused(_)));
-        self.world.count(|stats| *if failed { &mut stats.failed } else { &mut stats.answered } += 1);
+        self.world
+            .count(|stats| *if failed { &mut stats.failed } else { &mut stats.answered } += 1);
         match (asked, answer) {
-            (Asked::Create(path), answer) => self.outcomes.lock().unwrap().push((path, answer.map(drop))),
+            (Asked::Create(path), answer) => {
+                self.outcomes.lock().unwrap().push((path, answer.map(drop)));
+            }
             (Asked::Write, Ok(Some(version))) => {
                 assert!(version > self.acknowledged, "a write was lost");
                 self.acknowledged = version;
@@ -205,14 +212,14 @@ impl Requester {
     }
 }
 
-/// The answers that have come.
+/// Takes the responses that have arrived.
 fn poll(all: &mut VecDeque<(Asked, Waiting)>, cx: &mut Context<'_>) -> Poll<Vec<(Asked, Answer)>> {
     let mut ready = Vec::new();
     let mut open = false;
     for (asked, waiting) in all.iter_mut() {
         match waiting.as_mut().poll(cx) {
             Poll::Ready(answer) => {
-                assert!(!open, "{asked:?} was answered before what was asked before it");
+                assert!(!open, "{asked:?} was answered before an earlier request");
                 ready.push((asked.clone(), answer));
             }
             Poll::Pending => open = true,

@@ -1,4 +1,4 @@
-//! What has happened, to the byte and to the nanosecond of simulated time.
+//! The trace of a run, to the byte and to the nanosecond of simulated time.
 
 use tokio::time::Instant;
 
@@ -21,7 +21,13 @@ impl Default for Trace {
 impl Trace {
     pub(crate) fn new(keep: bool) -> Self {
         // FNV-1a.
-        Self { hash: 0xcbf2_9ce4_8422_2325, length: 0, log: Vec::new(), keep, start: Instant::now() }
+        Self {
+            hash: 0xcbf2_9ce4_8422_2325,
+            length: 0,
+            log: Vec::new(),
+            keep,
+            start: Instant::now(),
+        }
     }
 
     fn feed(&mut self, bytes: &[u8]) {
@@ -45,7 +51,7 @@ impl Trace {
         }
     }
 
-    /// Bytes on the wire of a connection.
+    /// Traces bytes on the wire of a connection.
     pub(crate) fn bytes(&mut self, connection: u64, direction: char, bytes: &[u8]) {
         let nanos = self.time();
         self.feed(&connection.to_be_bytes());

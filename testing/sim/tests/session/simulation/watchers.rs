@@ -1,4 +1,4 @@
-//! The watches of the client under test, and what they must have seen.
+//! The watches of the client under test, and the events that they must have seen.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -6,24 +6,16 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use zk_curator_client::{
-    AddWatchMode, Error, EventType, OneshotWatch, PersistentEvent, PersistentWatch, WatchEnded, ZooKeeper,
+    AddWatchMode, Error, EventType, OneshotWatch, PersistentEvent, PersistentWatch, WatchEnded,
+    ZooKeeper,
 };
 
-use super::{NODES, World, node};
+use super::world::{NODES, World, node};
 
-/// What the writer has done.
-#[derive(Debug, Default)]
-pub(crate) struct Model {
-    /// The data versions of `/v/n`.
-    pub(crate) versions: [i32; NODES],
-    /// The versions they have when the write under way is done.
-    pub(crate) writing: [i32; NODES],
-}
-
-/// What a one-shot watch was armed at.
+/// The state that a one-shot watch waits behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Armed {
-    /// It is not: a read is under way.
+    /// The watch is not armed: a read is in flight.
     No,
     /// A data version, or a child version.
     At(i32),
@@ -31,7 +23,7 @@ enum Armed {
     Exists(Option<i64>),
 }
 
-/// What a lasting watch has reported.
+/// The events that a persistent watch has reported.
 #[derive(Debug, Clone, Copy, Default)]
 struct Heard {
     changed: u64,
@@ -42,15 +34,15 @@ type Cell<T> = Arc<Mutex<T>>;
 
 pub(crate) struct Watchers {
     armed: Vec<(String, Cell<Armed>)>,
-    /// Of `/v/0`, and of `/v` with all below.
-    lasting: [Lasting; 2],
+    /// The watch of `/v/0`, and the watch of `/v` with everything below.
+    persistent: [Persistent; 2],
     tasks: Vec<JoinHandle<()>>,
 }
 
-/// What it has reported once it is armed, and the last checkpoint.
-type Lasting = (Cell<Option<Heard>>, Cell<Option<Window>>);
+/// The reports since the watch was armed, and since the last checkpoint.
+type Persistent = (Cell<Option<Heard>>, Cell<Option<Window>>);
 
-/// Since the last checkpoint.
+/// The reports since the last checkpoint.
 #[derive(Debug, Clone, Copy)]
 struct Window {
     heard: Heard,
@@ -59,16 +51,19 @@ struct Window {
 
 impl Watchers {
     pub(crate) fn start(world: &Arc<World>, zk: &ZooKeeper) -> Self {
-        let mut watchers = Self { armed: Vec::new(), lasting: Default::default(), tasks: Vec::new() };
+        let mut watchers =
+            Self { armed: Vec::new(), persistent: Default::default(), tasks: Vec::new() };
         for n in 0..NODES {
             watchers.one_shot(world, zk, node("v", n), Kind::Data);
             watchers.one_shot(world, zk, node("t", n), Kind::Exists);
         }
         watchers.one_shot(world, zk, "/c".to_owned(), Kind::Children);
-        let modes =
-            [(node("v", 0), AddWatchMode::Persistent), ("/v".to_owned(), AddWatchMode::PersistentRecursive)];
-        for ((path, mode), (heard, _)) in modes.into_iter().zip(&watchers.lasting) {
-            let task = lasting(Arc::clone(world), zk.clone(), path, mode, Arc::clone(heard));
+        let modes = [
+            (node("v", 0), AddWatchMode::Persistent),
+            ("/v".to_owned(), AddWatchMode::PersistentRecursive),
+        ];
+        for ((path, mode), (heard, _)) in modes.into_iter().zip(&watchers.persistent) {
+            let task = persistent(Arc::clone(world), zk.clone(), path, mode, Arc::clone(heard));
             watchers.tasks.push(tokio::spawn(task));
         }
         watchers
@@ -80,9 +75,9 @@ impl Watchers {
         self.tasks.push(tokio::spawn(one_shot(Arc::clone(world), zk.clone(), path, kind, armed)));
     }
 
-    /// Nothing is under way: each watch waits for what comes after the present.
+    /// Checks, while nothing is in flight, that each watch waits behind the present state.
     pub(crate) async fn check(&self, world: &World) {
-        // Those that fire last still read anew.
+        // Watches that fired last may still read again.
         for _ in 0..100 {
             if self.behind(world).is_none() {
                 break;
@@ -94,7 +89,7 @@ impl Watchers {
         }
         let versions = world.model.lock().unwrap().versions.map(|version| version as u64);
         let written = [versions[0], versions.iter().sum()];
-        for ((heard, window), written) in self.lasting.iter().zip(written) {
+        for ((heard, window), written) in self.persistent.iter().zip(written) {
             let Some(heard) = *heard.lock().unwrap() else { continue };
             let mut window = window.lock().unwrap();
             if let Some(before) = *window {
@@ -109,7 +104,7 @@ impl Watchers {
         }
     }
 
-    /// What waits for less than the present, if anything.
+    /// Describes a watch that waits behind an older state, if there is one.
     fn behind(&self, world: &World) -> Option<String> {
         let probe = world.server.probe();
         self.armed.iter().find_map(|(path, armed)| {
@@ -117,7 +112,9 @@ impl Watchers {
             let stat = probe.stat(path);
             let matches = match armed {
                 Armed::No => false,
-                Armed::At(cversion) if path == "/c" => stat.is_some_and(|stat| stat.cversion == cversion),
+                Armed::At(cversion) if path == "/c" => {
+                    stat.is_some_and(|stat| stat.cversion == cversion)
+                }
                 Armed::At(version) => stat.is_some_and(|stat| stat.version == version),
                 Armed::Exists(created) => stat.map(|stat| stat.czxid) == created,
             };
@@ -144,9 +141,10 @@ async fn one_shot(world: Arc<World>, zk: ZooKeeper, path: String, kind: Kind, ar
     let mut fired_at = Armed::No;
     loop {
         let read = match kind {
-            Kind::Data => {
-                zk.get_data_watched(&path).await.map(|(data, watch)| (Armed::At(data.stat.version), watch))
-            }
+            Kind::Data => zk
+                .get_data_watched(&path)
+                .await
+                .map(|(data, watch)| (Armed::At(data.stat.version), watch)),
             Kind::Exists => zk
                 .exists_watched(&path)
                 .await
@@ -180,23 +178,24 @@ async fn one_shot(world: Arc<World>, zk: ZooKeeper, path: String, kind: Kind, ar
             (Armed::At(_), EventType::NodeDataChanged) if kind == Kind::Data => {}
             (Armed::At(_), EventType::NodeChildrenChanged) if kind == Kind::Children => {}
             (Armed::Exists(None), EventType::NodeCreated) => {}
-            // Deleted and made anew while the client was away: to the server, which compares transactions, changed.
+            // The node was deleted and created again while the client was away. The server compares
+            // transactions, so to it the node has changed.
             (Armed::Exists(Some(_)), EventType::NodeDeleted | EventType::NodeDataChanged) => {}
             (at, event_type) => panic!("{path}: {event_type:?} at {at:?}"),
         }
         if let (Kind::Data, Armed::At(version), Some(n)) = (kind, at, path.strip_prefix("/v/")) {
-            let writing =
-                world.model.lock().unwrap().writing[n.trim_end_matches('x').parse::<usize>().unwrap()];
+            let writing = world.model.lock().unwrap().writing
+                [n.trim_end_matches('x').parse::<usize>().unwrap()];
             assert!(
                 writing > version,
-                "{path}: a watch fired at version {version}, which nobody has changed"
+                "{path}: a watch fired at version {version}, which was not changed"
             );
         }
         fired_at = at;
     }
 }
 
-async fn lasting(
+async fn persistent(
     world: Arc<World>,
     zk: ZooKeeper,
     path: String,
@@ -225,8 +224,10 @@ async fn lasting(
                 world.count(|stats| stats.changed += 1);
             }
             PersistentEvent::Disarmed => {}
-            // Nothing was missed: the changes must still add up.
-            PersistentEvent::Rearmed { unchanged: true } => world.count(|stats| stats.unchanged += 1),
+            // No event was missed, so the changes must still add up.
+            PersistentEvent::Rearmed { unchanged: true } => {
+                world.count(|stats| stats.unchanged += 1);
+            }
             PersistentEvent::Rearmed { unchanged: false } => {
                 heard.rearmed += 1;
                 world.count(|stats| stats.rearmed += 1);

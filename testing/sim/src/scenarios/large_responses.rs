@@ -1,6 +1,6 @@
-//! Answers that are longer than a client takes: clients make a parent with more children than an answer may list, list it, and
-//! create protected nodes in it. When there are no more faults a long answer costs the request that has asked for it, and
-//! not the connection.
+//! Responses that are larger than the limit of the client: clients make a parent with more children
+//! than a response may list, list it, and create protected nodes in it. After the last fault, a
+//! large response must fail only its request, not the connection.
 
 use std::future::IntoFuture;
 use std::time::Duration;
@@ -12,20 +12,20 @@ use super::Scenario;
 use crate::{Client, Failure};
 
 const CROWD: &str = "/crowd";
-/// The longest answer that a client takes, in bytes.
+/// The maximum size of a response that a client accepts, in bytes.
 const LIMIT: usize = 2_000;
-/// So many children of so long names each client adds.
+/// The number of children with long names that each client adds.
 const CHILDREN: usize = 30;
 const NAME: usize = 80;
 
-pub(super) const SCENARIO: Scenario =
-    Scenario::new("long_answers", "an answer over the limit costs a request, not the connection", |client| {
-        Box::pin(work(client))
-    })
-    .leaves(&["/crowd", "/crowd/*"]);
+pub(super) const SCENARIO: Scenario = Scenario::new(
+    "large_responses",
+    "a response over the limit fails a request, not the connection",
+    |sim| sim.workload(work).leaves(["/crowd", "/crowd/*"]),
+);
 
 async fn work(client: Client) -> Result<(), Failure> {
-    let zk = client.connect_with(client.framework().max_frame(LIMIT).max_answer(LIMIT)).await?;
+    let zk = client.connect_with(client.framework().max_frame(LIMIT).max_response(LIMIT)).await?;
     let mut rng = client.rng();
     crowd(&client, &zk).await;
     while client.next_round().is_some() {
@@ -34,8 +34,9 @@ async fn work(client: Client) -> Result<(), Failure> {
             drop(client.maybe_cancel(zk.children(CROWD).into_future()).await);
             continue;
         }
-        let create = zk.create(format!("{CROWD}/one-")).mode(CreateMode::EphemeralSequential).protected();
-        // After a lost answer it is looked for, in a list that is too long.
+        let create =
+            zk.create(format!("{CROWD}/one-")).mode(CreateMode::EphemeralSequential).protected();
+        // After a lost response, the client looks for the node in a list that is too long.
         drop(client.maybe_cancel(create.owned().into_future()).await);
     }
     client.faults_are_over().await;
@@ -44,19 +45,19 @@ async fn work(client: Client) -> Result<(), Failure> {
     let before = zk.status().epoch;
     for _ in 0..3 {
         match zk.children(CROWD).await {
-            Err(error) if error.kind() == ErrorKind::AnswerTooLarge => {}
+            Err(error) if error.kind() == ErrorKind::ResponseTooLarge => {}
             answer => return Err(format!("a list over the limit: {answer:?}").into()),
         }
-        // Nor does the janitor ask again and again.
+        // The janitor must not repeat its request without end either.
         sleep(client.session_timeout()).await;
     }
     if zk.status().epoch != before {
-        return Err("the connection has ended with a long answer".into());
+        return Err("the connection has ended with a large response".into());
     }
     Ok(())
 }
 
-/// Adds this client's children, those that are missing.
+/// Adds the missing children of this client.
 async fn crowd(client: &Client, zk: &CuratorFramework) {
     for child in 0..CHILDREN {
         let path = format!("{CROWD}/{:0NAME$}", u64::from(client.number()) * 1000 + child as u64);

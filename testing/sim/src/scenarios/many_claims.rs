@@ -1,40 +1,43 @@
-//! [`LockingQueue`] with many claims that are held: every client claims more and more items and keeps them. When there are
-//! no more faults the clients give them back, and each is handed out again soon.
+//! [`LockingQueue`] with many simultaneous claims: every client claims more and more items and
+//! keeps them. After the last fault, the clients return them, and each item must be delivered again
+//! soon.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
-use zk_curator_recipes::queue::{LockingConsumer, LockingDelivery, LockingQueue};
+use zk_curator_recipes::queue::{Consumer, Delivery, Locking, LockingQueue};
 
 use super::Scenario;
-use super::queue::{name_of, put, queue};
+use super::support::items::{name_of, put, queue};
 use crate::checkers::Redelivery;
-use crate::history::Event;
+use crate::history::Queue;
 use crate::{Client, Failure};
 
 const QUEUE: &str = "/queue";
-/// Items that each client puts, and the most that it keeps while there are faults: with five clients more than a consumer
-/// watches.
+/// The number of items that each client puts, and the maximum that it keeps during the faults. With
+/// five clients, that is more than a consumer watches.
 const ITEMS: usize = 20;
-/// An item that is given back is handed out by then.
+/// The time in which a returned item is delivered again.
 const SOON: Duration = Duration::from_secs(20);
-/// Each client gives back so many items one by one, with time for a consumer to miss each.
+/// The number of items that each client returns one by one, with time for a consumer to miss each
+/// of them.
 const ALONE: usize = 2;
 
 pub(super) const SCENARIO: Scenario = Scenario::new(
-    "hoarding",
-    "LockingQueue: what is given back is handed out soon, however many claims there are",
-    |client| Box::pin(work(client)),
-)
-.checked_by(|| vec![Arc::new(Redelivery::within(SOON))])
-.leaves(&["/queue", "/queue/**"])
-.patience(Duration::from_secs(600));
+    "many_claims",
+    "LockingQueue: returned items are delivered again soon, even with many claims",
+    |sim| {
+        sim.workload(work)
+            .checker(Redelivery::within(SOON))
+            .leaves(["/queue", "/queue/**"])
+            .patience_after_faults(Duration::from_secs(600))
+    },
+);
 
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
-    // A client that is killed has delivered all that it kept.
+    // A killed client loses all the deliveries that it kept.
     let items = LockingQueue::new(&zk, QUEUE).unlimited_deliveries();
     let mut consumer = items.consumer();
     let mut hoard = Vec::new();
@@ -52,7 +55,7 @@ async fn work(client: Client) -> Result<(), Failure> {
         sleep(client.moment(Duration::from_millis(200))).await;
     }
     client.faults_are_over().await;
-    // By then somebody else has what was lost with its session.
+    // After this time, another client has the items that were lost with a session.
     let until = Instant::now() + client.session_timeout() * 4;
     while Instant::now() < until {
         hoard.extend(next(&client, &mut consumer, client.session_timeout() / 4).await);
@@ -61,14 +64,15 @@ async fn work(client: Client) -> Result<(), Failure> {
     let give_back = async {
         let mut rng = client.rng();
         for nth in 0.. {
-            let pause = if nth <= ALONE { SOON + client.moment(SOON) } else { client.moment(SOON / 20) };
+            let pause =
+                if nth <= ALONE { SOON + client.moment(SOON) } else { client.moment(SOON / 20) };
             sleep(pause).await;
             if hoard.is_empty() {
                 break;
             }
             let item = hoard.swap_remove(rng.usize(..hoard.len()));
             if timeout(Duration::ZERO, item.lost()).await.is_err() {
-                client.record(Event::Returned { queue: queue(), item: name_of(item.data()) });
+                client.record(Queue::Returned { queue: queue(), item: name_of(item.data()) });
             }
             drop(item);
         }
@@ -76,10 +80,11 @@ async fn work(client: Client) -> Result<(), Failure> {
     };
     let take = async {
         loop {
-            // One call that waits for as long as it takes, not one that begins anew all the time.
+            // A single call waits as long as necessary, in place of many short ones.
             if let Some(item) = next(&client, &mut consumer, SOON * 2).await {
                 drop(item.ack().await);
-            } else if all_is_back.load(Ordering::Relaxed) && items.count().await.is_ok_and(|count| count == 0)
+            } else if all_is_back.load(Ordering::Relaxed)
+                && items.count().await.is_ok_and(|count| count == 0)
             {
                 break;
             }
@@ -90,9 +95,13 @@ async fn work(client: Client) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn next(client: &Client, consumer: &mut LockingConsumer, most: Duration) -> Option<LockingDelivery> {
+async fn next(
+    client: &Client,
+    consumer: &mut Consumer<Locking>,
+    most: Duration,
+) -> Option<Delivery<Locking>> {
     let item = timeout(most, consumer.next()).await.ok()?.ok()?;
     let name = name_of(item.data());
-    client.record(Event::Taken { queue: queue(), item: name, attempt: item.attempt() });
+    client.record(Queue::Taken { queue: queue(), item: name, attempt: item.attempt() });
     Some(item)
 }

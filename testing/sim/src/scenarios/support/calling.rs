@@ -1,4 +1,4 @@
-//! Calls of a shared object, written down with their answers.
+//! Calls of a shared object, recorded with their responses.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -9,16 +9,22 @@ use zk_curator::{ConnectionState, ConnectionStatus, CuratorFramework};
 use zk_curator_recipes::counter::{self, DistributedAtomicLong};
 
 use crate::Client;
-use crate::deadline::may_be_of_a_deadline;
-use crate::history::{Answer, Doubt, Event, Name, Operation};
+use crate::deadline::{is_closed, may_be_of_a_deadline};
+use crate::history::{Answer, Doubt, Name, Operation, Shared};
 
-/// The distance of values that are set: sums do not meet.
+/// The distance between set values, so that sums cannot reach another one.
 const APART: i64 = 1_000_000;
-/// The time in which a client hears of the end of its session after an operation that has failed with it.
+/// The time in which a client learns of the end of its session, after an operation failed with it.
 const SOON: Duration = Duration::from_secs(1);
+/// The time in which all ready tasks have run.
+const MOMENT: Duration = Duration::from_millis(1);
 
-/// Starts a shared object, again after every failure, each of which uses up a round; `None` when there are no more.
-pub(super) async fn started<T, E, F>(client: &Client, start: impl Fn() -> F) -> Option<T>
+/// Starts a shared object, and retries after each failure, which uses up a round. Returns `None`
+/// after the last round.
+pub(in crate::scenarios) async fn started<T, E, F>(
+    client: &Client,
+    start: impl Fn() -> F,
+) -> Option<T>
 where
     F: Future<Output = Result<T, E>>,
 {
@@ -31,27 +37,30 @@ where
     }
 }
 
-/// One who calls an object.
-pub(super) struct Caller {
+/// A caller of an object.
+pub(in crate::scenarios) struct Caller {
     client: Client,
     zk: CuratorFramework,
     object: Name,
-    /// Whether an unknown answer needs a reason.
+    /// `true` if an unknown response needs a reason.
     is_proven: bool,
 }
 
 impl Caller {
-    pub(super) fn new(client: &Client, zk: &CuratorFramework, object: &str) -> Self {
+    pub(in crate::scenarios) fn new(client: &Client, zk: &CuratorFramework, object: &str) -> Self {
         Self { client: client.clone(), zk: zk.clone(), object: object.into(), is_proven: true }
     }
 
-    pub(super) const fn proven(mut self, is_proven: bool) -> Self {
+    pub(in crate::scenarios) const fn proven(mut self, is_proven: bool) -> Self {
         self.is_proven = is_proven;
         self
     }
 
-    /// Calls, and records the answer. It is unknown if the error says that the operation may have been applied.
-    pub(super) async fn call<E: Error + 'static>(
+    /// Calls, and records the response. The response is unknown if the error says that the
+    /// operation may have been applied. Without a connection, half of the callers give up soon. If
+    /// the connection does not come back in between, the request was not sent, so the operation is
+    /// not applied, neither now nor later.
+    pub(in crate::scenarios) async fn call<E: Error + 'static>(
         &self,
         operation: Operation,
         answer: impl Future<Output = Result<Answer, E>>,
@@ -59,15 +68,24 @@ impl Caller {
     ) -> Answer {
         let id = self.client.unique();
         let session = self.zk.session();
-        self.client.record(Event::Call { id, object: self.object.clone(), operation });
-        let (answer, why) = match self.client.maybe_cancel(answer).await {
+        let status = self.zk.status();
+        self.client.record(Shared::Call { id, object: self.object.clone(), operation });
+        let answer = if status.state.is_connected() || self.client.rng().bool() {
+            self.client.maybe_cancel(answer).await
+        } else {
+            timeout(self.client.moment(SOON / 2), answer).await.ok()
+        };
+        let (answer, why) = match answer {
             Some(Ok(answer)) => (answer, None),
             Some(Err(error)) if !may_have_applied(&error) => (Answer::Failed, None),
+            None if self.was_cut_off_since(&status).await => (Answer::Failed, None),
             None => (Answer::Unknown, Some(Doubt::Cancelled)),
             Some(Err(_)) if !self.is_proven => (Answer::Unknown, Some(Doubt::Unproven)),
             Some(Err(error)) if self.client.has_deadline() && may_be_of_a_deadline(&error) => {
                 (Answer::Unknown, Some(Doubt::Deadline))
             }
+            // The session is closed when a server receives the close, which may take a while.
+            Some(Err(error)) if is_closed(&error) => (Answer::Unknown, Some(Doubt::SessionEnded)),
             Some(Err(_)) => {
                 let has_ended = |status: &ConnectionStatus| {
                     status.state == ConnectionState::Lost || status.session != session
@@ -78,53 +96,72 @@ impl Caller {
             }
         };
         if let Some(why) = why {
-            self.client.record(Event::Doubtful { id, why });
+            self.client.record(Shared::Doubtful { id, why });
         }
-        self.client.record(Event::Return { id, answer });
+        self.client.record(Shared::Return { id, answer });
         answer
     }
 }
 
-/// One who calls a counter.
-pub(super) struct Counting {
+impl Caller {
+    /// Returns `true` if there was no connection since this status, nor for a moment from now. A
+    /// connection that begins at this moment could have been used.
+    async fn was_cut_off_since(&self, status: &ConnectionStatus) -> bool {
+        if status.state.is_connected() {
+            return false;
+        }
+        sleep(MOMENT).await;
+        let now = self.zk.status();
+        now.epoch == status.epoch && now.state == status.state
+    }
+}
+
+/// A caller of a counter.
+pub(in crate::scenarios) struct Counting {
     caller: Caller,
     counter: DistributedAtomicLong,
-    /// The numbers that it adds: a sum tells how many of each.
+    /// The numbers that it adds. A sum tells how many of each were added.
     deltas: &'static [i64],
-    /// The last value that it has seen.
+    /// The last value that the caller has seen.
     seen: AtomicI64,
 }
 
 impl Counting {
-    pub(super) const fn new(caller: Caller, counter: DistributedAtomicLong) -> Self {
+    pub(in crate::scenarios) const fn new(caller: Caller, counter: DistributedAtomicLong) -> Self {
         Self { caller, counter, deltas: &[1, 1, 1, 1_000], seen: AtomicI64::new(0) }
     }
 
-    /// Subtracts as well as adds. Only for few concurrent operations: with many, a value that returns has too many possible
-    /// explanations for the checker.
-    pub(super) const fn subtracting(mut self) -> Self {
+    /// Subtracts too. Only for few concurrent operations: with many, the checker finds too many
+    /// possible explanations for a value that returns.
+    pub(in crate::scenarios) const fn subtracting(mut self) -> Self {
         self.deltas = &[1, 1, 1_000, -1];
         self
     }
 
-    /// Asks for something. Values that are set are unlike all others, so that answers tell which of them came before.
-    pub(super) async fn ask(&self) {
+    /// Calls a random operation. Set values are unique, so responses tell which of them came
+    /// before.
+    pub(in crate::scenarios) async fn ask(&self) {
         let mut rng = self.caller.client.rng();
         let new = || {
-            i64::try_from(self.caller.client.unique()).map_or(i64::MAX, |number| number.saturating_mul(APART))
+            i64::try_from(self.caller.client.unique())
+                .map_or(i64::MAX, |number| number.saturating_mul(APART))
         };
         let operation = match rng.u8(..10) {
             0 => Operation::Get,
             1 if rng.bool() => Operation::Set(new()),
-            1 | 2 => Operation::CompareAndSet { expected: self.seen.load(Ordering::Relaxed), new: new() },
+            1 | 2 => {
+                Operation::CompareAndSet { expected: self.seen.load(Ordering::Relaxed), new: new() }
+            }
             _ => Operation::Add(self.deltas[rng.usize(..self.deltas.len())]),
         };
         self.call(operation).await;
     }
 
-    pub(super) async fn call(&self, operation: Operation) {
-        let answer =
-            self.caller.call(operation, self.perform(operation), counter::Error::may_have_applied).await;
+    pub(in crate::scenarios) async fn call(&self, operation: Operation) {
+        let answer = self
+            .caller
+            .call(operation, self.perform(operation), counter::Error::may_have_applied)
+            .await;
         match (answer, operation) {
             (Answer::Value(value), _) | (Answer::Done, Operation::Set(value)) => {
                 self.seen.store(value, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Locks that are held alone, whatever they are made of.
+//! Workloads of locks with one holder at a time.
 
 use std::sync::Arc;
 
@@ -9,8 +9,9 @@ use super::holding::{Attempt, Pauses, acquire, last_visit, work};
 use crate::history::{Mode, Name};
 use crate::{Client, Failure};
 
-/// Contends for a lock, and uses a resource and a znode under it. The last visit of some is a matter of life and death.
-pub(super) async fn contend(
+/// Contends for a lock, and uses a resource and a znode under it. Some clients visit again after
+/// the last fault.
+pub(in crate::scenarios) async fn contend(
     client: Client,
     node: &str,
     lock: impl FnOnce(&CuratorFramework) -> Arc<dyn InterProcessLock>,

@@ -1,0 +1,101 @@
+//! A service with a queue. Each process puts mails into it, and sends the mails of all processes.
+//!
+//! The code does not depend on the simulation: the same functions run in production, where a
+//! SIGTERM cancels `stop`.
+
+use std::convert::Infallible;
+use std::error::Error as StdError;
+use std::time::Duration;
+
+use tokio::time::sleep;
+use zk_curator::observe::{Outcome, Recorder, Step};
+use zk_curator::{CancellationToken, CuratorFramework};
+use zk_curator_recipes::queue::{Error, LockingQueue, Message};
+
+pub(crate) type Failure = Box<dyn StdError + Send + Sync>;
+
+pub(crate) const MAILS: &str = "mails";
+const QUEUE: &str = "/mails";
+
+/// Puts mails until `stop`, sends mails until the queue is empty, and returns.
+// ANCHOR: signature
+pub(crate) async fn careful(
+    zk: CuratorFramework,
+    recorder: impl Recorder,
+    stop: CancellationToken,
+) -> Result<(), Failure> {
+    // ANCHOR_END: signature
+    let (mails, is_drained) = (LockingQueue::new(&zk, QUEUE), CancellationToken::new());
+    // ANCHOR: careful
+    let put = async {
+        put_until(&zk, &mails, &recorder, &stop).await?;
+        while mails.count().await? > 0 {
+            sleep(Duration::from_millis(100)).await;
+        }
+        is_drained.cancel();
+        Ok(())
+    };
+    let body = async |mail: Message| {
+        let item = String::from_utf8_lossy(&mail.data);
+        recorder.record(Step::Taken { queue: MAILS, item: &item, attempt: mail.attempt });
+        send(&zk).await;
+        // The mail is acknowledged after the body has returned.
+        recorder.record(Step::Finishing { queue: MAILS, item: &item });
+        Ok::<_, Infallible>(())
+    };
+    let consumed = mails.consumer().run_until(is_drained.clone(), 4, body);
+    tokio::try_join!(put, consumed)?;
+    // ANCHOR_END: careful
+    Ok(())
+}
+
+/// Acknowledges each mail before it is sent.
+pub(crate) async fn careless(
+    zk: CuratorFramework,
+    recorder: impl Recorder,
+    stop: CancellationToken,
+) -> Result<(), Failure> {
+    let mails = LockingQueue::new(&zk, QUEUE);
+    let consume = async || -> Result<(), Error> {
+        let mut consumer = mails.consumer();
+        loop {
+            let mail = consumer.next().await?;
+            let (data, attempt) = (mail.data().clone(), mail.attempt());
+            let item = String::from_utf8_lossy(&data);
+            recorder.record(Step::Taken { queue: MAILS, item: &item, attempt });
+            mail.ack().await?;
+            // If the process ends now, the mail is lost.
+            send(&zk).await;
+            recorder.record(Step::Finishing { queue: MAILS, item: &item });
+        }
+    };
+    let put = put_until(&zk, &mails, &recorder, &stop);
+    tokio::try_join!(put, consume())?;
+    Ok(())
+}
+
+async fn put_until(
+    zk: &CuratorFramework,
+    mails: &LockingQueue,
+    recorder: &impl Recorder,
+    stop: &CancellationToken,
+) -> Result<(), Error> {
+    while !stop.is_cancelled() {
+        let item = format!("{:016x}", zk.random_u64());
+        recorder.record(Step::Putting { queue: MAILS, item: &item, rank: 0 });
+        let put = mails.put(item.clone()).await;
+        let outcome = match &put {
+            Ok(_) => Outcome::Sure,
+            Err(Error::Framework(error)) => Outcome::of_failure(error.may_have_applied()),
+            Err(_) => Outcome::Unknown,
+        };
+        recorder.record(Step::Put { queue: MAILS, item: &item, outcome });
+        put?;
+        sleep(zk.jitter(Duration::from_millis(500))).await;
+    }
+    Ok(())
+}
+
+async fn send(zk: &CuratorFramework) {
+    sleep(zk.jitter(Duration::from_millis(100))).await;
+}
