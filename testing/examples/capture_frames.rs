@@ -1,7 +1,7 @@
-//! Records what Apache ZooKeeper's client and server say to each other, for `proto/testdata/`.
+//! Records the frames between Apache ZooKeeper's client and server, for `proto/testdata/`.
 //!
-//! Run by `scripts/capture-frames`: `capture_frames <CaptureFrames.java>` compiles the program, lets it talk to
-//! Apache ZooKeeper through a proxy, and prints one line for each frame.
+//! `scripts/capture-frames` runs it: `capture_frames <CaptureFrames.java>` compiles the program,
+//! connects it to Apache ZooKeeper through a proxy, and prints one line for each frame.
 #![expect(clippy::print_stdout, reason = "its output is a file")]
 
 use std::collections::HashSet;
@@ -15,7 +15,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use zk_curator_real::{RealZooKeeper, java};
 
-/// The answer to a request about a node of this name is the last frame of its connection.
+/// The response to a request about a node of this name is the last frame of its connection.
 const CUT: &[u8] = b"/cut";
 
 #[tokio::main(flavor = "current_thread")]
@@ -36,8 +36,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     accepting.abort();
 
-    println!("# Apache ZooKeeper {version}, Java client and server, recorded by scripts/capture-frames.");
-    println!("# DIRECTION CONNECTION HEX: `>` from the client, `<` from the server; the length is left out.");
+    println!(
+        "# Apache ZooKeeper {version}, Java client and server, recorded by scripts/capture-frames."
+    );
+    println!(
+        "# DIRECTION CONNECTION HEX: `>` from the client, `<` from the server; the length is left out."
+    );
     for line in lines.lock().map_err(|_| "a recorder panicked")?.iter() {
         println!("{line}");
     }
@@ -65,7 +69,7 @@ async fn accept(listener: TcpListener, server: SocketAddr, lines: Lines) -> std:
     Ok(())
 }
 
-/// Records and passes on frames until the end of the stream, or of the answer to a cut.
+/// Records and forwards frames until the end of the stream, or until the response to a cut.
 async fn pass(
     direction: char,
     connection: u32,

@@ -78,7 +78,9 @@ pub(crate) fn sort(identities: &mut [Identity]) {
         places *= 2;
     }
     identities.sort_by_key(|identity| {
-        let of = |text: &str| text.encode_utf16().fold(0i32, |hash, unit| mix(31, hash, i32::from(unit)));
+        let of = |text: &str| {
+            text.encode_utf16().fold(0i32, |hash, unit| mix(31, hash, i32::from(unit)))
+        };
         let hash = mix(37, mix(37, 17, of(&identity.scheme)), of(&identity.id)).cast_unsigned();
         (hash ^ hash >> 16) as usize & (places - 1)
     });
@@ -104,7 +106,11 @@ pub(crate) fn check(acl: &[Acl], any_of: Permissions, who: &[Identity]) -> Resul
             && (is_anyone(entry) || who.iter().any(|identity| matches(entry, identity)))
     };
     let is_super = || who.iter().any(|identity| identity.scheme == "super");
-    if acl.is_empty() || acl.iter().any(gives) || is_super() { Ok(()) } else { Err(ErrorCode::NoAuth) }
+    if acl.is_empty() || acl.iter().any(gives) || is_super() {
+        Ok(())
+    } else {
+        Err(ErrorCode::NoAuth)
+    }
 }
 
 /// Returns the list to store: without duplicates, and with `auth` replaced by every proven identity
@@ -124,7 +130,9 @@ pub(crate) fn expand(
             "auth" => {
                 let before = stored.len();
                 let proven = who.iter().filter(|identity| identity.scheme == "digest");
-                stored.extend(proven.map(|identity| Acl::new(entry.permissions, "digest", &identity.id)));
+                stored.extend(
+                    proven.map(|identity| Acl::new(entry.permissions, "digest", &identity.id)),
+                );
                 if stored.len() == before {
                     return Err(ErrorCode::InvalidAcl);
                 }
@@ -163,7 +171,7 @@ fn matches(entry: &Acl, identity: &Identity) -> bool {
         }
 }
 
-/// Returns whether Java's `split(":")`, which drops trailing empty parts, finds two parts.
+/// Returns `true` if Java's `split(":")`, which drops trailing empty parts, finds two parts.
 fn is_name_and_hash(id: &str) -> bool {
     let parts: Vec<_> = id.trim_end_matches(':').split(':').collect();
     parts.len() == 2
@@ -198,13 +206,17 @@ fn network(expression: &str) -> Option<(IpAddr, u32)> {
     (bits <= all).then_some((address, bits))
 }
 
-/// Apache ZooKeeper supports IPv6 since 3.9.4.
+/// Returns `true` if this version knows the address. Apache ZooKeeper supports IPv6 since 3.9.4.
 fn is_known(address: IpAddr, version: ZooKeeperVersion) -> bool {
     address.is_ipv4() || version == ZooKeeperVersion::V3_9
 }
 
 fn ip(address: &str) -> Option<IpAddr> {
-    if address.contains(':') { ipv6(address).map(IpAddr::V6) } else { ipv4(address).map(IpAddr::V4) }
+    if address.contains(':') {
+        ipv6(address).map(IpAddr::V6)
+    } else {
+        ipv4(address).map(IpAddr::V4)
+    }
 }
 
 /// Parses eight numbers, or fewer and one `::`, of up to four characters each, as Java does: signs
@@ -288,7 +300,11 @@ mod tests {
             ("super", ""),
             ("", ""),
         ] {
-            assert_eq!(expand(one(scheme, id), &nobody, V3_9), Err(ErrorCode::InvalidAcl), "{scheme}:{id}");
+            assert_eq!(
+                expand(one(scheme, id), &nobody, V3_9),
+                Err(ErrorCode::InvalidAcl),
+                "{scheme}:{id}"
+            );
         }
         assert_eq!(expand(Vec::new(), &nobody, V3_9), Err(ErrorCode::InvalidAcl));
         for (scheme, id) in [

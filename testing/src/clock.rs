@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
+use zk_curator_proto::bounded;
 
 /// Session time and the wall clock.
 #[derive(Debug)]
@@ -19,11 +20,14 @@ pub(crate) struct Clock {
 impl Clock {
     /// Creates a clock that starts now, with this time of day.
     pub(crate) fn new(wall_clock: Option<SystemTime>) -> Self {
-        let since_epoch =
-            wall_clock.unwrap_or_else(SystemTime::now).duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since_epoch = wall_clock
+            .unwrap_or_else(SystemTime::now)
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         Self {
             origin: Instant::now(),
-            epoch_millis: millis(since_epoch).cast_signed(),
+            // Unlike waits, this has no limit: 1970 is more than 30 years ago.
+            epoch_millis: zk_curator_proto::millis(since_epoch),
             ahead: AtomicU64::new(0),
         }
     }
@@ -57,7 +61,7 @@ impl Clock {
     }
 }
 
-/// Returns whole milliseconds.
-pub(crate) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+/// Returns whole milliseconds, at most 30 years: they can be added to the clock.
+pub(crate) const fn millis(duration: Duration) -> u64 {
+    zk_curator_proto::millis(bounded(duration)).cast_unsigned()
 }

@@ -67,8 +67,10 @@ impl Config {
 
     /// Returns the shortest and the longest session timeout.
     pub(crate) fn session_timeouts(&self) -> (Duration, Duration) {
-        let shortest = self.min_session_timeout.unwrap_or(self.tick_time * 2);
-        let longest = self.max_session_timeout.unwrap_or_else(|| LONGEST.max(self.tick_time * 20));
+        let shortest = self.min_session_timeout.unwrap_or_else(|| self.tick_time.saturating_mul(2));
+        let longest = self
+            .max_session_timeout
+            .unwrap_or_else(|| LONGEST.max(self.tick_time.saturating_mul(20)));
         (shortest, longest)
     }
 }

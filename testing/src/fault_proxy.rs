@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -11,16 +11,19 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-use zk_curator_client::{SessionCredentials, SessionId, Signal};
+use zk_curator_client::internal::Locked;
+use zk_curator_client::internal::Signal;
+use zk_curator_client::{SessionCredentials, SessionId};
 use zk_curator_proto::frame;
 use zk_curator_proto::records::ConnectResponse;
 use zk_curator_proto::{Decoder, Record};
 
-/// How much is read at once, in bytes.
+/// The size of a read, in bytes.
 const CHUNK: usize = 64 * 1024;
-/// More than the first frame of a server takes, in bytes.
+/// An upper limit of the size of the first frame of a server, in bytes.
 const HANDSHAKE: usize = 256;
-/// Before the next attempt to accept a connection, when the system has nothing to accept it with.
+/// The pause before the next attempt to accept a connection, after the system has run out of
+/// resources.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The treatment of the bytes of one direction of a [`FaultProxy`].
@@ -66,7 +69,7 @@ struct Shared {
     conditions: Signal<Conditions>,
     counts: Signal<ProxyCounts>,
     /// The first bytes from the server on the last connection.
-    handshake: Mutex<Vec<u8>>,
+    handshake: Locked<Vec<u8>>,
 }
 
 #[derive(Debug)]
@@ -111,7 +114,7 @@ impl FaultProxy {
         let shared = Arc::new(Shared {
             conditions: Signal::new(conditions),
             counts: Signal::default(),
-            handshake: Mutex::default(),
+            handshake: Locked::default(),
         });
         let mut proxy = Self { addresses: Vec::new(), shared, end };
         for server in servers {
@@ -139,7 +142,7 @@ impl FaultProxy {
         }
     }
 
-    /// Cuts every connection, and closes new ones at once until [`FaultProxy::up`].
+    /// Cuts every connection, and closes new ones immediately until [`FaultProxy::up`].
     pub fn down(&self) {
         self.shared.conditions.modify(|now| now.down = true);
         self.cut();
@@ -196,7 +199,8 @@ impl FaultProxy {
         let body = frame::take(&mut handshake, HANDSHAKE).ok()??;
         let answer = ConnectResponse::decode(&mut Decoder::new(body), "handshake").ok()?;
         let password: Bytes = answer.password?;
-        (answer.timeout > 0).then(|| SessionCredentials::new(SessionId::new(answer.session_id), password, 0))
+        (answer.timeout > 0)
+            .then(|| SessionCredentials::new(SessionId::new(answer.session_id), password, 0))
     }
 }
 
@@ -208,8 +212,7 @@ impl Drop for FaultProxy {
 
 impl Shared {
     fn handshake(&self) -> MutexGuard<'_, Vec<u8>> {
-        // A panic cannot leave the bytes inconsistent.
-        self.handshake.lock().unwrap_or_else(PoisonError::into_inner)
+        self.handshake.lock()
     }
 
     async fn accept(self: Arc<Self>, listener: TcpListener, server: SocketAddr) {
@@ -227,7 +230,8 @@ impl Shared {
                 let forwarded = Arc::clone(&self).forward(client, server);
                 tokio::spawn(async move {
                     tokio::select! {
-                        // First: bytes released after a cut must not pass.
+                        // The cut comes first, because bytes that are released after it must not
+                        // pass.
                         biased;
                         () = cut.cancelled() => {}
                         () = forwarded => {}
@@ -299,7 +303,7 @@ impl Shared {
     }
 }
 
-/// Counts frames: a length of four bytes, and as many bytes.
+/// Counts frames. A frame is a length of four bytes, followed by that number of bytes.
 #[derive(Default)]
 struct Frames {
     length: u32,

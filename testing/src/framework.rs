@@ -36,9 +36,9 @@ impl TestServer {
     }
 
     /// Returns the ensemble that the environment variable `ZK_CURATOR_TEST_SERVERS` names, such as
-    /// `127.0.0.1:2181`; or, if it is empty or not set, an embedded server on TCP. So one test runs
-    /// on both. It needs real time, and no faults but those that
-    /// [`embedded`](TestEnsemble::embedded) servers have.
+    /// `127.0.0.1:2181`. If the variable is empty or not set, starts an embedded server on TCP. So
+    /// one test runs on both. It needs real time, and can inject faults only on
+    /// [`embedded`](TestEnsemble::embedded) servers.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -95,7 +95,7 @@ enum Kind {
     Embedded(TestServer),
     Real {
         servers: String,
-        /// Of this test alone.
+        /// The chroot of this test alone.
         chroot: String,
     },
 }
@@ -139,14 +139,14 @@ impl TestEnsemble {
         }
     }
 
-    /// Deletes the chroot on a real ensemble, with all that the test has left. A test that panics
-    /// leaves it.
+    /// Deletes the chroot on a real ensemble, with all the nodes of the test. A test that panics
+    /// does not delete it.
     ///
     /// # Errors
-    /// Those of the framework.
+    /// The errors of the framework.
     ///
     /// # Cancel safety
-    /// Some nodes may be deleted.
+    /// If the future is dropped, some nodes may be deleted.
     pub async fn remove(self) -> Result<(), Error> {
         let Kind::Real { servers, chroot } = self.kind else { return Ok(()) };
         let zk = CuratorFramework::builder().connect_string(servers).build()?;

@@ -2,8 +2,8 @@
 //!
 //! * [`TestServer`]: a complete in-memory ZooKeeper in this process, on TCP and on an in-memory
 //!   network, in real or in paused time. It is a test double: production runs on Apache ZooKeeper.
-//! * [`TestServer::framework`] builds frameworks that are connected to it, [`paused`] runs a test under a
-//!   paused clock, and [`TestServer::from_env`] runs the same test on a real ensemble.
+//! * [`TestServer::framework`] builds frameworks that are connected to it, [`paused`] runs a test
+//!   under a paused clock, and [`TestServer::from_env`] runs the same test on a real ensemble.
 //! * [`TestServer::rule`]: faults on matched requests. A [`Verdict`] delays or refuses a request,
 //!   or loses it or its reply. See [`rule`]. [`TestServer::journal`] lists the injected faults.
 //! * [`TestServer::expire`], [`disconnect`](TestServer::disconnect), [`hold`](TestServer::hold),
@@ -42,7 +42,7 @@
 //! compares random operations. Where releases differ, it behaves like 3.9 unless
 //! [`TestServerBuilder::version`] says otherwise. Differences:
 //!
-//! * All data is in memory. Latencies in the answers to four-letter words are zero.
+//! * All data is in memory. Latencies in the responses to four-letter words are zero.
 //! * Reconfiguration and SASL are not available, as in Apache ZooKeeper's default configuration.
 //! * Requests run one after another. Apache ZooKeeper prepares requests before earlier ones are
 //!   applied. This shows in [`SequenceOverflow`] and in pipelined requests: Apache ZooKeeper checks
@@ -83,7 +83,9 @@ mod watch;
 mod wire;
 
 pub use access::digest;
-pub use cluster::{ClusterProbe, LagGuard, MemberProbe, MemberRole, TestCluster, TestClusterBuilder};
+pub use cluster::{
+    ClusterProbe, LagGuard, MemberProbe, MemberRole, TestCluster, TestClusterBuilder,
+};
 pub use ensemble::{Fault, Journal, JournalEntry, NodeWrite, Snapshot, SnapshotError, WriteKind};
 pub use fault_proxy::{FaultProxy, Flow, ProxyCounts};
 #[cfg(feature = "framework")]
@@ -97,7 +99,7 @@ pub use tls::{ServerTls, ServerTlsError};
 pub use version::{SequenceOverflow, ZooKeeperVersion};
 pub use watch::WatchKind;
 pub use wire::{Direction, MemoryConnector};
-/// What rules compare with.
+/// The types that rules compare with.
 pub use zk_curator_proto::{ErrorCode, OpCode};
 
 /// Compiles and runs the examples of the README.

@@ -2,8 +2,8 @@
 
 use tokio::runtime::Builder;
 
-/// Runs a test on a runtime of its own whose clock is paused: it advances whenever all tasks wait. So
-/// session timeouts and retries take no time, and are the same in every run. The same as
+/// Runs a test on a runtime of its own with a paused clock, which advances whenever all tasks wait.
+/// So session timeouts and retries take no time, and are the same in every run. Does the same as
 /// `#[tokio::test(start_paused = true)]`, for a test that is a plain function.
 ///
 /// For servers [in memory](crate::TestServer::in_memory): with TCP, the clock advances while bytes
@@ -21,7 +21,7 @@ use tokio::runtime::Builder;
 /// ```
 ///
 /// # Panics
-/// When the test does, inside another runtime, or when no runtime can be built.
+/// Panics if the test does, inside another runtime, or if no runtime can be built.
 pub fn paused<F: Future>(test: F) -> F::Output {
     match Builder::new_current_thread().enable_all().start_paused(true).build() {
         Ok(runtime) => runtime.block_on(test),

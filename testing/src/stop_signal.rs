@@ -6,7 +6,7 @@ use std::io;
 /// first one. For programs that serve test servers until they are stopped.
 ///
 /// # Errors
-/// Those of the operating system.
+/// The errors of the operating system.
 #[cfg(unix)]
 pub fn stop_signal() -> io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
@@ -26,7 +26,7 @@ pub fn stop_signal() -> io::Result<impl Future<Output = ()>> {
 /// first one. For programs that serve test servers until they are stopped.
 ///
 /// # Errors
-/// Those of the operating system.
+/// The errors of the operating system.
 #[cfg(windows)]
 pub fn stop_signal() -> io::Result<impl Future<Output = ()>> {
     let mut interrupt = tokio::signal::windows::ctrl_c()?;

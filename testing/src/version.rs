@@ -16,7 +16,7 @@ pub enum ZooKeeperVersion {
 }
 
 impl ZooKeeperVersion {
-    /// The version number in the answers to four-letter words.
+    /// The version number in the responses to four-letter words.
     pub(crate) const fn number(self) -> &'static str {
         match self {
             Self::V3_8 => "3.8.0",
@@ -30,7 +30,7 @@ impl ZooKeeperVersion {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SequenceOverflow {
     /// The number stays the same, so that equal names fail with `NodeExists`, as in Apache
-    /// ZooKeeper since 3.6 for a client that waits for each answer. Within a multi the numbers
+    /// ZooKeeper since 3.6 for a client that waits for each response. Within a multi the numbers
     /// continue at -2^31.
     Sticks,
     /// The numbers continue at -2^31, as documented and as in Apache ZooKeeper before 3.6. Later

@@ -1,4 +1,5 @@
-//! What a session sees of the servers of an ensemble, on Apache ZooKeeper and on a cluster of embedded servers: the same.
+//! The behaviour of an ensemble as a session sees it, on Apache ZooKeeper and on a cluster of
+//! embedded servers.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use crate::common::{RawClient, delete, set_data};
@@ -20,14 +21,15 @@ async fn open(address: &str, request: ConnectRequest) -> Option<RawClient> {
     RawClient::open(stream, request).await
 }
 
-/// Takes the session of a client up at another server, which has heard of all that the session has seen.
+/// Moves the session of a client to another server, which has applied all that the session has
+/// seen.
 async fn move_to(zk: &RawClient, address: &str) -> RawClient {
     let mut there = RawClient::over_tcp(address, TIMEOUT).await;
     sync(&mut there).await;
     open(address, zk.reattach_request()).await.unwrap()
 }
 
-/// How a request over a connection ends.
+/// Returns the result of a request over a connection.
 async fn outcome(zk: &mut RawClient, request: Request) -> String {
     zk.send(request).await;
     match zk.reply().await {
@@ -37,7 +39,7 @@ async fn outcome(zk: &mut RawClient, request: Request) -> String {
     }
 }
 
-/// A history of sessions that move between a leader and two followers.
+/// Records sessions that move between a leader and two followers.
 async fn moves(leader: &str, followers: [&str; 2]) -> Vec<String> {
     let mut told = Vec::new();
     let get = || Request::Exists(ExistsRequest { path: "/a".into(), watch: false });
@@ -51,10 +53,16 @@ async fn moves(leader: &str, followers: [&str; 2]) -> Vec<String> {
     told.push(format!("a read at the follower it has left: {}", outcome(&mut before, get()).await));
     sync(&mut other).await;
     let zxid = other.last_zxid;
-    told.push(format!("a write there: {}", outcome(&mut before, set_data("/a", b"late", -1)).await));
+    told.push(format!(
+        "a write there: {}",
+        outcome(&mut before, set_data("/a", b"late", -1)).await
+    ));
     sync(&mut other).await;
     told.push(format!("it took {} numbers", other.last_zxid - zxid));
-    told.push(format!("a write at the other one: {}", outcome(&mut moved, set_data("/a", b"new", -1)).await));
+    told.push(format!(
+        "a write at the other one: {}",
+        outcome(&mut moved, set_data("/a", b"new", -1)).await
+    ));
 
     let mut led = move_to(&moved, leader).await;
     let mut away = move_to(&led, followers[0]).await;
@@ -63,11 +71,15 @@ async fn moves(leader: &str, followers: [&str; 2]) -> Vec<String> {
     away.closed().await;
     told.push(format!("moved within a server: {}", outcome(&mut again, get()).await));
 
-    let ahead = ConnectRequest { last_zxid_seen: again.last_zxid + 1000, ..again.reattach_request() };
-    told.push(format!("with more seen than there is: {}", open(followers[1], ahead).await.is_some()));
+    let ahead =
+        ConnectRequest { last_zxid_seen: again.last_zxid + 1000, ..again.reattach_request() };
+    told.push(format!(
+        "with more seen than there is: {}",
+        open(followers[1], ahead).await.is_some()
+    ));
     let mut left = again;
     let mut last = move_to(&left, followers[1]).await;
-    // The end of a session is no matter of who has it.
+    // A session can be ended through any member.
     told.push(format!(
         "the end over the old connection: {}",
         outcome(&mut left, Request::CloseSession).await
@@ -79,13 +91,13 @@ async fn moves(leader: &str, followers: [&str; 2]) -> Vec<String> {
     told
 }
 
-/// What becomes of the clients of a follower when its leader ends.
+/// Records what happens to the clients of a follower when its leader ends.
 async fn orphan(mut zk: RawClient, survivor: &str) -> Vec<String> {
     zk.closed().await;
     let mut told = Vec::new();
     let mut back = loop {
         let (host, port) = survivor.rsplit_once(':').unwrap();
-        // Until there is a leader.
+        // Retries until there is a leader.
         let connected = TcpConnector::default().connect(host, port.parse().unwrap()).await;
         if let Ok(stream) = connected
             && let Some(zk) = RawClient::open(stream, zk.reattach_request()).await
@@ -105,9 +117,13 @@ async fn orphan(mut zk: RawClient, survivor: &str) -> Vec<String> {
 #[ignore = "slow: scripts/test-all"]
 async fn sessions_move_as_at_an_ensemble() {
     let name = "sessions_move_as_at_an_ensemble";
-    let Some(mut ensemble): Option<RealEnsemble> = real::or_skip_ensemble(name, 3).await else { return };
+    let Some(mut ensemble): Option<RealEnsemble> = real::or_skip_ensemble(name, 3).await else {
+        return;
+    };
     let leader = ensemble.leader().await.unwrap();
-    let of = |servers: &RealEnsemble, offset: usize| servers.server((leader + offset) % 3).connect_string();
+    let of = |servers: &RealEnsemble, offset: usize| {
+        servers.server((leader + offset) % 3).connect_string()
+    };
     let addresses = [of(&ensemble, 0), of(&ensemble, 1), of(&ensemble, 2)];
     let expected = moves(&addresses[0], [&addresses[1], &addresses[2]]).await;
 

@@ -1,4 +1,4 @@
-//! Members of an ensemble apply what is written at their own pace, and a session never notices more of it than
+//! Members of an ensemble apply writes at their own pace. A session notices no more of that than
 //! ZooKeeper allows.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
@@ -24,12 +24,12 @@ fn get(path: &str) -> Request {
     Request::GetData(GetDataRequest { path: path.into(), watch: false })
 }
 
-/// Nothing arrives for a while.
+/// Asserts that no frame arrives for a while.
 async fn assert_silent(zk: &mut RawClient) {
     assert!(timeout(A_MOMENT, zk.frame()).await.is_err(), "something arrived");
 }
 
-/// Of three members the last one leads. A client of each, and the node `/a`.
+/// Starts three members, of which the last one leads, with a client of each, and the node `/a`.
 async fn three() -> (TestCluster, [RawClient; 3]) {
     let cluster = TestCluster::in_memory(3).await;
     assert_eq!(cluster.leader(), Some(2));
@@ -56,7 +56,11 @@ async fn what_is_written_at_one_member_is_read_at_all() {
     for member in 0..3 {
         let probe = probe.member(member);
         assert_eq!(probe.paths(), ["/a", "/a/0", "/a/1", "/a/2"]);
-        assert_eq!(probe.stat("/a/1"), cluster.probe().latest().stat("/a/1"), "the same in every tree");
+        assert_eq!(
+            probe.stat("/a/1"),
+            cluster.probe().latest().stat("/a/1"),
+            "the same in every tree"
+        );
         assert_eq!(probe.zxid(), cluster.probe().zxid());
         assert_eq!(probe.sessions().len(), 3, "sessions are known everywhere");
     }
@@ -72,20 +76,28 @@ async fn a_lagging_follower_reads_stale_until_a_sync() {
     other.set_data("/a", b"new").await.unwrap();
     assert_eq!(lagging.get_data("/a", false).await, Ok(Some(Bytes::from_static(b"data"))));
     assert_eq!(cluster.probe().members()[0].behind, 1);
-    assert_eq!(lagging.last_zxid, cluster.probe().member(0).zxid(), "the header tells what it has applied");
+    assert_eq!(
+        lagging.last_zxid,
+        cluster.probe().member(0).zxid(),
+        "the header has the last applied zxid"
+    );
     assert_eq!(lagging.last_zxid, cluster.probe().zxid() - 1);
 
     assert_eq!(lagging.call(sync()).await, Ok(Response::Path("/".into())));
     assert_eq!(lagging.get_data("/a", false).await, Ok(Some(Bytes::from_static(b"new"))));
     assert_eq!(lagging.last_zxid, cluster.probe().zxid());
     other.set_data("/a", b"newer").await.unwrap();
-    assert_eq!(lagging.get_data("/a", false).await, Ok(Some(Bytes::from_static(b"new"))), "it lags on");
+    assert_eq!(
+        lagging.get_data("/a", false).await,
+        Ok(Some(Bytes::from_static(b"new"))),
+        "the member still lags"
+    );
     drop(lag);
     assert_eq!(lagging.get_data("/a", false).await, Ok(Some(Bytes::from_static(b"newer"))));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_through_a_lagging_follower_is_done_but_waits_for_its_answer() {
+async fn a_write_through_a_lagging_follower_gets_a_late_response() {
     let (cluster, [mut lagging, mut other, _]) = three().await;
     let lag = cluster.lag(0);
     lagging.send(set_data("/a", b"mine", 0)).await;
@@ -94,13 +106,17 @@ async fn a_write_through_a_lagging_follower_is_done_but_waits_for_its_answer() {
     lagging.send(set_data("/a", b"refused", 7)).await;
     lagging.send(Request::Ping).await;
     assert_silent(&mut lagging).await;
-    // Both writes are in the log, and others see them.
+    // Both writes are in the log, and other sessions see them.
     assert_eq!(other.get_data("/a", false).await, Ok(Some(Bytes::from_static(b"mine too"))));
     drop(lag);
     let Some(Ok(Response::Stat(stat))) = lagging.reply().await else { panic!("no stat") };
     assert_eq!(stat.version, 1);
     let Some(Ok(Response::Data(read))) = lagging.reply().await else { panic!("no data") };
-    assert_eq!((read.data.as_deref(), read.stat.version), (Some(&b"mine"[..]), 1), "its own write, in order");
+    assert_eq!(
+        (read.data.as_deref(), read.stat.version),
+        (Some(&b"mine"[..]), 1),
+        "its own write, in order"
+    );
     assert!(lagging.reply().await.unwrap().is_ok());
     assert_eq!(lagging.reply().await, Some(Err(ErrorCode::BadVersion)));
     assert_eq!(lagging.reply().await, Some(Ok(Response::Empty)));
@@ -108,7 +124,7 @@ async fn a_write_through_a_lagging_follower_is_done_but_waits_for_its_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn thousands_of_requests_wait_behind_a_write_and_are_answered_in_order() {
+async fn thousands_of_requests_behind_a_write_complete_in_order() {
     let (cluster, [mut lagging, ..]) = three().await;
     let lag = cluster.lag(0);
     lagging.send(set_data("/a", b"first", -1)).await;
@@ -122,7 +138,8 @@ async fn thousands_of_requests_wait_behind_a_write_and_are_answered_in_order() {
     drop(lag);
     assert!(lagging.reply().await.unwrap().is_ok());
     for expected in 0..5000 {
-        let Some(crate::common::Message::Reply { xid, result, .. }) = lagging.message().await else {
+        let Some(crate::common::Message::Reply { xid, result, .. }) = lagging.message().await
+        else {
             panic!("end")
         };
         assert_eq!((xid, result.is_ok()), (first + expected, true));
@@ -164,13 +181,13 @@ async fn watches_fire_when_their_own_member_has_applied_the_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_begins_at_a_lagging_follower_when_that_has_heard_of_it() {
+async fn a_session_at_a_lagging_follower_begins_when_it_catches_up() {
     let (cluster, _clients) = three().await;
     let lag = cluster.lag(0);
     let begins = RawClient::new(cluster.member(0));
     tokio::pin!(begins);
     assert!(timeout(A_MOMENT, &mut begins).await.is_err());
-    assert_eq!(cluster.probe().latest().sessions().len(), 4, "the others have");
+    assert_eq!(cluster.probe().latest().sessions().len(), 4, "the other sessions exist");
     drop(lag);
     assert_eq!(begins.await.last_zxid, 0);
 }
@@ -180,7 +197,10 @@ async fn a_session_does_not_go_back_in_time() {
     let (cluster, [_, _, mut zk]) = three().await;
     let lag = cluster.lag(0);
     zk.set_data("/a", b"new").await.unwrap();
-    assert!(zk.reattach(cluster.member(0)).await.is_none(), "the member knows less than the session");
+    assert!(
+        zk.reattach(cluster.member(0)).await.is_none(),
+        "the member knows less than the session"
+    );
     let mut moved = zk.reattach(cluster.member(1)).await.unwrap();
     assert_eq!(moved.get_data("/a", false).await, Ok(Some(Bytes::from_static(b"new"))));
     drop(lag);
@@ -190,12 +210,12 @@ async fn a_session_does_not_go_back_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_over_the_connection_that_a_session_has_left_ends_that_connection() {
+async fn a_write_over_an_abandoned_connection_ends_it() {
     let (cluster, [mut before, at_leader, _]) = three().await;
     before.create("/e", CreateMode::Ephemeral).await.unwrap();
     let mut moved = before.reattach(cluster.member(1)).await.unwrap();
     assert_eq!(moved.id(), before.id());
-    // A follower does not know, and reads.
+    // A follower does not know of the move, and answers reads.
     assert!(before.get_data("/a", false).await.is_ok());
     let zxid = cluster.probe().zxid();
     before.send(set_data("/a", b"late", -1)).await;
@@ -204,7 +224,7 @@ async fn a_write_over_the_connection_that_a_session_has_left_ends_that_connectio
     assert_eq!(moved.get_data("/a", false).await, Ok(Some(Bytes::from_static(b"data"))));
     moved.set_data("/a", b"mine").await.unwrap();
 
-    // The leader knows.
+    // The leader knows of the move.
     let mut led = at_leader.reattach(cluster.member(2)).await.unwrap();
     let mut away = led.reattach(cluster.member(0)).await.unwrap();
     led.send(get("/a")).await;
@@ -223,13 +243,14 @@ async fn an_expired_session_hears_of_it_when_its_member_does() {
     lagging.send(delete("/e")).await;
     assert_silent(&mut lagging).await;
     drop(lag);
-    // Its member ends the connection when it applies the end of the session, before the answer to the write.
+    // The member ends the connection when it applies the end of the session, before the response to
+    // the write.
     lagging.closed().await;
     assert!(lagging.reattach(cluster.member(1)).await.is_some_and(|zk| zk.id() == 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn sessions_live_on_signs_of_life_at_any_member_and_expire_everywhere() {
+async fn pings_at_any_member_keep_a_session_that_expires_everywhere() {
     let cluster = TestCluster::in_memory(3).await;
     let mut zk = RawClient::with_timeout(cluster.member(0), 1000).await;
     zk.create("/e", CreateMode::Ephemeral).await.unwrap();
@@ -241,7 +262,10 @@ async fn sessions_live_on_signs_of_life_at_any_member_and_expire_everywhere() {
     zk.ping().await;
     let start = Instant::now();
     let probe = cluster.until(|probe| probe.latest().sessions().is_empty()).await;
-    assert!(start.elapsed() >= Duration::from_millis(1000) && start.elapsed() <= Duration::from_millis(1020));
+    assert!(
+        start.elapsed() >= Duration::from_millis(1000)
+            && start.elapsed() <= Duration::from_millis(1020)
+    );
     for member in 0..3 {
         assert!(!probe.member(member).exists("/e"));
     }
@@ -270,7 +294,8 @@ async fn rules_are_of_one_member_or_of_all_and_count_together() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_reply_at_a_follower_is_a_write_that_happened() {
     let (cluster, [mut zk, mut other, _]) = three().await;
-    let _lost = cluster.rule(|request| if request.is_create() { Verdict::LoseReply } else { Verdict::Pass });
+    let _lost = cluster
+        .rule(|request| if request.is_create() { Verdict::LoseReply } else { Verdict::Pass });
     let _lag = cluster.lag(0);
     zk.send(create("/b", CreateMode::Persistent)).await;
     zk.closed().await;
@@ -286,7 +311,10 @@ async fn sequence_numbers_and_reaping_are_the_same_everywhere() {
     assert_eq!(cluster.set_version("/none", 7), Err(ErrorCode::NoNode));
     cluster.set_version("/a", i32::MAX).unwrap();
     assert_eq!(zk.exists("/a", false).await.unwrap().version, i32::MAX);
-    assert_eq!(zk.create("/a/s-", CreateMode::PersistentSequential).await, Ok("/a/s-0000000041".into()));
+    assert_eq!(
+        zk.create("/a/s-", CreateMode::PersistentSequential).await,
+        Ok("/a/s-0000000041".into())
+    );
     let container = crate::common::create_body("/c", CreateMode::Container);
     zk.call(Request::CreateContainer(container)).await.unwrap();
     zk.create("/c/d", CreateMode::Persistent).await.unwrap();
@@ -332,9 +360,11 @@ async fn one_member_alone_is_a_standalone_server() {
 async fn nobody_is_told_of_a_member_that_is_not_there() {
     let cluster = TestCluster::in_memory(3).await;
     let request = ConnectRequest { timeout: 1000, ..new_session() };
-    for (host, found) in [("zk1", true), ("zk3", true), ("zk4", false), ("zk0", false), ("elsewhere", false)]
+    for (host, found) in
+        [("zk1", true), ("zk3", true), ("zk4", false), ("zk0", false), ("elsewhere", false)]
     {
-        let connected = zk_curator_client::Connector::connect(&cluster.connector(), host, 2181).await;
+        let connected =
+            zk_curator_client::Connector::connect(&cluster.connector(), host, 2181).await;
         assert_eq!(connected.is_ok(), found, "{host}");
         if let Ok(stream) = connected {
             let zk = RawClient::open(stream, request.clone()).await.unwrap();
@@ -342,5 +372,7 @@ async fn nobody_is_told_of_a_member_that_is_not_there() {
         }
     }
     let mut zk = RawClient::new(cluster.member(0)).await;
-    assert!(zk.call(Request::Exists(ExistsRequest { path: "/".into(), watch: false })).await.is_ok());
+    assert!(
+        zk.call(Request::Exists(ExistsRequest { path: "/".into(), watch: false })).await.is_ok()
+    );
 }

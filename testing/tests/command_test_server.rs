@@ -1,4 +1,4 @@
-//! The program `zk-test-server`, as a process.
+//! The program `zk-test-server`, run as a process.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use tokio::process::{Child, ChildStdout, Command};
 use zk_curator_proto::records::{ConnectRequest, CreateMode};
 use zk_curator_proto::{ErrorCode, Request};
 
-/// A server that is ready.
+/// A process whose server is ready.
 struct Server {
     process: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -22,10 +22,15 @@ impl Server {
     /// Starts the program on a free port.
     async fn start(options: &[&str]) -> Self {
         let mut command = command(&[&["--port", "0"], options].concat());
-        let mut process =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut process = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let line = tokio::time::timeout(LONG, lines.next_line()).await.expect("a line in time").unwrap();
+        let line =
+            tokio::time::timeout(LONG, lines.next_line()).await.expect("a line in time").unwrap();
         let line = line.expect("a line before the end");
         let Some(address) = line.strip_prefix("listening on ") else { panic!("{line}") };
         let address = address.to_owned();
@@ -33,7 +38,10 @@ impl Server {
     }
 
     async fn line(&mut self) -> String {
-        let line = tokio::time::timeout(LONG, self.lines.next_line()).await.expect("a line in time").unwrap();
+        let line = tokio::time::timeout(LONG, self.lines.next_line())
+            .await
+            .expect("a line in time")
+            .unwrap();
         line.expect("a line before the end")
     }
 
@@ -47,26 +55,30 @@ impl Server {
         RawClient::over_tcp(&self.address, 10_000).await
     }
 
-    /// What the server answers to bytes, up to the end of the connection.
+    /// Sends bytes to the server, and returns its response up to the end of the connection.
     async fn ask(&self, bytes: &[u8]) -> String {
         let mut stream = TcpStream::connect(&self.address).await.unwrap();
         stream.write_all(bytes).await.unwrap();
         let mut answer = String::new();
-        tokio::time::timeout(LONG, stream.read_to_string(&mut answer)).await.expect("an end").unwrap();
+        tokio::time::timeout(LONG, stream.read_to_string(&mut answer))
+            .await
+            .expect("an end")
+            .unwrap();
         answer
     }
 
-    /// Sends a signal; how the program ended, and what it wrote to standard error.
+    /// Sends a signal. Returns the exit status and the standard error of the program.
     async fn signal(&mut self, signal: &str) -> (ExitStatus, String) {
         let pid = self.process.id().expect("it runs").to_string();
         assert!(Command::new("kill").args(["-s", signal, &pid]).status().await.unwrap().success());
-        let status = tokio::time::timeout(LONG, self.process.wait()).await.expect("an end in time").unwrap();
+        let status =
+            tokio::time::timeout(LONG, self.process.wait()).await.expect("an end in time").unwrap();
         let mut errors = String::new();
         self.process.stderr.take().unwrap().read_to_string(&mut errors).await.unwrap();
         (status, errors)
     }
 
-    /// Sends a signal; asserts that the program ends orderly, without another word.
+    /// Sends a signal. Asserts that the program ends cleanly and prints nothing more.
     async fn end(mut self, signal: &str) {
         let (status, errors) = self.signal(signal).await;
         assert_eq!((status.code(), errors.as_str()), (Some(0), ""), "{status}");
@@ -75,12 +87,13 @@ impl Server {
     }
 }
 
-/// A directory that is gone when the test ends.
+/// A directory that is removed when the test ends.
 struct TempDir(PathBuf);
 
 impl TempDir {
     fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("zk-test-server-{}-{name}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("zk-test-server-{}-{name}", std::process::id()));
         std::fs::create_dir(&path).unwrap();
         Self(path)
     }
@@ -88,7 +101,7 @@ impl TempDir {
 
 impl Drop for TempDir {
     fn drop(&mut self) {
-        // One test removes it itself.
+        // One test removes the directory itself.
         std::fs::remove_dir_all(&self.0).ok();
     }
 }
@@ -103,11 +116,15 @@ async fn output(options: &[&str]) -> Output {
     tokio::time::timeout(LONG, command(options).output()).await.expect("an end in time").unwrap()
 }
 
-/// What the program says about options it refuses: one line, and nothing else.
+/// Returns the single line that the program prints about refused options.
 async fn refusal(options: &[&str]) -> String {
     let Output { status, stdout, stderr } = output(options).await;
     let text = String::from_utf8(stderr).unwrap();
-    assert_eq!((status.code(), stdout.len(), text.lines().count()), (Some(2), 0, 1), "{options:?}: {text}");
+    assert_eq!(
+        (status.code(), stdout.len(), text.lines().count()),
+        (Some(2), 0, 1),
+        "{options:?}: {text}"
+    );
     text
 }
 
@@ -177,7 +194,7 @@ async fn options_change_what_it_is() {
     assert!(conf.contains("tickTime=2000\nmaxClientCnxns=2\n"), "{conf}");
     assert!(conf.contains("minSessionTimeout=3000\nmaxSessionTimeout=5000\n"), "{conf}");
     assert!(server.ask(b"srvr").await.starts_with("Zookeeper version: 3.8."));
-    // Nobody but the super user may write there.
+    // Only the super user may write there.
     let mut zk = server.client().await;
     assert_eq!(zk.set_data("/zookeeper/config", b"").await, Err(ErrorCode::NoAuth));
     zk.call(crate::common::auth("digest", b"super:secret")).await.unwrap();
@@ -200,7 +217,7 @@ async fn a_read_only_server_serves_those_content_with_it() {
     assert_eq!(zk.create("/a", CreateMode::Persistent).await, Err(ErrorCode::NotReadOnly));
 }
 
-// Elsewhere this machine is 127.0.0.1 alone.
+// Only on Linux is every 127.x address a loopback address.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn it_listens_where_it_is_told() {
@@ -231,7 +248,10 @@ async fn what_a_server_saved_the_next_one_has() {
     assert_eq!(heir.exists("/kept", false).await, Ok(stat));
     assert_eq!(heir.get_data("/kept", false).await.unwrap().as_deref(), Some(&b"new"[..]));
     assert_eq!(heir.exists("/mine", false).await.unwrap().ephemeral_owner, zk.id());
-    assert_eq!(heir.create("/n-", CreateMode::PersistentSequential).await.unwrap(), "/n-0000000003");
+    assert_eq!(
+        heir.create("/n-", CreateMode::PersistentSequential).await.unwrap(),
+        "/n-0000000003"
+    );
     heir.call(Request::CloseSession).await.unwrap();
     let mut other = server.client().await;
     assert_eq!(other.exists("/mine", false).await, Err(ErrorCode::NoNode));
@@ -239,7 +259,7 @@ async fn what_a_server_saved_the_next_one_has() {
 }
 
 #[tokio::test]
-async fn a_directory_that_cannot_be_used_is_one_line_and_stays_as_it_is() {
+async fn an_unusable_directory_is_reported_and_left_unchanged() {
     let directory = TempDir::new("damaged");
     let path = directory.0.to_str().unwrap();
     let options = ["--port", "0", "--data-dir", path];
@@ -256,7 +276,7 @@ async fn a_directory_that_cannot_be_used_is_one_line_and_stays_as_it_is() {
     let text = refusal(&["--port", "0", "--data-dir", file.to_str().unwrap()]).await;
     assert!(text.contains("cannot make the directory"), "{text}");
     assert!(refusal(&["--data-dir", ""]).await.contains("'--data-dir'"));
-    // Of a server that cannot start, nothing is written.
+    // A server that cannot start writes nothing.
     std::fs::remove_file(&file).unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
@@ -271,7 +291,10 @@ async fn data_that_cannot_be_saved_are_not_lost_in_silence() {
     std::fs::remove_dir_all(&directory.0).unwrap();
     let (status, errors) = server.signal("TERM").await;
     assert_eq!((status.code(), errors.lines().count()), (Some(1), 1), "{errors}");
-    assert!(errors.contains("cannot write") && errors.contains("snapshot.new: No such file"), "{errors}");
+    assert!(
+        errors.contains("cannot write") && errors.contains("snapshot.new: No such file"),
+        "{errors}"
+    );
 }
 
 #[tokio::test]
@@ -302,7 +325,10 @@ async fn members_of_an_ensemble_are_stopped_and_started() {
     assert_eq!((status.code(), errors.lines().count()), (Some(0), 3), "{errors}");
     assert!(errors.contains("'stop 0'"), "{errors}");
     let again = Server::start(&options[2..]).await;
-    assert!(again.client().await.exists("/b", false).await.is_ok(), "one server has what the three had");
+    assert!(
+        again.client().await.exists("/b", false).await.is_ok(),
+        "the single server has the data of the three"
+    );
     again.end("TERM").await;
 }
 
@@ -369,7 +395,7 @@ async fn an_address_that_cannot_be_had_is_one_line() {
     let addr = taken.local_addr().unwrap();
     let text = refusal(&["--port", &addr.port().to_string()]).await;
     assert!(text.contains(&format!("cannot listen on {addr}: ")), "{text}");
-    // Of a network for documentation: no machine has it.
+    // An address of a network for documentation, which no machine has.
     let text = refusal(&["--port", "0", "--host", "192.0.2.1"]).await;
     assert!(text.contains("192.0.2.1"), "{text}");
 }

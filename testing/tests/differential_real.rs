@@ -1,9 +1,10 @@
-//! The embedded server against Apache ZooKeeper: the same random operations, one at a time or many in flight, every
-//! answer, comparable field, error and watch event the same, in the same order.
+//! Compares the embedded server with Apache ZooKeeper. Both get the same random operations, one at
+//! a time or many in flight, and must return the same responses, comparable fields, errors and
+//! watch events in the same order.
 //!
-//! * `ZK_DIFFERENTIAL_OPERATIONS`: how many operations. Default: 30,000.
-//! * `ZK_DIFFERENTIAL_SEED`: where to begin. A failure prints the seed of the round that failed; with that and
-//!   400 operations the round comes first. Default: 1.
+//! * `ZK_DIFFERENTIAL_OPERATIONS`: the number of operations. Default: 30,000.
+//! * `ZK_DIFFERENTIAL_SEED`: the seed of the first round. A failure prints the seed of its round;
+//!   with that seed and 400 operations, only that round runs. Default: 1.
 //!
 //! Skipped where Apache ZooKeeper is missing, see [`zk_curator_real`].
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
@@ -16,10 +17,11 @@ use crate::differential::run::run;
 use zk_curator_real::{self as real, RealZooKeeper};
 use zk_curator_testing::{TestServer, ZooKeeperVersion, digest};
 
-/// Steps of a round, one request or a burst of them, which begins with an empty tree and new sessions.
+/// The number of steps of a round. A step is one request or a burst of requests. A round begins
+/// with an empty tree and new sessions.
 const ROUND: usize = 400;
 
-/// How many shorter rounds are tried to find out what a failure needs.
+/// The number of shorter rounds that are tried to shrink a failure.
 const SHRINK_ATTEMPTS: usize = 150;
 
 /// The interval at which no container is removed during the test.
@@ -57,21 +59,24 @@ async fn every_answer_and_event_is_that_of_apache_zookeeper() {
         done += operations_of_round;
         seed += 1;
     }
-    println!("{done} operations agree, in {:?}, seeds {first_seed}..{seed}: {tally:?}", started.elapsed());
+    println!(
+        "{done} operations agree, in {:?}, seeds {first_seed}..{seed}: {tally:?}",
+        started.elapsed()
+    );
 }
 
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(format!("ZK_DIFFERENTIAL_{name}")).map_or(default, |value| value.parse().unwrap())
 }
 
-/// Where two servers part.
+/// The first difference between two servers.
 struct Difference {
     step: usize,
     expected: Vec<Vec<String>>,
     found: Vec<Vec<String>>,
 }
 
-/// What the transcripts were about: the answers by error code, and the events.
+/// The counts of the transcripts: responses by error code, and events.
 #[derive(Debug, Default)]
 struct Tally {
     answers: BTreeMap<i32, u64>,
@@ -112,7 +117,8 @@ async fn compare(
     }
 }
 
-/// Leaves out what the failure does not need: everything after it, then larger and smaller pieces before it.
+/// Removes steps that the failure does not need: everything after it, and then larger and smaller
+/// pieces before it.
 async fn shrink(
     real: &str,
     version: ZooKeeperVersion,

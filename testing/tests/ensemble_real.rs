@@ -14,14 +14,18 @@ async fn mode(ensemble: &RealEnsemble, server: usize) -> String {
 
 #[tokio::test]
 #[ignore = "slow: scripts/test-all"]
-async fn three_servers_elect_a_leader_and_replace_it_when_it_is_killed() {
-    let name = "three_servers_elect_a_leader_and_replace_it_when_it_is_killed";
+async fn three_servers_elect_a_leader_and_replace_a_killed_one() {
+    let name = "three_servers_elect_a_leader_and_replace_a_killed_one";
     let Some(mut ensemble) = real::or_skip_ensemble(name, 3).await else { return };
     let leader = ensemble.leader().await.unwrap();
     for server in 0..3 {
-        assert_eq!(mode(&ensemble, server).await, if server == leader { "leader" } else { "follower" });
+        assert_eq!(
+            mode(&ensemble, server).await,
+            if server == leader { "leader" } else { "follower" }
+        );
     }
-    let addresses: Vec<_> = ensemble.servers().iter().map(|server| server.connect_string()).collect();
+    let addresses: Vec<_> =
+        ensemble.servers().iter().map(|server| server.connect_string()).collect();
     assert_eq!(ensemble.connect_string(), addresses.join(","));
     let follower = (leader + 1) % 3;
     Session::open(ensemble.server(follower).addr(), 4000).create("/kept", b"v");
@@ -34,7 +38,7 @@ async fn three_servers_elect_a_leader_and_replace_it_when_it_is_killed() {
     let mut session = Session::open(ensemble.server(leader).addr(), 4000);
     assert_eq!(session.get_data("/kept").as_deref(), Some(&b"v"[..]));
 
-    // One that is suspended no longer leads; when it wakes it follows.
+    // A suspended leader loses the leadership, and follows after the resume.
     ensemble.pause(next).await.unwrap();
     let third = ensemble.leader().await.unwrap();
     assert_ne!(third, next);
@@ -47,16 +51,20 @@ async fn three_servers_elect_a_leader_and_replace_it_when_it_is_killed() {
 #[tokio::test]
 #[ignore = "slow: scripts/test-all"]
 async fn drop_leaves_neither_processes_nor_data() {
-    let Some(mut ensemble) = real::or_skip_ensemble("drop_leaves_neither_processes_nor_data", 2).await else {
+    let Some(mut ensemble) =
+        real::or_skip_ensemble("drop_leaves_neither_processes_nor_data", 2).await
+    else {
         return;
     };
     let mut data = Vec::new();
     for server in ensemble.servers() {
         let conf = server.four_letter_word("conf").await.unwrap();
-        data.push(PathBuf::from(conf.lines().find_map(|line| line.strip_prefix("dataDir=")).unwrap()));
+        data.push(PathBuf::from(
+            conf.lines().find_map(|line| line.strip_prefix("dataDir=")).unwrap(),
+        ));
     }
     let addresses: Vec<_> = ensemble.servers().iter().map(|server| server.addr()).collect();
-    // A suspended one ends as well, also when it is asked to.
+    // A suspended server can be stopped too, even by SIGTERM.
     ensemble.pause(0).await.unwrap();
     ensemble.stop(0).await.unwrap();
     ensemble.pause(1).await.unwrap();
@@ -70,8 +78,9 @@ async fn drop_leaves_neither_processes_nor_data() {
 #[tokio::test]
 #[ignore = "slow: scripts/test-all"]
 async fn settings_reach_every_server_and_a_minority_does_not_serve() {
-    let builder =
-        RealEnsemble::builder(3).setting("maxClientCnxns", 17).start_timeout(Duration::from_secs(20));
+    let builder = RealEnsemble::builder(3)
+        .setting("maxClientCnxns", 17)
+        .start_timeout(Duration::from_secs(20));
     let name = "settings_reach_every_server_and_a_minority_does_not_serve";
     let Some(mut ensemble) = real::or_skip_ensemble_with(name, builder).await else { return };
     for server in ensemble.servers() {
@@ -79,7 +88,7 @@ async fn settings_reach_every_server_and_a_minority_does_not_serve() {
     }
     ensemble.kill(0).await.unwrap();
     ensemble.kill(1).await.unwrap();
-    // Until it notices, it answers; while it changes its mind, it may cut the connection.
+    // The server answers until it notices. During the change it may cut the connection.
     let serves_not = |answer: String| answer.contains("not currently serving");
     while !ensemble.server(2).four_letter_word("srvr").await.is_ok_and(serves_not) {
         tokio::task::yield_now().await;

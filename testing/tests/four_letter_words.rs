@@ -1,4 +1,4 @@
-//! The four-letter words, and that their lines have the form of Apache ZooKeeper's.
+//! The four-letter words. Their lines have the same form as Apache ZooKeeper's.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::collections::BTreeSet;
@@ -42,7 +42,7 @@ async fn ask(address: &str, word: &str) -> String {
     answer
 }
 
-/// The line with `#` for every number, and without what differs from machine to machine.
+/// Returns the line with `#` for every number, without the parts that depend on the machine.
 fn shape(line: &str) -> String {
     let mut shape = String::new();
     let mut rest = line;
@@ -59,12 +59,15 @@ fn shape(line: &str) -> String {
             rest = &rest[c.len_utf8()..];
         }
     }
-    for until in ["expire at ", "ersion: ", "zk_version\t", "zookeeper.version=", "dataDir=", "dataLogDir="] {
+    for until in
+        ["expire at ", "ersion: ", "zk_version\t", "zookeeper.version=", "dataDir=", "dataLogDir="]
+    {
         if let Some(at) = shape.find(until) {
             shape.truncate(at + until.len());
         }
     }
-    let environment = ["java.", "os.", "user.", "host."].iter().any(|prefix| shape.starts_with(prefix));
+    let environment =
+        ["java.", "os.", "user.", "host."].iter().any(|prefix| shape.starts_with(prefix));
     if let Some((name, _)) = shape.split_once('=').filter(|_| environment) {
         return name.to_owned();
     }
@@ -75,7 +78,7 @@ fn shapes(answer: &str) -> Vec<String> {
     answer.split('\n').map(shape).collect()
 }
 
-/// A session with an ephemeral node and watches, and every answer.
+/// Opens a session with an ephemeral node and watches, and returns every response.
 async fn answers(address: &str) -> Vec<(&'static str, String)> {
     let mut zk = RawClient::over_tcp(address, 10_000).await;
     zk.create("/e", CreateMode::Ephemeral).await.unwrap();
@@ -94,7 +97,9 @@ async fn answers(address: &str) -> Vec<(&'static str, String)> {
 #[tokio::test]
 #[ignore = "slow: scripts/test-all"]
 async fn lines_have_the_form_of_apache_zookeeper() {
-    let Some(zookeeper) = real::or_skip("lines_have_the_form_of_apache_zookeeper").await else { return };
+    let Some(zookeeper) = real::or_skip("lines_have_the_form_of_apache_zookeeper").await else {
+        return;
+    };
     let embedded = TestServer::start().await;
     compare(&zookeeper.connect_string(), &embedded.connect_string()).await;
 }
@@ -111,7 +116,7 @@ async fn lines_have_the_form_of_an_ensemble() {
     compare(&address((expected + 1) % 3), &cluster.member((leads + 1) % 3).connect_string()).await;
 }
 
-/// The words of a real server and of an embedded one.
+/// Compares the words of a real server with those of an embedded one.
 async fn compare(real: &str, embedded: &str) {
     let expected = answers(real).await;
     for ((word, expected), (_, found)) in expected.iter().zip(answers(embedded).await) {
@@ -120,7 +125,7 @@ async fn compare(real: &str, embedded: &str) {
         }
         let (expected, found) = (shapes(expected), shapes(&found));
         match *word {
-            // Thousands of numbers about the insides of a Java server.
+            // The internal metrics of a Java server are not compared.
             "mntr" => {
                 let expected: BTreeSet<_> = expected.into_iter().collect();
                 let extra: Vec<_> = found.iter().filter(|line| !expected.contains(*line)).collect();
@@ -131,8 +136,9 @@ async fn compare(real: &str, embedded: &str) {
                 };
                 assert_eq!((files(&expected), files(&found.into_iter().collect())), (2, 2));
             }
-            // The buckets of time that sessions and connections are in are not comparable. A leader moves a session from one
-            // to another while it writes them out, and may leave it out of both.
+            // The expiry times of sessions and connections are not comparable. A leader moves a
+            // session from one bucket to another while it prints them, and may leave it out of
+            // both.
             "dump" => {
                 let comparable = |lines: Vec<String>| {
                     let bucket = |line: &String| {
@@ -142,7 +148,7 @@ async fn compare(real: &str, embedded: &str) {
                 };
                 assert_eq!(comparable(expected), comparable(found), "{word}");
             }
-            // In no order.
+            // These lines have no order.
             "cons" | "stat" | "wchc" | "wchp" => {
                 let sorted = |mut lines: Vec<String>| {
                     lines.sort_unstable();
@@ -150,9 +156,10 @@ async fn compare(real: &str, embedded: &str) {
                 };
                 assert_eq!(sorted(expected), sorted(found), "{word}");
             }
-            // The launcher gives the port of clients in a line of its own.
+            // The launcher sets the client port in a line of its own.
             "conf" => {
-                let found = found.iter().map(|line| line.replace(":participant;#:#", ":participant"));
+                let found =
+                    found.iter().map(|line| line.replace(":participant;#:#", ":participant"));
                 assert_eq!(expected, found.collect::<Vec<_>>());
             }
             _ => assert_eq!(expected, found, "{word}"),
@@ -187,7 +194,7 @@ async fn the_trace_mask_is_told_and_set() {
     let address = server.connect_string();
     assert_eq!(ask(&address, "gtmk").await, "306");
     let mut stream = TcpStream::connect(&address).await.unwrap();
-    // The word, and the mask when the server has waited for it.
+    // Sends the word, and the mask after the server has waited for it.
     stream.write_all(b"stmk\0\0").await.unwrap();
     server.until(|probe| probe.connections() == 1).await;
     stream.write_all(b"\0\0\0\0\x01\x02").await.unwrap();
@@ -205,7 +212,8 @@ async fn numbers_tell_of_open_files() {
         let line = answer.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("none");
         line.trim().parse().unwrap_or_else(|_| panic!("{name}: {line}"))
     };
-    let (open, most) = (number("zk_open_file_descriptor_count"), number("zk_max_file_descriptor_count"));
+    let (open, most) =
+        (number("zk_open_file_descriptor_count"), number("zk_max_file_descriptor_count"));
     assert!(open > 2 && open < most, "{open} of {most}");
 }
 
@@ -215,8 +223,10 @@ async fn one_address_has_as_many_connections_as_it_may() {
     let address = server.connect_string();
     let first = RawClient::over_tcp(&address, 10_000).await;
     let _second = RawClient::over_tcp(&address, 10_000).await;
-    assert_eq!(ask(&address, "").await, "", "closed at once");
+    assert_eq!(ask(&address, "").await, "", "closed immediately");
     drop(first);
-    server.until(|probe| probe.sessions().iter().filter(|session| session.connected).count() == 1).await;
+    server
+        .until(|probe| probe.sessions().iter().filter(|session| session.connected).count() == 1)
+        .await;
     assert_eq!(ask(&address, "ruok").await, "imok");
 }

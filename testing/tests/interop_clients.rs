@@ -1,5 +1,6 @@
-//! Clients in other languages cannot tell `zk-test-server` from Apache ZooKeeper: each does the same at both, from
-//! empty servers, and what it writes down must be the same. The programs and scripts are in `tests/interop/`.
+//! Clients in other languages cannot tell `zk-test-server` from Apache ZooKeeper: each runs the
+//! same operations on both, beginning with empty servers, and must print the same output. The
+//! programs and scripts are in `tests/interop/`.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::path::{Path, PathBuf};
@@ -11,11 +12,13 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdin, Command};
 use zk_curator_real::TempDir;
 use zk_curator_real::java::{self, Program};
-use zk_curator_real::other_clients::{C_CLIENT, PATIENCE, c_client, c_library, compile_c, python_with_kazoo};
+use zk_curator_real::other_clients::{
+    C_CLIENT, PATIENCE, c_client, c_library, compile_c, python_with_kazoo,
+};
 use zk_curator_real::{self as real, RealZooKeeper};
 use zk_curator_testing::ZooKeeperVersion;
 
-/// A member of an ensemble, for clients that do not ask who else is.
+/// A member of an ensemble, for clients that do not need the other members.
 const ENSEMBLE: &[&str] = &["--ensemble", "3"];
 
 fn interop(file: &str) -> PathBuf {
@@ -29,7 +32,7 @@ enum Server {
 }
 
 impl Server {
-    /// The program on a free port.
+    /// Starts the program on a free port.
     async fn embedded(test: &str, options: &[&str]) -> Self {
         let data = TempDir::new(test).unwrap();
         let mut all = vec!["--tick-time", "100", "--max-session-timeout", "60000"];
@@ -49,7 +52,7 @@ impl Server {
             .unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let mut address = String::new();
-        // One line of each server; the last one of an ensemble does not lead it.
+        // Reads one line of each server. The last server of an ensemble is not its leader.
         for _ in 0..if options.iter().any(|option| option == "--ensemble") { 3 } else { 1 } {
             let line = lines.next_line().await.unwrap().expect("the server says where it listens");
             line.strip_prefix("listening on ").expect("an address").clone_into(&mut address);
@@ -64,7 +67,7 @@ impl Server {
         }
     }
 
-    /// An orderly end, and another process with the same data at the same address.
+    /// Ends the process cleanly, and starts another one with the same data at the same address.
     async fn restart(&mut self) {
         match self {
             Self::Real(server) => server.restart().await.unwrap(),
@@ -79,9 +82,13 @@ impl Server {
     }
 }
 
-/// The transcripts of a client at Apache ZooKeeper and at a `zk-test-server` of the same version, with all of these options, are
-/// the same.
-async fn same_at_both(test: &str, options: &[&[&str]], client: impl AsyncFn(&mut Server) -> String) {
+/// Asserts that the transcripts of a client are the same on Apache ZooKeeper and on a
+/// `zk-test-server` of the same version, with all of these options.
+async fn same_at_both(
+    test: &str,
+    options: &[&[&str]],
+    client: impl AsyncFn(&mut Server) -> String,
+) {
     let builder = RealZooKeeper::builder()
         .tick_time(Duration::from_millis(100))
         .jvm_property("znode.container.checkIntervalMs", 1000);
@@ -113,16 +120,19 @@ fn assert_same(expected: &str, found: &str, options: &[&str]) {
             lines[from..to].join("\n")
         };
         let (expected, found) = (around(&expected), around(&found));
-        panic!("line {}\nApache ZooKeeper:\n{expected}\nzk-test-server {options:?}:\n{found}", line + 1);
+        panic!(
+            "line {}\nApache ZooKeeper:\n{expected}\nzk-test-server {options:?}:\n{found}",
+            line + 1
+        );
     }
 }
 
-/// Starts a client that reads nothing.
+/// Starts a client without standard input.
 fn spawn(client: &mut Command) -> Child {
     client.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap()
 }
 
-/// What a client says until it ends, and how it ends when that is not as it should.
+/// Returns the output of a client until its end, and its exit status if it failed.
 async fn transcript(client: Child) -> String {
     let output = client.wait_with_output().await.unwrap();
     let mut text = String::from_utf8(output.stdout).unwrap();
@@ -202,16 +212,19 @@ async fn c_command_line() {
     let script = std::fs::read_to_string(interop("c_client.script")).unwrap();
     same_at_both("c_command_line", &[&[]], async |server| {
         let address = server.address();
-        // The id and the password of the session.
-        let directory = TempDir::new(&format!("c-client-{}", address.rsplit(':').next().unwrap())).unwrap();
+        // The file with the id and the password of the session.
+        let directory =
+            TempDir::new(&format!("c-client-{}", address.rsplit(':').next().unwrap())).unwrap();
         let session = directory.path().join("session");
         let mut client = CClient::start(&address, &session).await;
         let mut transcript = String::new();
-        for line in script.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_lowercase())) {
+        for line in
+            script.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_lowercase()))
+        {
             transcript.push_str(&format!("> {line}\n{}", client.say(line).await));
         }
-        // Another process takes the session of one that was killed up again, and goes on over a restart of the
-        // server, with its watches.
+        // Another process continues the session of a killed one, with its watches, over a restart
+        // of the server.
         client.process.kill().await.unwrap();
         let mut client = CClient::start(&address, &session).await;
         transcript.push_str(&client.say("ls2 /c").await);
@@ -225,7 +238,8 @@ async fn c_command_line() {
     .await;
 }
 
-/// The command line of the C client, which does not wait for answers before it takes the next command.
+/// The command line of the C client. It does not wait for a response before it reads the next
+/// command.
 struct CClient {
     process: Child,
     input: ChildStdin,
@@ -250,7 +264,7 @@ impl CClient {
         client
     }
 
-    /// Waits until the client says that it is connected.
+    /// Waits until the client reports that it is connected.
     async fn connected(&mut self) {
         while self.line().await != "Watcher SESSION_EVENT state = CONNECTED_STATE" {}
     }
@@ -259,7 +273,8 @@ impl CClient {
         self.output.next_line().await.unwrap().expect("the client goes on")
     }
 
-    /// Gives a command; answers what the client says up to the end of a `sync` behind it, without times.
+    /// Runs a command. Returns the output of the client up to the end of a `sync` after it, without
+    /// times.
     async fn say(&mut self, command: &str) -> String {
         let end = "sync /zookeeper";
         self.input.write_all(format!("{command}\n{end}\n").as_bytes()).await.unwrap();
@@ -270,12 +285,13 @@ impl CClient {
                 self.line().await;
                 break;
             }
-            let passing = ["time = ", "\tctime = ", "\tmtime=", "Got a new session id", "writing client id"];
+            let passing =
+                ["time = ", "\tctime = ", "\tmtime=", "Got a new session id", "writing client id"];
             if !passing.iter().any(|time| line.starts_with(time)) && !line.contains(":ZOO_") {
                 lines.push(line);
             }
         }
-        // The names of children have no order.
+        // The names of children are sorted, because they have no order.
         for names in lines.chunk_by_mut(|one, two| is_name(one) && is_name(two)) {
             names.sort_unstable();
         }
@@ -287,7 +303,7 @@ fn is_name(line: &str) -> bool {
     line.starts_with('\t') && !line.contains('=')
 }
 
-/// Without the id of the session.
+/// Removes the id of the session.
 fn owner(line: &str) -> String {
     match line.split_once("ephemeralOwner = ") {
         Some((before, owner)) if owner != "0" => format!("{before}ephemeralOwner = <session>"),

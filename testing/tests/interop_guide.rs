@@ -1,4 +1,4 @@
-//! The programs in `docs/guide/other-clients.md` work as they stand there.
+//! The programs in `docs/book/src/testing/other-clients.md` work as printed there.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::path::{Path, PathBuf};
@@ -9,19 +9,20 @@ use zk_curator_real::TempDir;
 use zk_curator_real::other_clients::{PATIENCE, c_client, c_library, compile_c, python_with_kazoo};
 use zk_curator_real::{self as real, java};
 
-const GUIDE: &str = include_str!("../../docs/guide/other-clients.md");
+const GUIDE: &str = include_str!("../../docs/book/src/testing/other-clients.md");
 
-/// The one program of the guide in a language.
+/// Returns the only program of the guide in a language.
 fn program(language: &str) -> &'static str {
     let (_, rest) = GUIDE.split_once(&format!("```{language}\n")).expect("a program in the guide");
     rest.split_once("```").expect("its end").0
 }
 
-/// Runs a program with `zk-test-server` among the commands; asserts that it succeeds.
+/// Runs a program with `zk-test-server` in its path, and asserts that it succeeds.
 async fn run(directory: &Path, command: impl AsRef<Path>, arguments: &[&str]) -> Output {
     let binary = Path::new(env!("CARGO_BIN_EXE_zk-test-server"));
     let path = std::env::var_os("PATH").unwrap();
-    let path = std::iter::once(binary.parent().unwrap().to_owned()).chain(std::env::split_paths(&path));
+    let path =
+        std::iter::once(binary.parent().unwrap().to_owned()).chain(std::env::split_paths(&path));
     let output = Command::new(command.as_ref())
         .args(arguments)
         .env("PATH", std::env::join_paths(path).unwrap())

@@ -1,4 +1,4 @@
-//! The Java programs of the interop tests, alone: they must be right before they judge anything else.
+//! The Java programs of the interop tests, tested alone, because other tests rely on them.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -15,7 +15,7 @@ fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/interop").join(name)
 }
 
-/// A server, and a program of `tests/interop/`; `None` where there is no Java.
+/// Starts a server, and compiles a program of `tests/interop/`. Returns `None` without Java.
 async fn setting(test: &str, program: &str) -> Option<(RealZooKeeper, Program)> {
     if !real::runs(test, java::available()) {
         return None;
@@ -25,10 +25,11 @@ async fn setting(test: &str, program: &str) -> Option<(RealZooKeeper, Program)> 
     Some((zookeeper, Program::compile(source(program)).await.expect("the program compiles")))
 }
 
-/// Waits for the end of a program; answers its exit code and its lines.
+/// Waits for the end of a program. Returns its exit code and its lines.
 async fn finish(child: Child) -> (Option<i32>, Vec<String>) {
     let ended = tokio::time::timeout(Duration::from_secs(100), child.wait_with_output()).await;
-    let Output { status, stdout, .. } = ended.expect("the program ends in time").expect("its output is read");
+    let Output { status, stdout, .. } =
+        ended.expect("the program ends in time").expect("its output is read");
     let text = String::from_utf8(stdout).expect("the output is UTF-8");
     (status.code(), text.lines().map(str::to_owned).collect())
 }
@@ -37,14 +38,18 @@ async fn finish(child: Child) -> (Option<i32>, Vec<String>) {
 #[ignore = "slow: scripts/test-all"]
 async fn two_curators_never_hold_the_mutex_together_and_both_finish() {
     let name = "two_curators_never_hold_the_mutex_together_and_both_finish";
-    let Some((zookeeper, contender)) = setting(name, "CuratorMutexContender.java").await else { return };
+    let Some((zookeeper, contender)) = setting(name, "CuratorMutexContender.java").await else {
+        return;
+    };
     let mut session = Session::open(zookeeper.addr(), 30_000);
     session.create("/counter", b"0");
 
     let rounds = ROUNDS.to_string();
     let connect_string = zookeeper.connect_string();
     let start = |label| {
-        contender.spawn([&connect_string, "/locks/orders", &rounds, label, "/witness", "/counter"]).unwrap()
+        contender
+            .spawn([&connect_string, "/locks/orders", &rounds, label, "/witness", "/counter"])
+            .unwrap()
     };
     let (one, two) = (start("one"), start("two"));
     for (label, (code, lines)) in [("one", finish(one).await), ("two", finish(two).await)] {
@@ -71,10 +76,11 @@ async fn a_second_holder_is_a_violation() {
     };
     let mut session = Session::open(zookeeper.addr(), 30_000);
     session.create("/counter", b"0");
-    session.create("/witness", b"two"); // somebody who believes that it holds the lock
+    session.create("/witness", b"two"); // a client that believes to hold the lock
     let connect_string = zookeeper.connect_string();
-    let child =
-        contender.spawn([&connect_string, "/locks/orders", "5", "one", "/witness", "/counter"]).unwrap();
+    let child = contender
+        .spawn([&connect_string, "/locks/orders", "5", "one", "/witness", "/counter"])
+        .unwrap();
     let (code, lines) = finish(child).await;
     let last = lines.last().map(String::as_str);
     assert_eq!((code, last), (Some(3), Some("VIOLATION one 0 two")), "{lines:?}");
@@ -103,14 +109,17 @@ async fn the_layout_of_curators_mutex_is_the_documented_one() {
         }
     }
 
-    // Parents are containers: the server removes them once they are empty. Clients have no other way to know.
+    // Parents are containers, which the server removes once they are empty. Clients have no other
+    // way to see that.
     let mut client = Session::open(zookeeper.addr(), 30_000);
     let removed = async {
         while client.get_data("/locks").is_some() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), removed).await.expect("the lock path is a container");
+    tokio::time::timeout(Duration::from_secs(20), removed)
+        .await
+        .expect("the lock path is a container");
 }
 
 #[tokio::test]

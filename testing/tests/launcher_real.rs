@@ -10,7 +10,9 @@ use zk_curator_real::{self as real, RealError, RealZooKeeper};
 #[tokio::test]
 #[ignore = "slow: scripts/test-all"]
 async fn it_serves_when_start_returns_and_answers_every_word() {
-    let Some(zookeeper) = real::or_skip("it_serves_when_start_returns_and_answers_every_word").await else {
+    let Some(zookeeper) =
+        real::or_skip("it_serves_when_start_returns_and_answers_every_word").await
+    else {
         return;
     };
     assert_eq!(zookeeper.four_letter_word("ruok").await.unwrap(), "imok");
@@ -22,7 +24,9 @@ async fn it_serves_when_start_returns_and_answers_every_word() {
 #[tokio::test]
 #[ignore = "slow: scripts/test-all"]
 async fn data_and_port_survive_kill_and_stop() {
-    let Some(mut zookeeper) = real::or_skip("data_and_port_survive_kill_and_stop").await else { return };
+    let Some(mut zookeeper) = real::or_skip("data_and_port_survive_kill_and_stop").await else {
+        return;
+    };
     let addr = zookeeper.addr();
     Session::open(addr, 4000).create("/kept", b"v");
 
@@ -62,7 +66,9 @@ async fn session_timeouts_are_negotiated_within_the_settings() {
 #[tokio::test]
 #[ignore = "slow: scripts/test-all"]
 async fn drop_leaves_neither_process_nor_data() {
-    let Some(zookeeper) = real::or_skip("drop_leaves_neither_process_nor_data").await else { return };
+    let Some(zookeeper) = real::or_skip("drop_leaves_neither_process_nor_data").await else {
+        return;
+    };
     let addr = zookeeper.addr();
     let conf = zookeeper.four_letter_word("conf").await.unwrap();
     let data = conf.lines().find_map(|line| line.strip_prefix("dataDir=")).unwrap().to_owned();
@@ -81,7 +87,8 @@ async fn several_start_at_once_on_ports_of_their_own() {
         return;
     }
     let (one, two, three) =
-        tokio::try_join!(RealZooKeeper::start(), RealZooKeeper::start(), RealZooKeeper::start()).unwrap();
+        tokio::try_join!(RealZooKeeper::start(), RealZooKeeper::start(), RealZooKeeper::start())
+            .unwrap();
     let mut session = Session::open(one.addr(), 4000);
     session.create("/one", b"");
     assert!(session.get_data("/one").is_some());
@@ -92,10 +99,13 @@ async fn several_start_at_once_on_ports_of_their_own() {
 #[tokio::test]
 #[ignore = "slow: scripts/test-all"]
 async fn restart_says_that_somebody_took_the_port() {
-    let Some(mut zookeeper) = real::or_skip("restart_says_that_somebody_took_the_port").await else { return };
+    let Some(mut zookeeper) = real::or_skip("restart_says_that_somebody_took_the_port").await
+    else {
+        return;
+    };
     let port = zookeeper.addr().port();
     zookeeper.kill().await.unwrap();
-    // It answers nothing, and must not be taken for ours.
+    // The listener sends no response, and must not be mistaken for our server.
     let thief = std::net::TcpListener::bind(zookeeper.addr()).unwrap();
     let error = zookeeper.restart().await.unwrap_err();
     assert!(matches!(error, RealError::PortTaken { port: taken } if taken == port), "{error}");
@@ -123,7 +133,7 @@ async fn a_server_that_cannot_start_says_why_with_its_log() {
 async fn a_missing_library_is_named() {
     let builder = RealZooKeeper::builder().jar_directories(["/nonexistent"]);
     let error = builder.available().unwrap_err();
-    // A machine without Java misses that first.
+    // A machine without Java reports the missing Java first.
     if !matches!(error, RealError::JavaMissing { .. }) {
         assert_eq!(error.to_string(), "zookeeper.jar was not found in [\"/nonexistent\"]");
     }

@@ -1,4 +1,5 @@
-//! The embedded server and cluster, by subject; where a name ends in `_real`, beside Apache ZooKeeper.
+//! The embedded server and cluster, by subject. Modules whose names end in `_real` compare them
+//! with Apache ZooKeeper.
 
 mod blocking_session;
 #[cfg(feature = "tls")]

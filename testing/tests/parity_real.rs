@@ -1,5 +1,5 @@
-//! The embedded server answers as Apache ZooKeeper does, byte for byte; zxids are compared relative to the
-//! beginning, times not at all.
+//! The embedded server responds as Apache ZooKeeper does, byte for byte. Zxids are compared
+//! relative to the first one, and times are not compared.
 //!
 //! Skipped where Apache ZooKeeper is missing, see [`zk_curator_real`].
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
@@ -8,9 +8,10 @@ use crate::common::{RawClient, auth, create, create_body, delete, new_session, s
 use bytes::{BufMut, Bytes, BytesMut};
 use zk_curator_client::{Connector, TcpConnector};
 use zk_curator_proto::records::{
-    Acl, CheckVersionRequest, ConnectRequest, CreateMode, CreateRequest, CreateTtlRequest, DeleteRequest,
-    EventType, ExistsRequest, GetChildrenRequest, GetDataRequest, MultiOp, MultiResult, ReconfigRequest,
-    ReplyHeader, SetDataRequest, SetWatches, SetWatches2, Stat, SyncRequest, WatcherEvent,
+    Acl, CheckVersionRequest, ConnectRequest, CreateMode, CreateRequest, CreateTtlRequest,
+    DeleteRequest, EventType, ExistsRequest, GetChildrenRequest, GetDataRequest, MultiOp,
+    MultiResult, ReconfigRequest, ReplyHeader, SetDataRequest, SetWatches, SetWatches2, Stat,
+    SyncRequest, WatcherEvent,
 };
 use zk_curator_proto::{
     Decoder, Encoder, OpCode, Record, Request, Response, XID_AUTH, XID_NOTIFICATION, XID_PING,
@@ -20,13 +21,15 @@ use zk_curator_real as real;
 use zk_curator_real::RealZooKeeper;
 use zk_curator_testing::TestServer;
 
-/// Everything happens below this node.
+/// The node below which all requests work.
 const ROOT: &str = "/zk-curator-parity";
 
 #[tokio::test]
 #[ignore = "slow: scripts/test-all"]
 async fn answers_are_those_of_apache_zookeeper() {
-    let Some(zookeeper) = real::or_skip("answers_are_those_of_apache_zookeeper").await else { return };
+    let Some(zookeeper) = real::or_skip("answers_are_those_of_apache_zookeeper").await else {
+        return;
+    };
     let real = zookeeper.connect_string();
     let version = zookeeper.version().await.unwrap();
     let embedded = TestServer::builder().version(version).start().await.unwrap();
@@ -47,7 +50,8 @@ async fn answers_are_those_of_apache_zookeeper() {
 #[ignore = "slow: scripts/test-all"]
 async fn a_server_alone_does_not_implement_reconfiguration() {
     let name = "a_server_alone_does_not_implement_reconfiguration";
-    let reconfig = [step(&Request::Reconfig(ReconfigRequest { version: -1, ..ReconfigRequest::default() }))];
+    let reconfig =
+        [step(&Request::Reconfig(ReconfigRequest { version: -1, ..ReconfigRequest::default() }))];
     for enabled in [false, true] {
         let server = RealZooKeeper::builder().setting("reconfigEnabled", enabled);
         let Some(zookeeper) = real::or_skip_with(name, server).await else { return };
@@ -59,7 +63,7 @@ async fn a_server_alone_does_not_implement_reconfiguration() {
     }
 }
 
-/// A request as bytes: some are not meant to be read.
+/// A request as bytes, because some requests are malformed.
 #[derive(Debug)]
 struct Step {
     opcode: i32,
@@ -74,7 +78,11 @@ fn step(request: &Request) -> Step {
 }
 
 fn raw(opcode: i32, body: &[u8]) -> Step {
-    Step { opcode, body: Bytes::copy_from_slice(body), label: format!("opcode {opcode} with {body:?}") }
+    Step {
+        opcode,
+        body: Bytes::copy_from_slice(body),
+        label: format!("opcode {opcode} with {body:?}"),
+    }
 }
 
 fn in_root(path: &str) -> String {
@@ -91,7 +99,13 @@ fn scenarios() -> Vec<(&'static str, Vec<Step>)> {
         ("auth", vec![step(&auth("digest", b"u:p")), step(&auth("kerberos", b"x"))]),
         ("identities", identities()),
         ("unknown opcode", vec![raw(9999, b"")]),
-        ("close", vec![step(&create(&in_root("/e"), CreateMode::Ephemeral)), step(&Request::CloseSession)]),
+        (
+            "close",
+            vec![
+                step(&create(&in_root("/e"), CreateMode::Ephemeral)),
+                step(&Request::CloseSession),
+            ],
+        ),
     ]
 }
 
@@ -116,12 +130,19 @@ fn children(path: &str, watch: bool) -> Step {
     step(&Request::GetChildren2(GetChildrenRequest { path: path.into(), watch }))
 }
 
-/// In the order in which they are listed, which is that of a hash table.
+/// Returns identities in the order in which the server lists them, which is that of a hash table.
 fn identities() -> Vec<Step> {
     let mut steps = vec![step(&Request::WhoAmI)];
-    for credentials in
-        [&b"a:b"[..], b"alice:1", b"bob:2", b"x:y", b"y:z", b"z:0", b"user1:passwd1", b"user2:passwd2"]
-    {
+    for credentials in [
+        &b"a:b"[..],
+        b"alice:1",
+        b"bob:2",
+        b"x:y",
+        b"y:z",
+        b"z:0",
+        b"user1:passwd1",
+        b"user2:passwd2",
+    ] {
         steps.push(step(&auth("digest", credentials)));
         steps.push(step(&Request::WhoAmI));
     }
@@ -208,13 +229,17 @@ fn reads_and_writes() -> Vec<Step> {
     for path in ["", "/", "no-slash", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"] {
         steps.push(step(&delete(path)));
     }
-    // The empty path is an alias of the root in reads, whose stat depends on the past of the server.
+    // In reads, the empty path is an alias of the root, whose stat depends on the past of the
+    // server.
     steps.push(step(&set_data("", b"", -1)));
     for path in ["no-slash", "/.", "//", "/a\0"] {
         steps.push(step(&set_data(path, b"", -1)));
         steps.push(exists(path, false));
         steps.push(get(path, false));
-        steps.push(step(&Request::GetChildren(GetChildrenRequest { path: path.into(), watch: false })));
+        steps.push(step(&Request::GetChildren(GetChildrenRequest {
+            path: path.into(),
+            watch: false,
+        })));
     }
     let n = in_root("/a/n-");
     for number in 0..3 {
@@ -247,8 +272,10 @@ fn reads_and_writes() -> Vec<Step> {
 fn multis() -> Vec<Step> {
     let make = |path: &str, flags| MultiOp::Create(body(path, flags));
     let make2 = |path: &str, flags| MultiOp::Create2(body(path, flags));
-    let remove = |path: &str, version| MultiOp::Delete(DeleteRequest { path: in_root(path), version });
-    let check = |path: &str, version| MultiOp::Check(CheckVersionRequest { path: in_root(path), version });
+    let remove =
+        |path: &str, version| MultiOp::Delete(DeleteRequest { path: in_root(path), version });
+    let check =
+        |path: &str, version| MultiOp::Check(CheckVersionRequest { path: in_root(path), version });
     let set = |path: &str, version| {
         MultiOp::SetData(SetDataRequest {
             path: in_root(path),
@@ -263,7 +290,12 @@ fn multis() -> Vec<Step> {
         vec![check("/m", 0), make("/m/b", 0)],
         vec![make("/m/s-", 2), remove("/m", -1)],
         vec![make("/m/s-", 2), remove("/m/s-0000000002", 0), make("/m/s-", 2)],
-        vec![remove("/m/s-0000000000", 0), remove("/m/s-0000000001", 0), set("/m", -1), set("/m", 2)],
+        vec![
+            remove("/m/s-0000000000", 0),
+            remove("/m/s-0000000001", 0),
+            set("/m", -1),
+            set("/m", 2),
+        ],
         vec![make("/m/e", 1), make("/m/e/c", 0)],
         vec![make("/m/e", 1), remove("/m/e", 0), make("/m/e", 0), make("/m/e/c", 0)],
         vec![set("/m/e", 0), check("/m/e", 0)],
@@ -361,9 +393,14 @@ fn watches() -> Vec<Step> {
 
 fn bad_requests() -> Vec<Step> {
     let mut steps = Vec::new();
-    for opcode in
-        [OpCode::Create, OpCode::Delete, OpCode::Exists, OpCode::GetData, OpCode::SetData, OpCode::Sync]
-    {
+    for opcode in [
+        OpCode::Create,
+        OpCode::Delete,
+        OpCode::Exists,
+        OpCode::GetData,
+        OpCode::SetData,
+        OpCode::Sync,
+    ] {
         steps.push(raw(opcode.code(), b"\0\0\0"));
         steps.push(raw(opcode.code(), b"\0\0\x10\0abc"));
     }
@@ -376,7 +413,7 @@ fn bad_requests() -> Vec<Step> {
     steps
 }
 
-/// Sends the steps one by one; for each, what arrives until its answer.
+/// Sends the steps one by one. Returns, for each step, the frames that arrive until its response.
 async fn transcript(address: &str, steps: &[Step]) -> Vec<String> {
     clean(address).await;
     let mut zk = RawClient::over_tcp(address, 10_000).await;
@@ -412,7 +449,7 @@ async fn transcript(address: &str, steps: &[Step]) -> Vec<String> {
         }
         blocks.push(block);
     }
-    // The end of the connection, if the last request asks for it.
+    // Expects the end of the connection if the last request asks for it.
     if steps.last().is_some_and(|step| step.opcode != OpCode::Ping.code()) {
         let ended = tokio::time::timeout(std::time::Duration::from_millis(300), zk.frame()).await;
         blocks.push(format!("{ended:?}"));
@@ -420,7 +457,7 @@ async fn transcript(address: &str, steps: &[Step]) -> Vec<String> {
     blocks
 }
 
-/// What a frame says. What it says is all there is in it: it is written again and compared.
+/// Describes a frame completely: the description is encoded again and compared.
 fn describe(frame: Bytes, opcode: i32, session: i64, base: i64) -> (i32, String) {
     let mut input = Decoder::new(frame.clone());
     let mut header = ReplyHeader::decode(&mut input, "header").unwrap();
@@ -473,7 +510,7 @@ fn describe(frame: Bytes, opcode: i32, session: i64, base: i64) -> (i32, String)
     (header.xid, format!("{header:?} {text}"))
 }
 
-/// Handshakes that end in an answer, a refusal or nothing.
+/// Runs handshakes that end in a response, a refusal or the end of the connection.
 async fn handshakes(address: &str) -> Vec<String> {
     let zk = RawClient::over_tcp(address, 10_000).await;
     let good = zk.reattach_request();
@@ -495,7 +532,10 @@ async fn handshakes(address: &str) -> Vec<String> {
                 let same = session.session_id == zk.id() && session.password == zk.session.password;
                 let answer = format!("timeout {} same {same}", session.timeout);
                 if session.timeout == 0 {
-                    assert_eq!((session.session_id, &session.password), (0, &new_session().password));
+                    assert_eq!(
+                        (session.session_id, &session.password),
+                        (0, &new_session().password)
+                    );
                     client.closed().await;
                 } else {
                     client.ping().await;
@@ -508,13 +548,15 @@ async fn handshakes(address: &str) -> Vec<String> {
     outcomes
 }
 
-/// Deletes what an earlier run has left.
+/// Deletes the nodes of an earlier run.
 async fn clean(address: &str) {
     let mut zk = RawClient::over_tcp(address, 10_000).await;
     let mut left = vec![ROOT.to_owned()];
     while let Some(path) = left.last().cloned() {
         match zk.children(&path, false).await {
-            Ok(names) if !names.is_empty() => left.extend(names.iter().map(|name| format!("{path}/{name}"))),
+            Ok(names) if !names.is_empty() => {
+                left.extend(names.iter().map(|name| format!("{path}/{name}")));
+            }
             Ok(_) => {
                 zk.delete(&path).await.unwrap();
                 left.pop();

@@ -1,4 +1,5 @@
-//! A read-only server answers as a member of an ensemble of Apache ZooKeeper does that has lost the others.
+//! A read-only server responds as a member of an Apache ZooKeeper ensemble that has lost its
+//! quorum.
 //!
 //! Skipped where Apache ZooKeeper is missing, see [`zk_curator_real`].
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
@@ -16,7 +17,7 @@ use zk_curator_proto::{Request, Response};
 use zk_curator_real::{self as real, RealZooKeeper, RealZooKeeperBuilder};
 use zk_curator_testing::TestServer;
 
-/// The first of three servers, of which the others are not there.
+/// Configures the first of three servers, without starting the other two.
 fn lonely_member(data: &std::path::Path) -> RealZooKeeperBuilder {
     std::fs::create_dir_all(data).unwrap();
     std::fs::write(data.join("myid"), "1").unwrap();
@@ -64,7 +65,7 @@ async fn connect(address: &str, request: ConnectRequest) -> Option<RawClient> {
     RawClient::open(stream, ConnectRequest { timeout: 10_000, ..request }).await
 }
 
-/// What the handshake and requests of every kind lead to.
+/// Returns the results of the handshake and of requests of every kind.
 async fn transcript(address: &str) -> Vec<String> {
     let read_only = ConnectRequest { read_only: true, ..new_session() };
     let mut lines = Vec::new();
@@ -88,7 +89,10 @@ async fn transcript(address: &str) -> Vec<String> {
         Request::GetChildren(GetChildrenRequest { path: "/zookeeper".into(), watch: true }),
         Request::GetAcl(GetAclRequest { path: "/zookeeper".into() }),
         Request::AddWatch(AddWatchRequest { path: "/a".into(), mode: 1 }),
-        Request::SetWatches(SetWatches { data_watches: vec!["/gone".into()], ..SetWatches::default() }),
+        Request::SetWatches(SetWatches {
+            data_watches: vec!["/gone".into()],
+            ..SetWatches::default()
+        }),
         Request::GetEphemerals(GetEphemeralsRequest { prefix: "/".into() }),
         Request::WhoAmI,
         auth("digest", b"a:b"),
@@ -109,7 +113,12 @@ async fn transcript(address: &str) -> Vec<String> {
     let wrong = ConnectRequest { password: Some(Bytes::from_static(&[1; 16])), ..again.clone() };
     for refused in [wrong, ConnectRequest { session_id: 12_345, ..again.clone() }] {
         let mut refused = connect(address, refused).await.unwrap();
-        lines.push(format!("{} {} {}", refused.id(), refused.session.timeout, refused.session.read_only));
+        lines.push(format!(
+            "{} {} {}",
+            refused.id(),
+            refused.session.timeout,
+            refused.session.read_only
+        ));
         refused.closed().await;
     }
     attached.closed().await;

@@ -1,4 +1,4 @@
-//! Who may do what: every operation against the permission it needs.
+//! Access control: every operation, and the permission that it needs.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -6,9 +6,9 @@ use crate::common::{RawClient, auth, create_body, delete, set_data};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zk_curator_proto::records::{
-    Acl, AclResponse, AddWatchRequest, CheckVersionRequest, ClientInfo, CreateMode, CreateRequest, EventType,
-    GetAclRequest, GetAllChildrenNumberRequest, GetChildrenRequest, GetDataRequest, MultiOp, MultiResult,
-    Permissions, SetAclRequest,
+    Acl, AclResponse, AddWatchRequest, CheckVersionRequest, ClientInfo, CreateMode, CreateRequest,
+    EventType, GetAclRequest, GetAllChildrenNumberRequest, GetChildrenRequest, GetDataRequest,
+    MultiOp, MultiResult, Permissions, SetAclRequest,
 };
 use zk_curator_proto::{ErrorCode, Request, Response};
 use zk_curator_testing::{TestServer, digest};
@@ -36,8 +36,13 @@ async fn acl_of(zk: &mut RawClient, path: &str) -> Result<Vec<Acl>, ErrorCode> {
 async fn every_operation_needs_its_permission() {
     let server = TestServer::in_memory().await;
     let mut zk = RawClient::new(&server).await;
-    let every =
-        [Permissions::READ, Permissions::WRITE, Permissions::CREATE, Permissions::DELETE, Permissions::ADMIN];
+    let every = [
+        Permissions::READ,
+        Permissions::WRITE,
+        Permissions::CREATE,
+        Permissions::DELETE,
+        Permissions::ADMIN,
+    ];
     for given in every {
         let path = format!("/{}", given.bits());
         let child = format!("{path}/child");
@@ -46,7 +51,10 @@ async fn every_operation_needs_its_permission() {
         zk.call(set_acl(&path, anyone(given), -1)).await.unwrap();
         let check = MultiOp::Check(CheckVersionRequest { path: path.clone(), version: -1 });
         let attempts = [
-            (Permissions::READ, Request::GetData(GetDataRequest { path: path.clone(), watch: false })),
+            (
+                Permissions::READ,
+                Request::GetData(GetDataRequest { path: path.clone(), watch: false }),
+            ),
             (
                 Permissions::READ,
                 Request::GetChildren(GetChildrenRequest { path: path.clone(), watch: false }),
@@ -70,9 +78,15 @@ async fn every_operation_needs_its_permission() {
         }
         let readable = given.contains(Permissions::READ);
         assert_eq!(zk.exists(&path, false).await.is_ok(), readable);
-        assert_eq!(acl_of(&mut zk, &path).await.is_ok(), readable || given.contains(Permissions::ADMIN));
+        assert_eq!(
+            acl_of(&mut zk, &path).await.is_ok(),
+            readable || given.contains(Permissions::ADMIN)
+        );
         let refused = MultiResult::Error(Some(ErrorCode::NoAuth));
-        assert_eq!(zk.multi(vec![check]).await, [if readable { MultiResult::Check } else { refused }]);
+        assert_eq!(
+            zk.multi(vec![check]).await,
+            [if readable { MultiResult::Check } else { refused }]
+        );
     }
 }
 
@@ -88,7 +102,7 @@ async fn permission_comes_before_versions_and_after_existence() {
     assert_eq!(zk.call(set_acl("/none", Vec::new(), 9)).await, Err(ErrorCode::InvalidAcl));
     assert_eq!(zk.call(set_acl("/a", Acl::open_unsafe(), 9)).await, Err(ErrorCode::NoAuth));
     assert_eq!(zk.call(create_with("/none/a", vec![])).await, Err(ErrorCode::InvalidAcl));
-    // Deleting needs nothing of the node itself.
+    // A delete needs no permission on the node itself.
     assert_eq!(zk.delete("/a").await, Ok(()));
 }
 
@@ -106,7 +120,9 @@ async fn the_creator_is_who_it_has_proven_to_be() {
     assert_eq!(other.get_data("/a", false).await, Err(ErrorCode::NoAuth));
 
     let readable = [Acl::creator_all(), Acl::read_unsafe()].concat();
-    let Ok(Response::Stat(stat)) = alice.call(set_acl("/a", readable, 0)).await else { panic!("no stat") };
+    let Ok(Response::Stat(stat)) = alice.call(set_acl("/a", readable, 0)).await else {
+        panic!("no stat")
+    };
     assert_eq!((stat.aversion, stat.version), (1, 0));
     assert_eq!(alice.call(set_acl("/a", Acl::creator_all(), 0)).await, Err(ErrorCode::BadVersion));
     let shown = [Acl::new(Permissions::ALL, "digest", "alice:x"), Acl::read_unsafe()[0].clone()];
@@ -122,9 +138,12 @@ async fn the_creator_is_who_it_has_proven_to_be() {
 
 #[tokio::test(start_paused = true)]
 async fn the_superuser_may_do_everything() {
-    let server = TestServer::builder().tcp(false).super_digest(digest("root:toor")).start().await.unwrap();
+    let server =
+        TestServer::builder().tcp(false).super_digest(digest("root:toor")).start().await.unwrap();
     let mut zk = RawClient::new(&server).await;
-    zk.call(create_with("/a", vec![Acl::new(Permissions::ALL, "digest", "nobody:hash")])).await.unwrap();
+    zk.call(create_with("/a", vec![Acl::new(Permissions::ALL, "digest", "nobody:hash")]))
+        .await
+        .unwrap();
     assert_eq!(zk.set_data("/a", b"").await, Err(ErrorCode::NoAuth));
     zk.call(auth("digest", b"root:wrong")).await.unwrap();
     assert_eq!(zk.set_data("/a", b"").await, Err(ErrorCode::NoAuth));
@@ -159,7 +178,8 @@ async fn events_are_for_those_who_may_read() {
     assert_eq!(Vec::from_iter(watcher.events), expected);
 }
 
-/// Of every address of this machine: a client of version 4 is one of version 4 there, too.
+/// The server listens on every address of this machine. A client with an IPv4 address is known by
+/// that, even on an IPv6 socket.
 #[tokio::test]
 async fn clients_are_known_by_addresses_of_both_versions() {
     let server = match TestServer::builder().host(Ipv6Addr::UNSPECIFIED.into()).start().await {

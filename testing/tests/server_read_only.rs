@@ -1,4 +1,4 @@
-//! A server that is read-only: whom it lets in, what it answers, and what is left afterwards.
+//! A read-only server: the sessions that it accepts, its responses, and the state afterwards.
 
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ fn content_with_read_only() -> ConnectRequest {
 #[tokio::test(start_paused = true)]
 async fn it_refuses_clients_that_are_not_content_with_it() {
     let server = TestServer::builder().tcp(false).read_only(true).start().await.unwrap();
-    let refused = RawClient::handshake(&server, ConnectRequest { timeout: TIMEOUT, ..new_session() }).await;
+    let refused =
+        RawClient::handshake(&server, ConnectRequest { timeout: TIMEOUT, ..new_session() }).await;
     assert!(refused.is_none());
     let zk = RawClient::handshake(&server, content_with_read_only()).await.unwrap();
     assert!(zk.session.read_only);

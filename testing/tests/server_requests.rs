@@ -1,4 +1,4 @@
-//! Requests and answers, through memory and over TCP.
+//! Requests and responses, through memory and over TCP.
 
 use crate::common::{Message, RawClient, auth, create, create_body, delete, set_data};
 use bytes::{BufMut, BytesMut};
@@ -37,7 +37,7 @@ async fn tcp_and_memory_reach_the_same_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_of_a_connection_are_answered_in_order_however_many_are_in_flight() {
+async fn pipelined_requests_of_a_connection_complete_in_order() {
     let server = TestServer::in_memory().await;
     let mut zk = RawClient::new(&server).await;
     zk.create("/a", CreateMode::Persistent).await.unwrap();
@@ -48,7 +48,9 @@ async fn requests_of_a_connection_are_answered_in_order_however_many_are_in_flig
     }
     let mut last_zxid = 0;
     for (index, sent) in xids.into_iter().enumerate() {
-        let Some(Message::Reply { xid, zxid, result }) = zk.message().await else { panic!("no answer") };
+        let Some(Message::Reply { xid, zxid, result }) = zk.message().await else {
+            panic!("no answer")
+        };
         assert_eq!(xid, sent);
         assert!(zxid >= last_zxid);
         last_zxid = zxid;
@@ -62,7 +64,7 @@ async fn requests_of_a_connection_are_answered_in_order_however_many_are_in_flig
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_write_takes_a_transaction_number_and_a_read_does_not() {
+async fn a_failed_write_takes_a_zxid_and_a_read_does_not() {
     let server = TestServer::in_memory().await;
     let mut zk = RawClient::new(&server).await;
     let before = server.probe().zxid();
@@ -99,7 +101,7 @@ async fn a_multi_is_one_transaction() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_multi_answers_for_every_operation_without_an_error_in_the_header() {
+async fn a_failed_multi_has_a_result_per_operation_and_no_error() {
     let server = TestServer::in_memory().await;
     let mut zk = RawClient::new(&server).await;
     let results = zk
@@ -177,7 +179,7 @@ async fn an_unknown_opcode_is_answered_and_ends_the_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_cannot_be_read_is_an_error_and_the_connection_goes_on() {
+async fn an_unreadable_body_is_an_error_and_the_connection_stays() {
     let server = TestServer::in_memory().await;
     let mut zk = RawClient::new(&server).await;
     for opcode in [OpCode::Create, OpCode::GetData, OpCode::Multi] {
@@ -211,10 +213,12 @@ async fn malformed_frames_end_their_connection_only() {
                 let connector = zk_curator_client::TcpConnector::default();
                 let port = server.addr().unwrap().port();
                 let mut stream =
-                    zk_curator_client::Connector::connect(&connector, "127.0.0.1", port).await.unwrap();
+                    zk_curator_client::Connector::connect(&connector, "127.0.0.1", port)
+                        .await
+                        .unwrap();
                 tokio::io::AsyncWriteExt::write_all(&mut stream, bytes).await.unwrap();
                 let mut rest = Vec::new();
-                // Ends, with or without a reset.
+                // The connection ends, with or without a reset.
                 let ended = tokio::io::AsyncReadExt::read_to_end(&mut stream, &mut rest).await;
                 assert_eq!(ended.unwrap_or(0), 0);
             } else {
@@ -240,22 +244,40 @@ async fn a_frame_of_the_largest_size_passes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sequence_numbers_are_those_of_the_parent_and_do_not_come_back() {
+async fn a_parent_never_repeats_a_sequence_number() {
     let server = TestServer::in_memory().await;
     let mut zk = RawClient::new(&server).await;
     zk.create("/a", CreateMode::Persistent).await.unwrap();
     zk.create("/a/x-", CreateMode::PersistentSequential).await.unwrap();
     zk.create("/a/plain", CreateMode::Persistent).await.unwrap();
     zk.call(delete("/a/x-0000000000")).await.unwrap();
-    assert_eq!(zk.create("/a/y-", CreateMode::PersistentSequential).await, Ok("/a/y-0000000002".into()));
+    assert_eq!(
+        zk.create("/a/y-", CreateMode::PersistentSequential).await,
+        Ok("/a/y-0000000002".into())
+    );
     server.set_sequence("/a", i32::MAX).unwrap();
-    assert_eq!(zk.create("/a/z-", CreateMode::PersistentSequential).await, Ok("/a/z-2147483647".into()));
-    assert_eq!(zk.create("/a/z-", CreateMode::PersistentSequential).await, Err(ErrorCode::NodeExists));
+    assert_eq!(
+        zk.create("/a/z-", CreateMode::PersistentSequential).await,
+        Ok("/a/z-2147483647".into())
+    );
+    assert_eq!(
+        zk.create("/a/z-", CreateMode::PersistentSequential).await,
+        Err(ErrorCode::NodeExists)
+    );
     server.set_sequence_overflow(SequenceOverflow::WrapsAround);
     server.set_sequence("/a", i32::MIN).unwrap();
-    assert_eq!(zk.create("/a/z-", CreateMode::PersistentSequential).await, Ok("/a/z--2147483648".into()));
-    assert_eq!(zk.create("/a/z-", CreateMode::PersistentSequential).await, Ok("/a/z--2147483647".into()));
+    assert_eq!(
+        zk.create("/a/z-", CreateMode::PersistentSequential).await,
+        Ok("/a/z--2147483648".into())
+    );
+    assert_eq!(
+        zk.create("/a/z-", CreateMode::PersistentSequential).await,
+        Ok("/a/z--2147483647".into())
+    );
     server.set_sequence("/a", -1).unwrap();
-    assert_eq!(zk.create("/a/z-", CreateMode::PersistentSequential).await, Ok("/a/z--000000001".into()));
+    assert_eq!(
+        zk.create("/a/z-", CreateMode::PersistentSequential).await,
+        Ok("/a/z--000000001".into())
+    );
     assert_eq!(server.set_sequence("/none", 0), Err(ErrorCode::NoNode));
 }

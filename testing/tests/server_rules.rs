@@ -1,4 +1,4 @@
-//! Fault rules: what each verdict does to a request, its connection and everybody else.
+//! Fault rules: the effect of each verdict on a request, its connection, and other sessions.
 
 use std::time::Duration;
 
@@ -98,11 +98,12 @@ async fn a_delayed_request_delays_those_behind_it_and_nobody_else() {
     let mut zk = RawClient::new(&server).await;
     zk.exists("/b", true).await.unwrap_err();
     let delay = Duration::from_secs(3);
-    let rule = server.rule(
-        move |request| {
-            if request.is_about("/a") { Verdict::Delay(delay) } else { Verdict::Pass }
-        },
-    );
+    let rule =
+        server.rule(
+            move |request| {
+                if request.is_about("/a") { Verdict::Delay(delay) } else { Verdict::Pass }
+            },
+        );
     let start = Instant::now();
     zk.send(create("/a", CreateMode::Persistent)).await;
     zk.send(Request::Ping).await;
@@ -164,7 +165,10 @@ async fn rules_see_who_asks_for_what() {
     assert!(zk.call(set_data("/p/x", b"", -1)).await.is_ok());
     assert_eq!(zk.create("/p/y", CreateMode::Persistent).await, Err(ErrorCode::NoAuth));
     let ops = |paths: &[&str]| {
-        paths.iter().map(|path| MultiOp::Create(create_body(path, CreateMode::Persistent))).collect()
+        paths
+            .iter()
+            .map(|path| MultiOp::Create(create_body(path, CreateMode::Persistent)))
+            .collect()
     };
     assert_eq!(zk.call(Request::Multi(ops(&["/r", "/p/y"]))).await, Err(ErrorCode::NoAuth));
     assert!(zk.call(Request::Multi(ops(&["/r", "/q/y"]))).await.is_ok());
@@ -232,7 +236,7 @@ async fn a_rule_for_the_third_time_of_a_pattern() {
     assert_eq!(third.hits(), 1);
 }
 
-/// The same journal in every run, though session ids differ.
+/// The journal is the same in every run, although session ids differ.
 #[tokio::test(start_paused = true)]
 async fn the_journal_tells_what_was_injected() {
     let run = async || {
@@ -310,7 +314,10 @@ async fn an_administrator_deletes_nodes_and_all_below_them() {
         server.writes().into_iter().filter(|write| write.kind == WriteKind::Deleted).collect();
     assert_eq!(deleted.len(), 5);
     assert!(deleted[..4].iter().all(|write| write.session == 0), "{deleted:?}");
-    assert!(deleted.iter().all(|write| write.is_ephemeral == (write.path == "/a/e")), "{deleted:?}");
+    assert!(
+        deleted.iter().all(|write| write.is_ephemeral == (write.path == "/a/e")),
+        "{deleted:?}"
+    );
     assert_eq!((deleted[4].path.as_str(), deleted[4].session), ("/other", zk.id()));
     let silent = TestServer::in_memory().await;
     RawClient::new(&silent).await.create("/a", CreateMode::Persistent).await.unwrap();

@@ -1,8 +1,8 @@
-//! Sessions: negotiation, expiry, re-attaching, and what happens to connections.
+//! Sessions: negotiation, expiry, re-attaching, and the effects on connections.
 
 use std::time::Duration;
 
-use crate::common::{LONG, RawClient, new_session};
+use crate::common::{LONG, RawClient, new_session, refuses};
 use tokio::time::Instant;
 use zk_curator_proto::records::{ConnectRequest, ConnectResponse, CreateMode};
 use zk_curator_proto::{Decoder, Encoder, OpCode, Record, Request};
@@ -41,7 +41,10 @@ async fn a_silent_session_expires_and_its_nodes_go_in_one_transaction() {
     let start = Instant::now();
     zk.closed().await;
     let lived = start.elapsed();
-    assert!((Duration::from_millis(1_000)..=Duration::from_millis(1_010)).contains(&lived), "{lived:?}");
+    assert!(
+        (Duration::from_millis(1_000)..=Duration::from_millis(1_010)).contains(&lived),
+        "{lived:?}"
+    );
     watcher.event().await;
     let probe = server.probe();
     assert_eq!(probe.session(zk.id()), None);
@@ -74,6 +77,24 @@ async fn a_session_is_taken_up_again_with_its_password() {
     assert_eq!(server.probe().ephemerals(zk.id()), ["/e"]);
 }
 
+/// Apache ZooKeeper does the same: `c_programs` compares. A client that is closed right after a
+/// frame that was too large leaves a `closeSession` in the log only if it has connected again to
+/// ask for it.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_too_large_costs_no_transaction() {
+    let server = TestServer::in_memory().await;
+    let mut zk = RawClient::new(&server).await;
+    let zxid = server.probe().zxid();
+    zk.write(&1_200_000_i32.to_be_bytes()).await;
+    zk.closed().await;
+    let mut again = zk.reattach(&server).await.unwrap();
+    again.ping().await;
+    assert_eq!((again.id(), server.probe().zxid()), (zk.id(), zxid));
+    again.call(Request::CloseSession).await.unwrap();
+    again.closed().await;
+    assert_eq!((server.probe().session(zk.id()), server.probe().zxid()), (None, zxid + 1));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_session_that_moves_closes_its_old_connection() {
     let server = TestServer::in_memory().await;
@@ -94,7 +115,8 @@ async fn an_expired_session_is_told_so_and_a_wrong_password_as_well() {
     unknown.session_id += 1;
     for request in [wrong, unknown] {
         let mut refused = RawClient::handshake(&server, request).await.unwrap();
-        let nothing = ConnectResponse { password: new_session().password, ..ConnectResponse::default() };
+        let nothing =
+            ConnectResponse { password: new_session().password, ..ConnectResponse::default() };
         assert_eq!(refused.session, nothing);
         refused.closed().await;
     }
@@ -126,12 +148,13 @@ async fn a_client_from_before_read_only_mode_gets_no_flag() {
     let mut answer = [0; 40];
     tokio::io::AsyncReadExt::read_exact(&mut stream, &mut answer).await.unwrap();
     assert_eq!(answer[..4], 36_i32.to_be_bytes());
-    let response = ConnectResponse::decode(&mut Decoder::new(answer[4..].to_vec().into()), "").unwrap();
+    let response =
+        ConnectResponse::decode(&mut Decoder::new(answer[4..].to_vec().into()), "").unwrap();
     assert_eq!(response.timeout, 1000);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restarted_server_keeps_nodes_and_sessions_and_gives_them_time() {
+async fn a_restarted_server_keeps_nodes_and_renews_sessions() {
     let server = TestServer::in_memory().await;
     let mut zk = RawClient::with_timeout(&server, 1_000).await;
     zk.create("/e", CreateMode::Ephemeral).await.unwrap();
@@ -139,7 +162,10 @@ async fn a_restarted_server_keeps_nodes_and_sessions_and_gives_them_time() {
     server.stop().await;
     zk.closed().await;
     let refused = zk_curator_client::Connector::connect(&server.connector(), "", 0).await;
-    assert_eq!(refused.err().map(|error| error.kind()), Some(std::io::ErrorKind::ConnectionRefused));
+    assert_eq!(
+        refused.err().map(|error| error.kind()),
+        Some(std::io::ErrorKind::ConnectionRefused)
+    );
     tokio::time::advance(Duration::from_secs(60)).await;
     server.restart().await.unwrap();
     tokio::time::advance(Duration::from_millis(900)).await;
@@ -156,7 +182,7 @@ async fn a_restarted_server_has_the_same_port_and_refuses_meanwhile() {
     let zk = RawClient::over_tcp(&server.connect_string(), 10_000).await;
     server.stop().await;
     let addr = server.addr().unwrap();
-    assert!(tokio::net::TcpStream::connect(addr).await.is_err());
+    refuses(addr).await;
     if cfg!(target_os = "linux") {
         let other = tokio::net::TcpSocket::new_v4().unwrap();
         assert_eq!(other.bind(addr).unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
@@ -204,7 +230,7 @@ async fn time_stands_still_for_sessions_while_the_server_is_held() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_held_server_answers_everything_in_order_when_it_is_released() {
+async fn a_released_server_answers_all_requests_in_order() {
     let server = TestServer::in_memory().await;
     let mut zk = RawClient::new(&server).await;
     server.hold();

@@ -1,4 +1,4 @@
-//! Servers that start with what another one had.
+//! Servers that start with the state of another one.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::time::Duration;
@@ -9,7 +9,7 @@ use zk_curator_proto::records::{AddWatchRequest, CreateMode, CreateTtlRequest};
 use zk_curator_proto::{ErrorCode, Request};
 use zk_curator_testing::{Snapshot, SnapshotError, TestServer};
 
-/// A server in memory with one node of each kind, and the client whose session it has.
+/// Starts a server in memory with one node of each kind, and a client with a session on it.
 async fn original() -> (TestServer, RawClient) {
     let server = TestServer::in_memory().await;
     let mut zk = RawClient::new(&server).await;
@@ -26,14 +26,15 @@ async fn original() -> (TestServer, RawClient) {
         zk.call(Request::CreateContainer(body)).await.unwrap();
     }
     let common = crate::common::create_body("/ttl", CreateMode::Persistent);
-    let ttl = CreateTtlRequest { path: common.path, data: None, acl: common.acl, flags: 5, ttl: 60_000 };
+    let ttl =
+        CreateTtlRequest { path: common.path, data: None, acl: common.acl, flags: 5, ttl: 60_000 };
     zk.call(Request::CreateTtl(ttl)).await.unwrap();
     zk.set_data("/a", b"new").await.unwrap();
     zk.delete("/a/child").await.unwrap();
     (server, zk)
 }
 
-/// Every node and session; not the last line, of what has happened.
+/// Describes every node and session, without the last line, which has the counts.
 fn contents(server: &TestServer) -> String {
     server
         .probe()
@@ -57,14 +58,17 @@ async fn a_server_that_starts_with_a_snapshot_has_all_of_it() {
     let before = contents(&server);
     let copy = started(snapshot.clone()).await;
     assert_eq!(contents(&copy), before);
-    // The containers and TTL nodes are known to be such.
+    // Containers and TTL nodes keep their kinds.
     let mut heir = zk.reattach(&copy).await.unwrap();
     heir.delete("/c/child").await.unwrap();
     assert_eq!(copy.reap_containers(), ["/c"]);
     tokio::time::sleep(Duration::from_secs(9)).await;
     heir.ping().await;
-    assert_eq!(heir.create("/a/n-", CreateMode::PersistentSequential).await.unwrap(), "/a/n-0000000002");
-    // Another one is not touched by it.
+    assert_eq!(
+        heir.create("/a/n-", CreateMode::PersistentSequential).await.unwrap(),
+        "/a/n-0000000002"
+    );
+    // The change does not affect another server of the same snapshot.
     assert_eq!(contents(&started(snapshot).await), before);
 }
 
@@ -76,7 +80,10 @@ async fn sessions_have_their_whole_timeout_and_then_expire() {
     let start = Instant::now();
     copy.until(|probe| probe.session(zk.id()).is_none()).await;
     let lived = start.elapsed();
-    assert!((Duration::from_secs(10)..=Duration::from_millis(10_010)).contains(&lived), "{lived:?}");
+    assert!(
+        (Duration::from_secs(10)..=Duration::from_millis(10_010)).contains(&lived),
+        "{lived:?}"
+    );
     assert!(!copy.probe().exists("/e"));
 }
 
@@ -117,7 +124,8 @@ async fn sessions_of_a_read_only_server_end_with_it_and_others_wait() {
     );
     let local = local.await.unwrap();
     let snapshot = server.snapshot();
-    let copy = TestServer::builder().tcp(false).read_only(true).snapshot(snapshot).start().await.unwrap();
+    let copy =
+        TestServer::builder().tcp(false).read_only(true).snapshot(snapshot).start().await.unwrap();
     assert_eq!(copy.probe().session(local.id()), None);
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(copy.probe().session(zk.id()).is_some());
@@ -127,7 +135,8 @@ async fn sessions_of_a_read_only_server_end_with_it_and_others_wait() {
 
 #[tokio::test]
 async fn a_file_is_replaced_as_a_whole_or_not_at_all() {
-    let directory = std::env::temp_dir().join(format!("zk-curator-snapshots-{}", std::process::id()));
+    let directory =
+        std::env::temp_dir().join(format!("zk-curator-snapshots-{}", std::process::id()));
     std::fs::create_dir(&directory).unwrap();
     let file = directory.join("snapshot");
     let missing = Snapshot::load(&file).unwrap_err();
@@ -137,10 +146,13 @@ async fn a_file_is_replaced_as_a_whole_or_not_at_all() {
 
     let (server, mut zk) = original().await;
     server.snapshot().save(&file).unwrap();
-    assert_eq!(started(Snapshot::load(&file).unwrap()).await.probe().paths(), server.probe().paths());
+    assert_eq!(
+        started(Snapshot::load(&file).unwrap()).await.probe().paths(),
+        server.probe().paths()
+    );
     let first = std::fs::read(&file).unwrap();
     zk.create("/more", CreateMode::Persistent).await.unwrap();
-    // The new file cannot be written: there is a directory.
+    // A directory prevents the write of the new file.
     let new = directory.join("snapshot.new");
     std::fs::create_dir(&new).unwrap();
     let error = server.snapshot().save(&file).unwrap_err();

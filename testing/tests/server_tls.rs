@@ -1,4 +1,4 @@
-//! Servers that speak TLS. What their certificates do to clients is tested with the client.
+//! Servers with TLS. The tests of the client cover how clients check certificates.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::error::Error;
@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::certificates::{Authority, Identity, pem};
-use crate::common::{LONG, RawClient, new_session};
+use crate::common::{LONG, RawClient, new_session, refuses};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zk_curator_client::Connector;
@@ -41,7 +41,7 @@ async fn a_server_serves_with_and_without_tls_over_restarts() {
         server.expire(zk.id()).await;
         zk.closed().await;
         server.stop().await;
-        assert!(TcpStream::connect(addr).await.is_err());
+        refuses(addr).await;
         server.restart().await.unwrap();
         assert_eq!((server.tls_addr(), server.addr()), (Some(addr), Some(plain)));
     }

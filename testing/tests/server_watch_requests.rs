@@ -1,10 +1,11 @@
-//! Persistent watches, and asking about watches, as of ZooKeeper 3.9; random tests compare 3.8.
+//! Persistent watches, and requests about watches, as of ZooKeeper 3.9. Random tests compare with
+//! 3.8.
 
 use crate::common::{RawClient, set_data};
 use zk_curator_proto::records::{
-    AddWatchRequest, CreateMode, EventType, GetAllChildrenNumberRequest, GetChildrenRequest, GetDataRequest,
-    GetEphemeralsRequest, ReadOp, ReadResult, ReconfigRequest, ReplyHeader, SaslToken, SetWatches2,
-    WatcherEvent, WatcherType, WatchesRequest,
+    AddWatchRequest, CreateMode, EventType, GetAllChildrenNumberRequest, GetChildrenRequest,
+    GetDataRequest, GetEphemeralsRequest, ReadOp, ReadResult, ReconfigRequest, ReplyHeader,
+    SaslToken, SetWatches2, WatcherEvent, WatcherType, WatchesRequest,
 };
 use zk_curator_proto::{Decoder, ErrorCode, Record, Request, Response, XID_NOTIFICATION};
 use zk_curator_testing::{TestServer, WatchKind};
@@ -17,7 +18,7 @@ fn watches(path: &str, kind: WatcherType) -> WatchesRequest {
     WatchesRequest { path: path.into(), watcher_type: kind.code() }
 }
 
-/// The events up to now.
+/// Returns the events that have arrived so far.
 async fn events(zk: &mut RawClient) -> Vec<(EventType, String)> {
     zk.ping().await;
     zk.events.drain(..).collect()
@@ -75,7 +76,11 @@ async fn kinds_live_side_by_side_and_are_removed_one_by_one() {
     zk.get_data("/a", true).await.unwrap();
     zk.children("/a", true).await.unwrap();
     zk.call(set_data("/a", b"", -1)).await.unwrap();
-    assert_eq!(events(&mut zk).await, [event(EventType::NodeDataChanged, "/a")], "once, not three times");
+    assert_eq!(
+        events(&mut zk).await,
+        [event(EventType::NodeDataChanged, "/a")],
+        "once, not three times"
+    );
     let kinds: Vec<_> = server.probe().watches().iter().map(|watch| watch.kind).collect();
     assert_eq!(kinds, [WatchKind::Child, WatchKind::Persistent, WatchKind::PersistentRecursive]);
 
@@ -88,7 +93,11 @@ async fn kinds_live_side_by_side_and_are_removed_one_by_one() {
     ] {
         let expected = if there { Ok(Response::Empty) } else { Err(ErrorCode::NoWatcher) };
         assert_eq!(zk.call(Request::CheckWatches(watches("/a", kind))).await, expected, "{kind:?}");
-        assert_eq!(zk.call(Request::RemoveWatches(watches("/a", kind))).await, expected, "{kind:?}");
+        assert_eq!(
+            zk.call(Request::RemoveWatches(watches("/a", kind))).await,
+            expected,
+            "{kind:?}"
+        );
     }
     assert_eq!(server.probe().watches(), []);
     let unknown = WatchesRequest { path: "/a".into(), watcher_type: 6 };
@@ -96,7 +105,7 @@ async fn kinds_live_side_by_side_and_are_removed_one_by_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_carry_the_zxid_of_their_transaction_but_for_those_missed() {
+async fn events_carry_their_zxid_except_those_that_were_missed() {
     let server = TestServer::in_memory().await;
     let mut zk = RawClient::new(&server).await;
     let mut other = RawClient::new(&server).await;
@@ -123,8 +132,9 @@ async fn the_remaining_operations() {
     zk.create("/a/1", CreateMode::Ephemeral).await.unwrap();
     zk.create("/a/2", CreateMode::Ephemeral).await.unwrap();
     zk.create("/ab", CreateMode::Ephemeral).await.unwrap();
-    let number =
-        |path: &str| Request::GetAllChildrenNumber(GetAllChildrenNumberRequest { path: path.into() });
+    let number = |path: &str| {
+        Request::GetAllChildrenNumber(GetAllChildrenNumberRequest { path: path.into() })
+    };
     assert_eq!(zk.call(number("/a")).await, Ok(Response::Number(2)));
     assert_eq!(zk.call(number("/")).await, Ok(Response::Number(7)));
     assert_eq!(zk.call(number("/none")).await, Err(ErrorCode::NoNode));
@@ -146,7 +156,9 @@ async fn the_remaining_operations() {
     let Ok(Response::ReadResults(results)) = zk.call(Request::MultiRead(reads)).await else {
         panic!("no results");
     };
-    let [ReadResult::Data(data), missing, children] = results.as_slice() else { panic!("{results:?}") };
+    let [ReadResult::Data(data), missing, children] = results.as_slice() else {
+        panic!("{results:?}")
+    };
     assert_eq!(data.data, Some("data".into()));
     assert_eq!(*missing, ReadResult::Error(Some(ErrorCode::NoNode)));
     assert_eq!(*children, ReadResult::Children(Vec::new()));

@@ -1,7 +1,9 @@
-//! When watch events are sent, to whom, and in which order with answers.
+//! Watch events: their times, their receivers, and their order among the responses.
 
 use crate::common::{LONG, Message, RawClient, create_body, delete, set_data};
-use zk_curator_proto::records::EventType::{NodeChildrenChanged, NodeCreated, NodeDataChanged, NodeDeleted};
+use zk_curator_proto::records::EventType::{
+    NodeChildrenChanged, NodeCreated, NodeDataChanged, NodeDeleted,
+};
 use zk_curator_proto::records::{CreateMode, MultiOp, SetDataRequest, SetWatches, SetWatches2};
 use zk_curator_proto::{ErrorCode, Request, Response};
 use zk_curator_testing::{TestServer, WatchKind};
@@ -21,7 +23,10 @@ async fn an_event_comes_before_the_answer_to_the_write_that_caused_it() {
     zk.get_data("/a", true).await.unwrap();
     zk.send(set_data("/a", b"x", -1)).await;
     assert_eq!(zk.message().await, Some(Message::Event(NodeDataChanged, "/a".into())));
-    assert!(matches!(zk.message().await, Some(Message::Reply { result: Ok(Response::Stat(_)), .. })));
+    assert!(matches!(
+        zk.message().await,
+        Some(Message::Reply { result: Ok(Response::Stat(_)), .. })
+    ));
 }
 
 #[tokio::test(start_paused = true)]
@@ -89,15 +94,20 @@ async fn events_of_a_multi_come_in_its_order_and_none_of_a_failed_one() {
     zk.get_data("/b", true).await.unwrap();
     zk.children("/", true).await.unwrap();
     zk.exists("/c", true).await.unwrap_err();
-    let set =
-        |path: &str, version| MultiOp::SetData(SetDataRequest { path: path.into(), data: None, version });
+    let set = |path: &str, version| {
+        MultiOp::SetData(SetDataRequest { path: path.into(), data: None, version })
+    };
     let make = MultiOp::Create(create_body("/c", CreateMode::Persistent));
     zk.multi(vec![make.clone(), set("/b", -1), set("/a", 7)]).await;
     assert_eq!(zk.events, []);
     zk.multi(vec![make, set("/b", -1)]).await;
     assert_eq!(
         zk.events,
-        [(NodeCreated, "/c".into()), (NodeChildrenChanged, "/".into()), (NodeDataChanged, "/b".into())]
+        [
+            (NodeCreated, "/c".into()),
+            (NodeChildrenChanged, "/".into()),
+            (NodeDataChanged, "/b".into())
+        ]
     );
 }
 
@@ -126,7 +136,8 @@ async fn watches_end_with_their_connection() {
 
 #[tokio::test(start_paused = true)]
 async fn set_watches_tells_what_was_missed_and_arms_the_rest() {
-    let (server, mut zk) = server_with(&["/same", "/changed", "/deleted", "/parent", "/quiet"]).await;
+    let (server, mut zk) =
+        server_with(&["/same", "/changed", "/deleted", "/parent", "/quiet"]).await;
     let seen = zk.last_zxid;
     zk.set_data("/changed", b"x").await.unwrap();
     zk.call(delete("/deleted")).await.unwrap();
@@ -151,7 +162,8 @@ async fn set_watches_tells_what_was_missed_and_arms_the_rest() {
         ]
     );
     let probe = server.probe();
-    let armed: Vec<_> = probe.watches().iter().map(|watch| (watch.path.as_str(), watch.kind)).collect();
+    let armed: Vec<_> =
+        probe.watches().iter().map(|watch| (watch.path.as_str(), watch.kind)).collect();
     assert_eq!(
         armed,
         [("/missing", WatchKind::Data), ("/quiet", WatchKind::Child), ("/same", WatchKind::Data)]
@@ -184,7 +196,7 @@ async fn persistent_watches_stay() {
     assert_eq!(server.probe().watches().len(), 2);
 }
 
-/// The herd: every contender watches its predecessor, fifty sessions, a thousand contenders.
+/// The herd effect: every contender watches its predecessor. Fifty sessions, a thousand contenders.
 #[tokio::test]
 async fn a_thousand_contenders_hand_a_lock_over_one_by_one() {
     const SESSIONS: usize = 50;
@@ -199,12 +211,15 @@ async fn a_thousand_contenders_hand_a_lock_over_one_by_one() {
             tasks.spawn(async move {
                 let mut mine = Vec::new();
                 for _ in 0..EACH {
-                    mine.push(zk.create("/lock/n-", CreateMode::EphemeralSequential).await.unwrap());
+                    mine.push(
+                        zk.create("/lock/n-", CreateMode::EphemeralSequential).await.unwrap(),
+                    );
                 }
                 for node in mine {
                     loop {
                         let children = zk.children("/lock", false).await.unwrap();
-                        let at = children.iter().position(|name| node.ends_with(name.as_str())).unwrap();
+                        let at =
+                            children.iter().position(|name| node.ends_with(name.as_str())).unwrap();
                         let Some(before) = at.checked_sub(1) else { break };
                         let before = format!("/lock/{}", children[before]);
                         if zk.get_data(&before, true).await.is_ok() {

@@ -1,11 +1,12 @@
-//! What tests of services use: frameworks of a server, faults of one client, a real ensemble.
+//! The tools for tests of services: frameworks of a server, faults of one client, a real ensemble.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 use zk_curator::{ConnectionState, CuratorFramework, ErrorKind};
 use zk_curator_testing::{
-    ErrorCode, HasSession, OpCode, SERVERS_VARIABLE, TestCluster, TestEnsemble, TestServer, Verdict, paused,
+    ErrorCode, HasSession, OpCode, SERVERS_VARIABLE, TestCluster, TestEnsemble, TestServer,
+    Verdict, paused,
 };
 
 async fn started(builder: zk_curator::CuratorFrameworkBuilder) -> CuratorFramework {
@@ -54,18 +55,24 @@ fn what_has_a_session_can_be_expired_and_disconnected() {
         let server = TestServer::in_memory().await;
         let zk = server.framework().build().unwrap();
         assert_eq!(zk.session_id(), None);
-        assert!(!server.expire(&zk).await, "it has no session yet");
+        assert!(!server.expire(&zk).await, "the framework has no session yet");
         assert!(!server.disconnect(&zk));
         zk.start().await.unwrap();
         let mut states = zk.states();
         let session = zk.session().unwrap().id;
         assert!(server.disconnect(&zk));
-        states.until(|now| now.state == ConnectionState::Reconnected { same_session: true }).await.unwrap();
+        states
+            .until(|now| now.state == ConnectionState::Reconnected { same_session: true })
+            .await
+            .unwrap();
         assert!(server.disconnect(session));
         states.until(|now| now.state == ConnectionState::Suspended).await.unwrap();
         assert!(server.expire(&zk).await);
-        states.until(|now| now.state == ConnectionState::Reconnected { same_session: false }).await.unwrap();
-        assert!(!server.expire(session).await, "it is over");
+        states
+            .until(|now| now.state == ConnectionState::Reconnected { same_session: false })
+            .await
+            .unwrap();
+        assert!(!server.expire(session).await, "the session has ended");
         assert!(server.expire(zk.session().unwrap().id.get()).await);
     });
 }
@@ -88,7 +95,7 @@ fn rules_name_opcodes_errors_and_transactions() {
 
 #[tokio::test]
 async fn without_the_variable_a_test_has_an_embedded_server() {
-    assert!(std::env::var(SERVERS_VARIABLE).is_err(), "the tests of this project set it nowhere");
+    assert!(std::env::var(SERVERS_VARIABLE).is_err(), "the tests of this project do not set it");
     let ensemble = TestServer::from_env().await;
     let zk = started(ensemble.framework()).await;
     zk.create("/a").await.unwrap();
@@ -114,7 +121,8 @@ async fn tests_on_a_real_ensemble_have_chroots_and_leave_nothing() {
             zk.create("/a/b").creating_parents().await.unwrap();
             zk.close().await.unwrap();
         }
-        let all = started(CuratorFramework::builder().connect_string(server.connect_string())).await;
+        let all =
+            started(CuratorFramework::builder().connect_string(server.connect_string())).await;
         let ours = async || {
             let children = all.children("/").await.unwrap();
             children.iter().filter(|name| name.starts_with("zk-curator-test-")).count()

@@ -6,19 +6,20 @@ use super::launch::{Launch, POLL, PROBE_TIMEOUT, Process, ask, blocking, free_po
 use super::temp_dir::TempDir;
 use super::{RealError, RealZooKeeper, RealZooKeeperBuilder};
 
-/// How many sets of free ports are tried when another process takes one of them first.
+/// The number of sets of free ports that are tried when another process takes one of them first.
 const PORT_ATTEMPTS: u32 = 4;
 
-/// How many ticks a follower may take to catch up with the leader (`initLimit`).
+/// The number of ticks that a follower may take to catch up with the leader (`initLimit`).
 const INIT_LIMIT: u32 = 50;
 
-/// How many ticks a follower may be silent, or the leader without followers (`syncLimit`).
+/// The number of ticks that a follower may be silent, or the leader without followers
+/// (`syncLimit`).
 const SYNC_LIMIT: u32 = 10;
 
 /// An ensemble of Apache ZooKeeper servers, each in a process of its own, on 127.0.0.1.
 ///
-/// Its servers keep their addresses and their data when they are stopped or killed. Dropping it kills them all and
-/// removes their data.
+/// Its servers keep their addresses and their data when they are stopped or killed. Dropping it
+/// kills them all and removes their data.
 ///
 /// ```
 /// # async fn test() -> Result<(), Box<dyn std::error::Error>> {
@@ -40,7 +41,7 @@ pub struct RealEnsemble {
 }
 
 impl RealEnsemble {
-    /// Settings of an ensemble of `servers`, which can be changed before the start.
+    /// Creates the settings of an ensemble of `servers`.
     pub fn builder(servers: usize) -> RealEnsembleBuilder {
         RealEnsembleBuilder::new(servers)
     }
@@ -56,19 +57,19 @@ impl RealEnsemble {
         Self::builder(servers).start().await
     }
 
-    /// All addresses as clients want them, for example `127.0.0.1:20123,127.0.0.1:20456`.
+    /// Returns all addresses as a connect string, for example `127.0.0.1:20123,127.0.0.1:20456`.
     #[must_use]
     pub fn connect_string(&self) -> String {
         self.servers.iter().map(RealZooKeeper::connect_string).collect::<Vec<_>>().join(",")
     }
 
-    /// The servers, in the order of their ids, also those that are stopped.
+    /// Returns the servers in the order of their ids, including stopped ones.
     #[must_use]
     pub fn servers(&self) -> &[RealZooKeeper] {
         &self.servers
     }
 
-    /// The server with the index `server`, from zero. Its id (`myid`) is one higher.
+    /// Returns the server with the index `server`, from zero. Its id (`myid`) is one higher.
     ///
     /// # Panics
     /// When there is no such server.
@@ -77,7 +78,7 @@ impl RealEnsemble {
         &self.servers[server]
     }
 
-    /// Kills a server (SIGKILL). Nothing happens when it is stopped already.
+    /// Kills a server (SIGKILL). Has no effect if it is already stopped.
     ///
     /// # Errors
     /// [`RealError::Io`] when the operating system refuses.
@@ -86,12 +87,13 @@ impl RealEnsemble {
     /// When there is no such server.
     ///
     /// # Cancel safety
-    /// The server is stopped all the same.
+    /// The server is stopped even if the future is dropped.
     pub async fn kill(&mut self, server: usize) -> Result<(), RealError> {
         self.servers[server].kill().await
     }
 
-    /// Asks a server to end (SIGTERM), and kills it after 5 seconds. Nothing happens when it is stopped already.
+    /// Asks a server to end (SIGTERM), and kills it after 5 seconds. Has no effect if it is already
+    /// stopped.
     ///
     /// # Errors
     /// [`RealError::Io`] when the operating system refuses.
@@ -100,13 +102,13 @@ impl RealEnsemble {
     /// When there is no such server.
     ///
     /// # Cancel safety
-    /// The server is stopped all the same.
+    /// The server is stopped even if the future is dropped.
     pub async fn stop(&mut self, server: usize) -> Result<(), RealError> {
         self.servers[server].stop().await
     }
 
-    /// Starts a server again, and waits until it serves, which takes a majority of the servers; stops it first if it
-    /// runs.
+    /// Restarts a server, and waits until it serves. That takes a majority of the servers. A
+    /// running server is stopped first.
     ///
     /// # Errors
     /// As [`RealZooKeeperBuilder::start`].
@@ -115,7 +117,7 @@ impl RealEnsemble {
     /// When there is no such server.
     ///
     /// # Cancel safety
-    /// The server is stopped, and can be restarted.
+    /// If the future is dropped, the server is stopped, and can be restarted.
     pub async fn restart(&mut self, server: usize) -> Result<(), RealError> {
         self.servers[server].restart().await
     }
@@ -129,12 +131,12 @@ impl RealEnsemble {
     /// When there is no such server.
     ///
     /// # Cancel safety
-    /// The server is suspended all the same.
+    /// The server is suspended even if the future is dropped.
     pub async fn pause(&self, server: usize) -> Result<(), RealError> {
         self.servers[server].pause().await
     }
 
-    /// Ends [`RealEnsemble::pause`].
+    /// Resumes a server after [`RealEnsemble::pause`].
     ///
     /// # Errors
     /// [`RealError::Io`] when the operating system refuses.
@@ -143,19 +145,19 @@ impl RealEnsemble {
     /// When there is no such server.
     ///
     /// # Cancel safety
-    /// The server goes on all the same.
+    /// The server is resumed even if the future is dropped.
     pub async fn resume(&self, server: usize) -> Result<(), RealError> {
         self.servers[server].resume().await
     }
 
-    /// The leader, as the servers themselves say (`srvr`); waits until there is exactly one, as long as a start may
-    /// take.
+    /// Asks the servers (`srvr`) for the leader, and waits until there is exactly one, at most for
+    /// the time that a start may take.
     ///
     /// # Errors
-    /// [`RealError::NoLeader`].
+    /// [`RealError::NoLeader`] if there is none, or more than one, in this time.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// Dropping the future has no effect.
     pub async fn leader(&self) -> Result<usize, RealError> {
         let addresses: Vec<_> = self.servers.iter().map(RealZooKeeper::addr).collect();
         let patience = self.start_timeout;
@@ -163,7 +165,8 @@ impl RealEnsemble {
             let started = Instant::now();
             loop {
                 let mut leaders = addresses.iter().enumerate().filter(|(_, addr)| {
-                    ask(**addr, "srvr", PROBE_TIMEOUT).is_ok_and(|answer| answer.contains("Mode: leader"))
+                    ask(**addr, "srvr", PROBE_TIMEOUT)
+                        .is_ok_and(|answer| answer.contains("Mode: leader"))
                 });
                 if let (Some((leader, _)), None) = (leaders.next(), leaders.next()) {
                     return Ok(leader);
@@ -189,7 +192,7 @@ pub struct RealEnsembleBuilder {
 
 impl RealEnsembleBuilder {
     fn new(servers: usize) -> Self {
-        // Small, because there are several, and quick to start: none of them runs long.
+        // A small heap for several servers, and a quick start, because none of them runs long.
         let each = RealZooKeeper::builder()
             .tick_time(Duration::from_millis(200))
             .jvm_option("-Xmx128m")
@@ -199,49 +202,50 @@ impl RealEnsembleBuilder {
         Self { servers, each }
     }
 
-    /// `tickTime`: sessions expire at multiples of it; a follower is given up after ten of it. Default: 200 ms.
+    /// Sets `tickTime`: sessions expire at multiples of it, and a follower is dropped after ten
+    /// ticks of silence. Default: 200 ms.
     pub fn tick_time(mut self, tick_time: Duration) -> Self {
         self.each = self.each.tick_time(tick_time);
         self
     }
 
-    /// `minSessionTimeout`. Default: two ticks.
+    /// Sets `minSessionTimeout`. Default: two ticks.
     pub fn min_session_timeout(mut self, timeout: Duration) -> Self {
         self.each = self.each.min_session_timeout(timeout);
         self
     }
 
-    /// `maxSessionTimeout`. Default: 60 s.
+    /// Sets `maxSessionTimeout`. Default: 60 s.
     pub fn max_session_timeout(mut self, timeout: Duration) -> Self {
         self.each = self.each.max_session_timeout(timeout);
         self
     }
 
-    /// A system property of each JVM. The last one wins.
+    /// Sets a system property of each JVM. The last value wins.
     pub fn jvm_property(mut self, name: &str, value: impl std::fmt::Display) -> Self {
         self.each = self.each.jvm_property(name, value);
         self
     }
 
-    /// An option of each JVM. The last one wins; the default is `-Xmx128m`.
+    /// Adds an option of each JVM. The last one wins. Default: `-Xmx128m`.
     pub fn jvm_option(mut self, option: impl Into<String>) -> Self {
         self.each = self.each.jvm_option(option);
         self
     }
 
-    /// A line of each `zoo.cfg`. The last one wins.
+    /// Adds a line of each `zoo.cfg`. The last one wins.
     pub fn setting(mut self, name: &str, value: impl std::fmt::Display) -> Self {
         self.each = self.each.setting(name, value);
         self
     }
 
-    /// How long each server may take until it serves. Default: 30 s.
+    /// Sets the time that each server may take until it serves. Default: 30 s.
     pub fn start_timeout(mut self, timeout: Duration) -> Self {
         self.each = self.each.start_timeout(timeout);
         self
     }
 
-    /// Whether servers with these settings can be started here.
+    /// Returns `true` if servers with these settings can be started here.
     ///
     /// # Errors
     /// [`RealError::JavaMissing`] or [`RealError::JarMissing`], naming what is missing.
@@ -255,7 +259,7 @@ impl RealEnsembleBuilder {
     /// As [`RealZooKeeperBuilder::start`].
     ///
     /// # Cancel safety
-    /// The servers are started all the same, then killed.
+    /// If the future is dropped, the servers are started and then killed.
     pub async fn start(self) -> Result<RealEnsemble, RealError> {
         blocking(move || {
             let mut attempts = 0;
@@ -278,7 +282,7 @@ impl RealEnsembleBuilder {
             let name = format!("server.{}", index + 1);
             each = each.setting(&name, format_args!("127.0.0.1:{}:{}", ports[0], ports[1]));
         }
-        // All of them begin before one is waited for: none serves alone.
+        // Starts all servers before it waits for one, because no server serves alone.
         let mut begun: Vec<(Process, Launch, u16, TempDir)> = Vec::new();
         for (index, port) in clients.iter().enumerate() {
             let (launch, home) = each.clone().prepare()?;
@@ -295,7 +299,7 @@ impl RealEnsembleBuilder {
     }
 }
 
-/// Free ports, each another one.
+/// Returns different free ports.
 fn free_ports(count: usize) -> Result<Vec<u16>, RealError> {
     let mut ports = Vec::with_capacity(count);
     while ports.len() < count {

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// Why Apache ZooKeeper or a Java program could not be run.
+/// An error of running Apache ZooKeeper or a Java program.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RealError {
@@ -18,13 +18,13 @@ pub enum RealError {
     JarMissing {
         /// The name, without version and extension.
         jar: &'static str,
-        /// Where it was looked for.
+        /// The searched directories.
         directories: Vec<PathBuf>,
     },
     /// The server did not serve in time.
     #[error("ZooKeeper did not serve within {after:?}; its log ends with:\n{log}")]
     DidNotServe {
-        /// How long it was waited for.
+        /// The time that the start waited.
         after: Duration,
         /// The end of its log.
         log: String,
@@ -32,7 +32,7 @@ pub enum RealError {
     /// The server ended before it served.
     #[error("ZooKeeper ended with {status} before it served; its log ends with:\n{log}")]
     Exited {
-        /// How it ended.
+        /// The exit status.
         status: ExitStatus,
         /// The end of its log.
         log: String,
@@ -43,10 +43,10 @@ pub enum RealError {
         /// The port.
         port: u16,
     },
-    /// No server of an ensemble was its leader in time, or more than one said so.
+    /// In the given time, no server of an ensemble was its leader, or more than one claimed to be.
     #[error("no single leader within {after:?}")]
     NoLeader {
-        /// How long it was waited for.
+        /// The time that was waited.
         after: Duration,
     },
     /// `javac` refused a program.
@@ -54,22 +54,22 @@ pub enum RealError {
     Compile {
         /// The source.
         file: PathBuf,
-        /// What the compiler said.
+        /// The output of the compiler.
         output: String,
     },
-    /// The operating system refused something.
+    /// The operating system refused an action.
     #[error("cannot {what} {}", path.display())]
     Io {
-        /// What was tried, a verb.
+        /// The action, as a verb.
         what: &'static str,
-        /// On which file, or the program that was to be run.
+        /// The file of the action, or the program to run.
         path: PathBuf,
         /// The reason.
         source: io::Error,
     },
     /// The server did not answer a four-letter word.
     #[error("no answer to {word} from port {port}")]
-    NoAnswer {
+    NoResponse {
         /// The word.
         word: &'static str,
         /// The port of the server.

@@ -1,8 +1,8 @@
-//! Finds Java and its libraries, and runs small Java programs beside a test.
+//! Finds Java and its libraries, and runs small Java programs next to a test.
 //!
-//! The programs are plain source files, named as their class; classes that they use may be in files beside them.
-//! They speak to the server with Apache ZooKeeper's own client and with Apache Curator: peers that this project did
-//! not write.
+//! The programs are plain source files that are named as their class. Files next to them may
+//! contain further classes. They use Apache ZooKeeper's own client and Apache Curator, which this
+//! project did not write.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -14,18 +14,26 @@ use tokio::process::{Child, Command};
 use super::RealError;
 use super::temp_dir::TempDir;
 
-/// Where Debian's packages put the libraries.
+/// The directory of the libraries in Debian's packages.
 const DEBIAN_JARS: &str = "/usr/share/java";
 
-/// What Apache ZooKeeper needs, server and client. Names without version, as Debian links them.
+/// The libraries of Apache ZooKeeper, server and client, by the names without version that Debian
+/// links.
 const ZOOKEEPER: [&str; 6] =
     ["zookeeper", "zookeeper-jute", "slf4j-api", "netty-all", "snappy-java", "metrics-core"];
 
-/// What ZooKeeper's network layer for TLS needs, unless it is in `netty-all`, which is empty in Debian's package.
-const NETTY: [&str; 6] =
-    ["netty-common", "netty-buffer", "netty-resolver", "netty-transport", "netty-codec", "netty-handler"];
+/// The libraries of ZooKeeper's TLS network layer, unless they are in `netty-all`, which is empty
+/// in Debian's package.
+const NETTY: [&str; 6] = [
+    "netty-common",
+    "netty-buffer",
+    "netty-resolver",
+    "netty-transport",
+    "netty-codec",
+    "netty-handler",
+];
 
-/// What Apache Curator and the command line of ZooKeeper need on top.
+/// The additional libraries of Apache Curator and of the command line of ZooKeeper.
 const CURATOR: [&str; 9] = [
     "commons-cli",
     "curator-client",
@@ -38,12 +46,12 @@ const CURATOR: [&str; 9] = [
     "jackson-annotations",
 ];
 
-/// What programs may use where it is installed: Curator's own server for tests.
+/// The libraries that programs may use where they are installed: Curator's own server for tests.
 const OPTIONAL: [&str; 1] = ["curator-test"];
 
 /// A compiled Java program, with Apache ZooKeeper and Apache Curator on its class path.
 ///
-/// The classes live in a temporary directory that is removed on drop: keep the program until its
+/// The classes are in a temporary directory that is removed on drop. Keep the program until its
 /// processes have ended.
 #[derive(Debug)]
 pub struct Program {
@@ -57,7 +65,8 @@ impl Program {
     /// Compiles `source`, for example `tests/interop/CuratorMutexContender.java`.
     ///
     /// # Errors
-    /// What [`available`] answers, [`RealError::Compile`] with the compiler's words, or [`RealError::Io`].
+    /// The errors of [`available`], [`RealError::Compile`] with the output of the compiler, or
+    /// [`RealError::Io`].
     ///
     /// # Cancel safety
     /// Dropping the future kills the compiler and removes its output.
@@ -68,7 +77,7 @@ impl Program {
         let libraries = curator_jars()?;
         let classes = TempDir::new("zk-curator-java")?;
         let output = Command::new(&javac)
-            // Halves the CPU time, as for the programs themselves.
+            // These options halve the CPU time, as for the programs themselves.
             .args(["-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1"])
             .arg("-proc:none")
             .arg("-cp")
@@ -98,13 +107,17 @@ impl Program {
         })
     }
 
-    /// Starts the program. Its standard input and output are piped, its standard error is ours, and dropping the
-    /// [`Child`] kills it.
+    /// Starts the program. Its standard input and output are piped, and it inherits standard error.
+    /// Dropping the [`Child`] kills it.
     ///
     /// # Errors
     /// [`RealError::Io`] when the process cannot be started.
-    pub fn spawn(&self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<Child, RealError> {
-        // Programs of a few seconds: compile little, and do not take a heap by the size of the machine.
+    pub fn spawn(
+        &self,
+        args: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    ) -> Result<Child, RealError> {
+        // The programs run for a few seconds: compile little, and do not size the heap by the
+        // memory of the machine.
         self.command(["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"])
             .args(args)
             .stdin(Stdio::piped())
@@ -114,8 +127,9 @@ impl Program {
             .map_err(|source| RealError::Io { what: "run", path: self.java.clone(), source })
     }
 
-    /// The command that runs the program, with options for the virtual machine and without arguments yet. For programs
-    /// that run long enough for these options to matter; others are started by [`spawn`](Program::spawn).
+    /// Returns the command that runs the program, with options for the virtual machine and without
+    /// arguments. It is for programs that run long enough for these options to matter.
+    /// [`spawn`](Program::spawn) starts all others.
     pub fn command(&self, options: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
         let mut command = Command::new(&self.java);
         command.args(options).arg("-cp").arg(&self.class_path).arg(&self.class);
@@ -123,7 +137,7 @@ impl Program {
     }
 }
 
-/// Whether Java programs can be compiled and run against Apache Curator.
+/// Returns `true` if Java programs can be compiled and run against Apache Curator.
 ///
 /// # Errors
 /// [`RealError::JavaMissing`] or [`RealError::JarMissing`], naming what is missing.
@@ -144,7 +158,7 @@ fn curator_jars() -> Result<Vec<PathBuf>, RealError> {
     Ok(jars)
 }
 
-/// The libraries of Apache ZooKeeper, with `logging` as the binding of slf4j.
+/// Finds the libraries of Apache ZooKeeper, with `logging` as the binding of slf4j.
 pub(super) fn zookeeper_jars(
     directories: &[PathBuf],
     logging: &'static str,
@@ -154,7 +168,7 @@ pub(super) fn zookeeper_jars(
     required.chain(found.map(Ok)).collect()
 }
 
-/// The directories of `ZOOKEEPER_JARS`, separated by colons, or Debian's.
+/// Returns the directories of `ZOOKEEPER_JARS`, separated by colons, or Debian's.
 pub(super) fn jar_directories() -> Vec<PathBuf> {
     match env::var_os("ZOOKEEPER_JARS") {
         Some(directories) if !directories.is_empty() => env::split_paths(&directories).collect(),
@@ -162,7 +176,7 @@ pub(super) fn jar_directories() -> Vec<PathBuf> {
     }
 }
 
-/// `NAME.jar`, else the last of `NAME-<version>.jar`, in the first directory that has one.
+/// Finds `NAME.jar`, else the last of `NAME-<version>.jar`, in the first directory that has one.
 fn find_jar(directories: &[PathBuf], jar: &'static str) -> Result<PathBuf, RealError> {
     let plain = format!("{jar}.jar");
     for directory in directories {
@@ -176,7 +190,9 @@ fn find_jar(directories: &[PathBuf], jar: &'static str) -> Result<PathBuf, RealE
             .filter(|name| {
                 name.strip_suffix(".jar")
                     .and_then(|name| name.strip_prefix(jar)?.strip_prefix('-'))
-                    .is_some_and(|version| version.starts_with(|digit: char| digit.is_ascii_digit()))
+                    .is_some_and(|version| {
+                        version.starts_with(|digit: char| digit.is_ascii_digit())
+                    })
             })
             .max();
         if let Some(name) = versioned {
@@ -186,7 +202,7 @@ fn find_jar(directories: &[PathBuf], jar: &'static str) -> Result<PathBuf, RealE
     Err(RealError::JarMissing { jar, directories: directories.to_vec() })
 }
 
-/// `java` or `javac`: of `JAVA_HOME`, else the first in `PATH`.
+/// Finds `java` or `javac`: in `JAVA_HOME`, else the first in `PATH`.
 pub(super) fn find_program(program: &'static str) -> Result<PathBuf, RealError> {
     let home = env::var_os("JAVA_HOME").map(|home| Path::new(&home).join("bin"));
     let path = env::var_os("PATH").unwrap_or_default();
@@ -197,8 +213,10 @@ pub(super) fn find_program(program: &'static str) -> Result<PathBuf, RealError> 
         .ok_or(RealError::JavaMissing { program })
 }
 
-/// The entries joined by colons, as `-cp` wants them.
-pub(super) fn class_path<'a>(entries: impl IntoIterator<Item = &'a Path>) -> Result<OsString, RealError> {
+/// Joins the entries by colons, for `-cp`.
+pub(super) fn class_path<'a>(
+    entries: impl IntoIterator<Item = &'a Path>,
+) -> Result<OsString, RealError> {
     env::join_paths(entries).map_err(|error| RealError::Io {
         what: "use",
         path: "the class path".into(),
@@ -213,7 +231,9 @@ mod tests {
     #[test]
     fn a_jar_is_found_with_and_without_version_and_never_by_prefix() {
         let dir = TempDir::new("zk-curator-jars").unwrap();
-        for name in ["zookeeper-jute-3.9.2.jar", "zookeeper-3.9.1.jar", "zookeeper-3.9.2.jar", "guava.jar"] {
+        for name in
+            ["zookeeper-jute-3.9.2.jar", "zookeeper-3.9.1.jar", "zookeeper-3.9.2.jar", "guava.jar"]
+        {
             fs::write(dir.path().join(name), "").unwrap();
         }
         let nowhere = dir.path().join("absent");

@@ -1,4 +1,5 @@
-//! What is needed to run a server: its configuration, its process, and how it is asked whether it serves.
+//! The parts of running a server: its configuration, its process, and the requests that tell if it
+//! serves.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -8,29 +9,30 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{RealError, RealZooKeeperBuilder};
+use super::RealError;
+use super::builder::RealZooKeeperBuilder;
 
-/// How often a server that starts or ends is asked whether it has. There is nothing to wait on: the process
-/// is not ours, and says neither.
+/// The interval at which a server that starts or ends is polled. There is no event to wait for,
+/// because the process does not report its progress.
 pub(super) const POLL: Duration = Duration::from_millis(20);
 
-/// How long a server may take to end by itself.
+/// The time that a server may take to end by itself.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a server may take to answer a four-letter word.
+/// The time that a server may take to answer a four-letter word.
 pub(super) const WORD_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The same while it starts, when it is asked again anyway.
+/// The same time during the start, when the word is sent repeatedly.
 pub(super) const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Ports below those that Linux gives to outgoing connections, so that nobody is given the port of a
-/// stopped server before its restart.
+/// Ports below the range that Linux uses for outgoing connections, so the port of a stopped server
+/// stays free until its restart.
 const PORTS: std::ops::Range<u16> = 20_000..32_768;
 
-/// How much of the log goes into an error, in bytes.
+/// The size of the part of the log that goes into an error, in bytes.
 const LOG_TAIL: u64 = 4096;
 
-/// All that is needed to start the process, again and again.
+/// The parameters to start the process repeatedly.
 #[derive(Debug, Clone)]
 pub(super) struct Launch {
     pub(super) java: PathBuf,
@@ -55,22 +57,32 @@ impl Launch {
         self.spawn()
     }
 
-    /// Waits until a process serves: a member of an ensemble has found the others, and a leader, by then.
-    pub(super) fn wait_until_it_serves(&self, process: &mut Process, port: u16) -> Result<(), RealError> {
+    /// Waits until a process serves. A member of an ensemble serves after it has found the others
+    /// and a leader.
+    pub(super) fn wait_until_it_serves(
+        &self,
+        process: &mut Process,
+        port: u16,
+    ) -> Result<(), RealError> {
         let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        // Another ZooKeeper may have taken the port, and would answer `ruok` for ours: `conf` tells them apart.
+        // Another ZooKeeper may have taken the port, and would answer `ruok` in place of ours.
+        // `conf` tells them apart.
         let ours = format!("dataDir={}", self.data.join("version-2").display());
         let started = Instant::now();
         loop {
             if let Some(status) = process.ended()? {
                 let log = self.log_tail();
-                return Err(if log.contains("BindException") || log.contains("Address already in use") {
-                    RealError::PortTaken { port }
-                } else {
-                    RealError::Exited { status, log }
-                });
+                return Err(
+                    if log.contains("BindException") || log.contains("Address already in use") {
+                        RealError::PortTaken { port }
+                    } else {
+                        RealError::Exited { status, log }
+                    },
+                );
             }
-            if ask(addr, "conf", PROBE_TIMEOUT).is_ok_and(|answer| answer.lines().any(|line| line == ours)) {
+            if ask(addr, "conf", PROBE_TIMEOUT)
+                .is_ok_and(|answer| answer.lines().any(|line| line == ours))
+            {
                 return Ok(());
             }
             let after = started.elapsed();
@@ -100,7 +112,7 @@ impl Launch {
     }
 
     fn spawn(&self) -> Result<Process, RealError> {
-        // A log for each run: what an earlier one said must not be taken for this one's.
+        // Truncates the log, so that lines of an earlier run are not taken for lines of this one.
         let log = OpenOptions::new().write(true).create(true).truncate(true).open(&self.log);
         let log = log.map_err(io_error("write", &self.log))?;
         let copy = log.try_clone().map_err(io_error("write", &self.log))?;
@@ -108,8 +120,8 @@ impl Launch {
             .args(["-Xmx512m", "-XX:+UseSerialGC"])
             .args([
                 "-Dzookeeper.extendedTypesEnabled=true",
-                // Tests kill the process, never the machine: what was written is safe without waiting for the
-                // disk. And one megabyte at a time is enough for their logs.
+                // Tests kill the process, never the machine, so writes are safe without waiting for
+                // the disk. One megabyte at a time is enough for their logs.
                 "-Dzookeeper.forceSync=no",
                 "-Dzookeeper.preAllocSize=1024",
                 "-Dzookeeper.admin.enableServer=false",
@@ -165,7 +177,7 @@ impl Process {
     }
 
     pub(super) fn stop(mut self) -> Result<(), RealError> {
-        // One that is paused hears of its end only when it goes on.
+        // A suspended process receives SIGTERM only after SIGCONT.
         for name in ["TERM", "CONT"] {
             signal(self.child.id(), name)?;
         }
@@ -188,14 +200,15 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Waits for the end, which SIGKILL makes a matter of milliseconds: else the data could not be removed.
+        // Waits for the end, which takes milliseconds after SIGKILL. Otherwise the data could not
+        // be removed.
         if let Err(error) = self.kill_and_wait() {
             tracing::warn!(%error, "ZooKeeper was not killed");
         }
     }
 }
 
-/// Sends a signal. The standard library only knows SIGKILL; every shell knows the others.
+/// Sends a signal. The standard library knows only SIGKILL, while every shell knows the others.
 pub(super) fn signal(process: u32, name: &str) -> Result<(), RealError> {
     let shell = Path::new("sh");
     Command::new(shell)
@@ -207,27 +220,30 @@ pub(super) fn signal(process: u32, name: &str) -> Result<(), RealError> {
         .map_err(io_error("run", shell))
 }
 
-/// Waits until no thread of a process runs: the signal is only pending when it was sent, and a thread that has not seen it yet
-/// still answers. Where the system does not list threads, or after five seconds, it returns all the same.
+/// Waits until no thread of a process runs. The signal is only pending after it was sent, and a
+/// thread that has not seen it yet still answers. Returns after five seconds at the latest, and
+/// immediately where the system does not list threads.
 pub(super) fn wait_until_suspended(process: u32) {
     let is_suspended = |thread: io::Result<fs::DirEntry>| {
-        // The second field is the name, in parentheses, and may contain anything; the third is the state.
+        // The second field is the name, in parentheses, and may contain any character. The third is
+        // the state.
         let stat = fs::read_to_string(thread?.path().join("stat"))?;
         io::Result::Ok(
-            stat.rsplit_once(") ").is_none_or(|(_, fields)| fields.starts_with(['T', 't', 'Z', 'X'])),
+            stat.rsplit_once(") ")
+                .is_none_or(|(_, fields)| fields.starts_with(['T', 't', 'Z', 'X'])),
         )
     };
     let started = Instant::now();
     while let Ok(mut threads) = fs::read_dir(format!("/proc/{process}/task"))
         && started.elapsed() < STOP_TIMEOUT
-        // One that cannot be read has ended.
+        // A thread that cannot be read has ended.
         && !threads.all(|thread| is_suspended(thread).unwrap_or(true))
     {
         thread::sleep(POLL);
     }
 }
 
-/// Sends a four-letter word and reads the answer. `timeout` bounds each step.
+/// Sends a four-letter word and reads the response. `timeout` limits each step.
 pub(super) fn ask(addr: SocketAddr, word: &str, timeout: Duration) -> io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&addr, timeout)?;
     stream.set_read_timeout(Some(timeout))?;
@@ -255,11 +271,16 @@ pub(super) fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error
     move |source| RealError::Io { what, path, source }
 }
 
-/// Runs what blocks: waiting for a process, and files. It takes real time, also under a paused clock.
+/// Runs a blocking call, such as waiting for a process, or file access. It takes real time, also
+/// under a paused clock.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, RealError> + Send + 'static,
 ) -> Result<T, RealError> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
-        Err(RealError::Io { what: "run", path: "a blocking task".into(), source: io::Error::other(error) })
+        Err(RealError::Io {
+            what: "run",
+            path: "a blocking task".into(),
+            source: io::Error::other(error),
+        })
     })
 }

@@ -2,17 +2,17 @@ use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use zk_curator_testing::ZooKeeperVersion;
 
+use super::builder::RealZooKeeperBuilder;
 use super::launch::{
     Launch, Process, WORD_TIMEOUT, ask, blocking, free_port, io_error, signal, wait_until_suspended,
 };
 use super::temp_dir::TempDir;
 use super::{RealError, java};
 
-/// How many free ports are tried when another process takes them first.
+/// The number of free ports that are tried when another process takes them first.
 const PORT_ATTEMPTS: u32 = 8;
 
 /// An Apache ZooKeeper in a process of its own, on 127.0.0.1: standalone, or a member of a
@@ -21,7 +21,7 @@ const PORT_ATTEMPTS: u32 = 8;
 /// Dropping it kills the process and removes its data.
 #[derive(Debug)]
 pub struct RealZooKeeper {
-    // Before `home`: the process ends before its directory is removed.
+    // Declared before `home`, so the process ends before its directory is removed.
     process: Option<Process>,
     launch: Launch,
     port: u16,
@@ -29,12 +29,17 @@ pub struct RealZooKeeper {
 }
 
 impl RealZooKeeper {
-    /// Settings that can be changed before the start.
+    /// Creates the settings of a server.
     pub fn builder() -> RealZooKeeperBuilder {
         RealZooKeeperBuilder::default()
     }
 
-    pub(super) const fn running(process: Process, launch: Launch, port: u16, home: TempDir) -> Self {
+    pub(super) const fn running(
+        process: Process,
+        launch: Launch,
+        port: u16,
+        home: TempDir,
+    ) -> Self {
         Self { process: Some(process), launch, port, _home: home }
     }
 
@@ -49,7 +54,7 @@ impl RealZooKeeper {
         Self::builder().start().await
     }
 
-    /// Whether a server with the default settings can be started here.
+    /// Returns `true` if a server with the default settings can be started here.
     ///
     /// # Errors
     /// [`RealError::JavaMissing`] or [`RealError::JarMissing`], naming what is missing.
@@ -57,41 +62,43 @@ impl RealZooKeeper {
         Self::builder().available()
     }
 
-    /// The address for clients. Stays the same over [`RealZooKeeper::restart`].
+    /// Returns the address for clients. It stays the same over [`RealZooKeeper::restart`].
     #[must_use]
     pub const fn addr(&self) -> SocketAddr {
         SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), self.port)
     }
 
-    /// [`RealZooKeeper::addr`] as clients want it, for example `127.0.0.1:20123`.
+    /// Returns [`RealZooKeeper::addr`] as a connect string, for example `127.0.0.1:20123`.
     #[must_use]
     pub fn connect_string(&self) -> String {
         self.addr().to_string()
     }
 
-    /// The id of the server's process; `None` while it is stopped.
+    /// Returns the id of the server's process; `None` while it is stopped.
     #[must_use]
     pub fn process_id(&self) -> Option<u32> {
         self.process.as_ref().map(Process::id)
     }
 
-    /// The end of the server's log: warnings and errors, unless the JVM was given another level.
+    /// Returns the end of the server's log: warnings and errors, unless the JVM has another log
+    /// level.
     #[must_use]
     pub fn log_tail(&self) -> String {
         self.launch.log_tail()
     }
 
-    /// The answer to a four-letter word such as `ruok`, `srvr` or `dump`. All of them are allowed.
+    /// Returns the response to a four-letter word such as `ruok`, `srvr` or `dump`. All words are
+    /// allowed.
     ///
     /// # Errors
-    /// [`RealError::NoAnswer`].
+    /// [`RealError::NoResponse`] if the server does not answer within 5 seconds.
     ///
     /// # Cancel safety
-    /// Nothing is lost; the answer is read and dropped.
+    /// If the future is dropped, the response is read and discarded.
     pub async fn four_letter_word(&self, word: &'static str) -> Result<String, RealError> {
         let addr = self.addr();
         blocking(move || {
-            ask(addr, word, WORD_TIMEOUT).map_err(|source| RealError::NoAnswer {
+            ask(addr, word, WORD_TIMEOUT).map_err(|source| RealError::NoResponse {
                 word,
                 port: addr.port(),
                 source,
@@ -100,30 +107,41 @@ impl RealZooKeeper {
         .await
     }
 
-    /// The version at which an embedded server behaves like this one.
+    /// Returns the version at which an embedded server behaves like this one.
     ///
     /// # Errors
-    /// [`RealError::NoAnswer`], also if the answer to `srvr` names no version.
+    /// [`RealError::NoResponse`], also if the response to `srvr` names no version.
     ///
     /// # Cancel safety
-    /// Nothing is lost; the answer is read and dropped.
+    /// If the future is dropped, the response is read and discarded.
     pub async fn version(&self) -> Result<ZooKeeperVersion, RealError> {
+        self.release().await.map(version)
+    }
+
+    /// Returns the release of this server: the first two numbers of its version.
+    ///
+    /// # Errors
+    /// [`RealError::NoResponse`], also if the response to `srvr` names no version.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the response is read and discarded.
+    pub async fn release(&self) -> Result<(u32, u32), RealError> {
         let word = "srvr";
         let answer = self.four_letter_word(word).await?;
-        version(&answer).ok_or_else(|| RealError::NoAnswer {
+        release(&answer).ok_or_else(|| RealError::NoResponse {
             word,
             port: self.port,
             source: io::Error::new(io::ErrorKind::InvalidData, answer),
         })
     }
 
-    /// Kills the process (SIGKILL) and waits for its end. Nothing happens when it is stopped already.
+    /// Kills the process (SIGKILL) and waits for its end. Has no effect if it is already stopped.
     ///
     /// # Errors
     /// [`RealError::Io`] when the operating system refuses.
     ///
     /// # Cancel safety
-    /// The server is stopped all the same.
+    /// The server is stopped even if the future is dropped.
     pub async fn kill(&mut self) -> Result<(), RealError> {
         match self.process.take() {
             None => Ok(()),
@@ -131,14 +149,14 @@ impl RealZooKeeper {
         }
     }
 
-    /// Asks the process to end (SIGTERM) and waits for its end; kills it after 5 seconds. Nothing happens
-    /// when it is stopped already.
+    /// Asks the process to end (SIGTERM), waits for its end, and kills it after 5 seconds. Has no
+    /// effect if it is already stopped.
     ///
     /// # Errors
     /// [`RealError::Io`] when the operating system refuses.
     ///
     /// # Cancel safety
-    /// The server is stopped all the same.
+    /// The server is stopped even if the future is dropped.
     pub async fn stop(&mut self) -> Result<(), RealError> {
         match self.process.take() {
             None => Ok(()),
@@ -146,14 +164,14 @@ impl RealZooKeeper {
         }
     }
 
-    /// Suspends the process (SIGSTOP): it keeps its connections and answers nothing more. Nothing happens when it is
-    /// stopped.
+    /// Suspends the process (SIGSTOP): it keeps its connections, but sends no more responses. Has
+    /// no effect if it is stopped.
     ///
     /// # Errors
     /// [`RealError::Io`] when the operating system refuses.
     ///
     /// # Cancel safety
-    /// The server is suspended all the same.
+    /// The server is suspended even if the future is dropped.
     pub async fn pause(&self) -> Result<(), RealError> {
         self.signal("STOP").await?;
         match self.process_id() {
@@ -168,13 +186,13 @@ impl RealZooKeeper {
         }
     }
 
-    /// Ends [`RealZooKeeper::pause`] (SIGCONT).
+    /// Resumes the process (SIGCONT) after [`RealZooKeeper::pause`].
     ///
     /// # Errors
     /// [`RealError::Io`] when the operating system refuses.
     ///
     /// # Cancel safety
-    /// The server goes on all the same.
+    /// The server is resumed even if the future is dropped.
     pub async fn resume(&self) -> Result<(), RealError> {
         self.signal("CONT").await
     }
@@ -186,13 +204,14 @@ impl RealZooKeeper {
         }
     }
 
-    /// Starts the server again on the same data and port; stops it first if it runs.
+    /// Restarts the server on the same data and port. A running server is stopped first.
     ///
     /// # Errors
-    /// See [`RealZooKeeperBuilder::start`]; [`RealError::PortTaken`] when somebody else has the port now.
+    /// See [`RealZooKeeperBuilder::start`]. [`RealError::PortTaken`] if another process has the
+    /// port now.
     ///
     /// # Cancel safety
-    /// The server is stopped, and can be restarted.
+    /// If the future is dropped, the server is stopped, and can be restarted.
     pub async fn restart(&mut self) -> Result<(), RealError> {
         self.stop().await?;
         let (launch, port) = (self.launch.clone(), self.port);
@@ -201,92 +220,8 @@ impl RealZooKeeper {
     }
 }
 
-/// Settings of a [`RealZooKeeper`].
-#[derive(Debug, Clone)]
-#[must_use = "nothing is started before `start`"]
-pub struct RealZooKeeperBuilder {
-    pub(super) tick_time: Duration,
-    pub(super) min_session_timeout: Option<Duration>,
-    pub(super) max_session_timeout: Duration,
-    jar_directories: Vec<PathBuf>,
-    data_directory: Option<PathBuf>,
-    pub(super) jvm_options: Vec<String>,
-    pub(super) settings: Vec<(String, String)>,
-    pub(super) start_timeout: Duration,
-}
-
-impl Default for RealZooKeeperBuilder {
-    fn default() -> Self {
-        Self {
-            tick_time: Duration::from_millis(500),
-            min_session_timeout: None,
-            max_session_timeout: Duration::from_secs(60),
-            jar_directories: java::jar_directories(),
-            data_directory: None,
-            jvm_options: Vec::new(),
-            settings: Vec::new(),
-            start_timeout: Duration::from_secs(30),
-        }
-    }
-}
-
 impl RealZooKeeperBuilder {
-    /// `tickTime`: sessions expire at multiples of it. Default: 500 ms.
-    pub const fn tick_time(mut self, tick_time: Duration) -> Self {
-        self.tick_time = tick_time;
-        self
-    }
-
-    /// `minSessionTimeout`. Default: two ticks.
-    pub const fn min_session_timeout(mut self, timeout: Duration) -> Self {
-        self.min_session_timeout = Some(timeout);
-        self
-    }
-
-    /// `maxSessionTimeout`. Default: 60 s.
-    pub const fn max_session_timeout(mut self, timeout: Duration) -> Self {
-        self.max_session_timeout = timeout;
-        self
-    }
-
-    /// Where the libraries are looked for. Default: `ZOOKEEPER_JARS`, else `/usr/share/java`.
-    pub fn jar_directories(mut self, directories: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
-        self.jar_directories = directories.into_iter().map(Into::into).collect();
-        self
-    }
-
-    /// Where snapshots and logs of transactions go; it is not removed on drop. Default: a temporary
-    /// directory, which is.
-    pub fn data_directory(mut self, directory: impl Into<PathBuf>) -> Self {
-        self.data_directory = Some(directory.into());
-        self
-    }
-
-    /// A system property of the JVM, for example `znode.container.checkIntervalMs`. The last one wins.
-    pub fn jvm_property(mut self, name: &str, value: impl std::fmt::Display) -> Self {
-        self.jvm_options.push(format!("-D{name}={value}"));
-        self
-    }
-
-    /// An option of the JVM, for example `-Xmx1g`. The last one wins.
-    pub fn jvm_option(mut self, option: impl Into<String>) -> Self {
-        self.jvm_options.push(option.into());
-        self
-    }
-
-    /// A line of `zoo.cfg`. The last one wins.
-    pub fn setting(mut self, name: &str, value: impl std::fmt::Display) -> Self {
-        self.settings.push((name.to_owned(), value.to_string()));
-        self
-    }
-
-    /// How long the server may take until it serves. Default: 30 s.
-    pub const fn start_timeout(mut self, timeout: Duration) -> Self {
-        self.start_timeout = timeout;
-        self
-    }
-
-    /// Whether a server with these settings can be started here.
+    /// Returns `true` if a server with these settings can be started here.
     ///
     /// # Errors
     /// [`RealError::JavaMissing`] or [`RealError::JarMissing`], naming what is missing.
@@ -299,13 +234,14 @@ impl RealZooKeeperBuilder {
     /// Starts the server on a free port, and returns when it serves.
     ///
     /// # Errors
-    /// * [`RealError::JavaMissing`], [`RealError::JarMissing`]: not installed.
-    /// * [`RealError::Exited`], [`RealError::DidNotServe`]: with the end of its log.
-    /// * [`RealError::PortTaken`]: eight times, another process took the port first.
-    /// * [`RealError::Io`]: a file cannot be written or the process cannot be run.
+    /// * [`RealError::JavaMissing`], [`RealError::JarMissing`]: Java or a library is not installed.
+    /// * [`RealError::Exited`], [`RealError::DidNotServe`]: the server failed; the error has the
+    ///   end of its log.
+    /// * [`RealError::PortTaken`]: another process took the port first, eight times in a row.
+    /// * [`RealError::Io`]: a file cannot be written, or the process cannot be run.
     ///
     /// # Cancel safety
-    /// The server is started all the same, then killed.
+    /// If the future is dropped, the server is started and then killed.
     pub async fn start(self) -> Result<RealZooKeeper, RealError> {
         blocking(move || self.start_blocking()).await
     }
@@ -324,7 +260,7 @@ impl RealZooKeeperBuilder {
         }
     }
 
-    /// Finds what is needed and makes the directories.
+    /// Finds the programs and libraries, and makes the directories.
     pub(super) fn prepare(self) -> Result<(Launch, TempDir), RealError> {
         let java = java::find_program("java")?;
         let class_path = java::class_path(self.jars()?.iter().map(PathBuf::as_path))?;
@@ -344,18 +280,24 @@ impl RealZooKeeperBuilder {
     }
 
     fn jars(&self) -> Result<Vec<PathBuf>, RealError> {
-        // The binding that writes to standard error; the one that writes nowhere is as good, but for errors.
+        // The binding that writes to standard error. Without it, errors would be lost.
         java::zookeeper_jars(&self.jar_directories, "slf4j-simple")
             .or_else(|_| java::zookeeper_jars(&self.jar_directories, "slf4j-nop"))
     }
 }
 
-/// The version in an answer to `srvr`: its first line is `Zookeeper version: 3.8.0-…, built on …`.
-fn version(srvr: &str) -> Option<ZooKeeperVersion> {
-    let mut numbers =
-        srvr.strip_prefix("Zookeeper version: ")?.split('.').map_while(|number| number.parse().ok());
-    let release: (u32, u32) = (numbers.next()?, numbers.next()?);
-    Some(if release < (3, 9) { ZooKeeperVersion::V3_8 } else { ZooKeeperVersion::V3_9 })
+/// Parses the release in a response to `srvr`. Its first line is `Zookeeper version: 3.8.0-…, built
+/// on …`.
+fn release(srvr: &str) -> Option<(u32, u32)> {
+    let mut numbers = srvr
+        .strip_prefix("Zookeeper version: ")?
+        .split('.')
+        .map_while(|number| number.parse().ok());
+    Some((numbers.next()?, numbers.next()?))
+}
+
+fn version(release: (u32, u32)) -> ZooKeeperVersion {
+    if release < (3, 9) { ZooKeeperVersion::V3_8 } else { ZooKeeperVersion::V3_9 }
 }
 
 #[cfg(test)]
@@ -367,14 +309,22 @@ mod tests {
         let answer = |release: &str| {
             format!("Zookeeper version: {release}, built on 2022-02-25 08:49 UTC\nMode: leader\n")
         };
-        for (release, expected) in [
-            ("3.8.0-5a02a05eddb59aee6ac762f7ea82e92a68eb9c0f", Some(ZooKeeperVersion::V3_8)),
-            ("3.9.3-\u{24}{mvngit.commit.id}", Some(ZooKeeperVersion::V3_9)),
-            ("3.10.0", Some(ZooKeeperVersion::V3_9)),
+        for (number, expected) in [
+            (
+                "3.6.3-6401e4ad2087061bc6b9f80dec2d69f2e3c8660a",
+                Some(((3, 6), ZooKeeperVersion::V3_8)),
+            ),
+            (
+                "3.8.0-5a02a05eddb59aee6ac762f7ea82e92a68eb9c0f",
+                Some(((3, 8), ZooKeeperVersion::V3_8)),
+            ),
+            ("3.9.3-\u{24}{mvngit.commit.id}", Some(((3, 9), ZooKeeperVersion::V3_9))),
+            ("3.10.0", Some(((3, 10), ZooKeeperVersion::V3_9))),
             ("unknown", None),
         ] {
-            assert_eq!(version(&answer(release)), expected, "{release}");
+            let found = release(&answer(number)).map(|release| (release, version(release)));
+            assert_eq!(found, expected, "{number}");
         }
-        assert_eq!(version("This ZooKeeper instance is not currently serving requests\n"), None);
+        assert_eq!(release("This ZooKeeper instance is not currently serving requests\n"), None);
     }
 }

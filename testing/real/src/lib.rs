@@ -1,15 +1,16 @@
-//! Starts Apache ZooKeeper itself, for the tests that must not trust a server of our own.
+//! Starts Apache ZooKeeper itself, for tests that must not rely on the embedded server alone.
 //!
-//! [`RealZooKeeper`] needs a Java runtime and the libraries of the Debian packages `libzookeeper-java`,
-//! `libnetty-java`, `libsnappy-java` and `libslf4j-java`; `scripts/install-real` installs them. Other
-//! places for the libraries are named in the environment variable `ZOOKEEPER_JARS`, directories separated
-//! by colons. [`RealEnsemble`] starts several of them, which elect a leader.
+//! [`RealZooKeeper`] needs a Java runtime and the libraries of the Debian packages
+//! `libzookeeper-java`, `libnetty-java`, `libsnappy-java` and `libslf4j-java`.
+//! `scripts/install-real` installs them. The environment variable `ZOOKEEPER_JARS` names other
+//! directories for the libraries, separated by colons. [`RealEnsemble`] starts several servers,
+//! which elect a leader.
 //!
 //! # Tests
-//! A test that needs Java begins with [`or_skip`]. Without Java it says so and passes, so that
-//! `cargo test --workspace` works with nothing but the Rust toolchain. With `ZK_CURATOR_REQUIRE_REAL=1`, as
-//! in CI, it fails instead: a test that was skipped is not a test that passed. With `ZK_CURATOR_REQUIRE_REAL=0` it
-//! is skipped in any case, for a quick run of everything else.
+//! A test that needs Java begins with [`or_skip`]. Without Java it prints a line and passes, so
+//! `cargo test --workspace` needs only the Rust toolchain. With `ZK_CURATOR_REQUIRE_REAL=1`, as in
+//! CI, the test fails instead, because a skipped test proves nothing. With
+//! `ZK_CURATOR_REQUIRE_REAL=0` the test is always skipped, for a quick run of everything else.
 //!
 //! ```
 //! # async fn test() {
@@ -20,6 +21,7 @@
 //! # }
 //! ```
 
+mod builder;
 #[cfg(all(feature = "chaos", unix))]
 pub mod chaos;
 mod ensemble;
@@ -33,22 +35,24 @@ mod temp_dir;
 use std::env;
 use std::io::{self, Write};
 
+pub use builder::RealZooKeeperBuilder;
 pub use ensemble::{RealEnsemble, RealEnsembleBuilder};
 pub use error::RealError;
-pub use launcher::{RealZooKeeper, RealZooKeeperBuilder};
+pub use launcher::RealZooKeeper;
 pub use temp_dir::TempDir;
 
-/// Whether a missing Apache ZooKeeper is a failure: `ZK_CURATOR_REQUIRE_REAL` is `1`.
+/// Returns `true` if a missing Apache ZooKeeper is a failure, that is, if `ZK_CURATOR_REQUIRE_REAL`
+/// is `1`.
 #[must_use]
 pub fn required() -> bool {
     env::var_os("ZK_CURATOR_REQUIRE_REAL").is_some_and(|value| value == "1")
 }
 
-/// Whether `test` can run, given what an `available` function answered, or another search for what it needs. If not,
-/// says why.
+/// Returns `true` if `test` can run, given the result of an `available` function or of another
+/// search. If not, prints the reason.
 ///
 /// # Panics
-/// When the test cannot run and [`required`].
+/// Panics if the test cannot run and [`required`] returns `true`.
 #[must_use]
 pub fn runs(test: &str, available: Result<(), impl std::fmt::Display>) -> bool {
     let why = match available {
@@ -58,18 +62,21 @@ pub fn runs(test: &str, available: Result<(), impl std::fmt::Display>) -> bool {
         Ok(()) => return true,
         Err(why) => why.to_string(),
     };
-    assert!(!required(), "{test} needs what is missing here: {why}");
-    // Not eprintln!: the test harness would hide it, as the output of a test that passes. One write, for whole lines.
+    assert!(!required(), "{test} cannot run here: {why}");
+    // With `eprintln!`, the test harness would hide the output of a passing test. A single write
+    // keeps lines whole.
     if io::stderr().write_all(format!("SKIPPED {test}: {why}\n").as_bytes()).is_err() {
         tracing::warn!(test, %why, "skipped");
     }
     false
 }
 
-/// Starts Apache ZooKeeper for `test`; `None`, with a line on standard error, when it is not installed.
+/// Starts Apache ZooKeeper for `test`. If it is not installed, prints a line to standard error and
+/// returns `None`.
 ///
 /// # Panics
-/// When it is not installed and [`required`], or when it is installed and does not start.
+/// Panics if it is not installed and [`required`] returns `true`, or if it is installed but does
+/// not start.
 ///
 /// # Cancel safety
 /// See [`RealZooKeeperBuilder::start`].
@@ -77,7 +84,7 @@ pub async fn or_skip(test: &str) -> Option<RealZooKeeper> {
     or_skip_with(test, RealZooKeeper::builder()).await
 }
 
-/// [`or_skip`] with settings.
+/// Does the same as [`or_skip`], with settings.
 ///
 /// # Panics
 /// As [`or_skip`].
@@ -94,8 +101,8 @@ pub async fn or_skip_with(test: &str, builder: RealZooKeeperBuilder) -> Option<R
     }
 }
 
-/// Starts an ensemble of `servers` for `test`; `None`, with a line on standard error, when Apache ZooKeeper is not
-/// installed.
+/// Starts an ensemble of `servers` for `test`. If Apache ZooKeeper is not installed, prints a line
+/// to standard error and returns `None`.
 ///
 /// # Panics
 /// As [`or_skip`].
@@ -106,14 +113,17 @@ pub async fn or_skip_ensemble(test: &str, servers: usize) -> Option<RealEnsemble
     or_skip_ensemble_with(test, RealEnsemble::builder(servers)).await
 }
 
-/// [`or_skip_ensemble`] with settings.
+/// Does the same as [`or_skip_ensemble`], with settings.
 ///
 /// # Panics
 /// As [`or_skip`].
 ///
 /// # Cancel safety
 /// See [`RealEnsembleBuilder::start`].
-pub async fn or_skip_ensemble_with(test: &str, builder: RealEnsembleBuilder) -> Option<RealEnsemble> {
+pub async fn or_skip_ensemble_with(
+    test: &str,
+    builder: RealEnsembleBuilder,
+) -> Option<RealEnsemble> {
     if !runs(test, builder.available()) {
         return None;
     }

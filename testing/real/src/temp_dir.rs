@@ -3,7 +3,7 @@ use std::{env, fs, io};
 
 use super::RealError;
 
-/// A directory of our own under the system's temporary directory, removed on drop.
+/// A directory in the system's temporary directory, removed on drop.
 #[derive(Debug)]
 pub struct TempDir {
     path: PathBuf,
@@ -17,8 +17,9 @@ impl TempDir {
     pub fn new(prefix: &str) -> Result<Self, RealError> {
         let parent = env::temp_dir();
         loop {
-            let path = parent.join(format!("{prefix}-{}-{:016x}", std::process::id(), fastrand::u64(..)));
-            // `create_dir` fails for a directory that is there: the directory is ours alone.
+            let path =
+                parent.join(format!("{prefix}-{}-{:016x}", std::process::id(), fastrand::u64(..)));
+            // `create_dir` fails for an existing directory, so no other process uses this one.
             match fs::create_dir(&path) {
                 Ok(()) => return Ok(Self { path }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -27,7 +28,7 @@ impl TempDir {
         }
     }
 
-    /// Where it is.
+    /// Returns the path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

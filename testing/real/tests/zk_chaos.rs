@@ -1,4 +1,4 @@
-//! The `zk-chaos` program, as far as it needs no Apache ZooKeeper.
+//! The command line of `zk-chaos`, without Apache ZooKeeper.
 #![cfg(unix)]
 
 use std::process::{Command, Output};

@@ -5,10 +5,13 @@ use std::process::{Command, Output};
 
 use zk_curator_real::{self as real, RealZooKeeper};
 
-/// As `cargo run` would: with what it says about the package.
+/// Runs `zk-real` with the variables that `cargo run` sets.
 fn zk_real(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zk-real"));
-    command.args(arguments).env("CARGO_PKG_NAME", "zk-curator-testing").env("CARGO_MANIFEST_DIR", "testing");
+    command
+        .args(arguments)
+        .env("CARGO_PKG_NAME", "zk-curator-testing")
+        .env("CARGO_MANIFEST_DIR", "testing");
     command.output().expect("zk-real runs")
 }
 
@@ -19,9 +22,8 @@ fn the_command_reaches_the_server_and_its_exit_code_is_ours() {
     if !real::runs(name, RealZooKeeper::available()) {
         return;
     }
-    // bash, for its sockets: the server answers while the command runs, and is gone afterwards.
-    let script =
-        r#"echo "$ZK_CONNECT"; exec 3<>"/dev/tcp/${ZK_CONNECT/:/\/}"; printf ruok >&3; cat <&3; exit 7"#;
+    // bash has sockets: the server answers while the command runs, and is gone afterwards.
+    let script = r#"echo "$ZK_CONNECT"; exec 3<>"/dev/tcp/${ZK_CONNECT/:/\/}"; printf ruok >&3; cat <&3; exit 7"#;
     let output = zk_real(&["--exec", "bash", "-c", script]);
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     let Some((connect_string, answer)) = text.split_once('\n') else { panic!("{text}") };
@@ -29,11 +31,12 @@ fn the_command_reaches_the_server_and_its_exit_code_is_ours() {
     assert!(TcpStream::connect(connect_string).is_err());
 }
 
-/// A `cargo` below would take it for what it was started with itself, and build anew what depends on it.
+/// A `cargo` in the command would take these variables for its own, and rebuild every crate that
+/// depends on them.
 #[test]
 #[ignore = "slow: scripts/test-all"]
-fn the_command_does_not_see_what_package_we_are_of() {
-    let name = "the_command_does_not_see_what_package_we_are_of";
+fn command_does_not_see_our_package_variables() {
+    let name = "command_does_not_see_our_package_variables";
     if !real::runs(name, RealZooKeeper::available()) {
         return;
     }

@@ -26,8 +26,8 @@ impl TestCluster {
         }
     }
 
-    /// Starts an ensemble reached only through [`TestCluster::connector`], which works under a
-    /// paused clock.
+    /// Starts an ensemble that is reached only through [`TestCluster::connector`], which works
+    /// under a paused clock.
     ///
     /// # Panics
     /// Outside a tokio runtime, or if `members` is not between 1 and 99.
@@ -61,28 +61,29 @@ impl TestClusterBuilder {
         Self { members, ports: Vec::new(), settings: TestServer::builder() }
     }
 
-    /// The settings of every member. Their port is that of the first member, unless
+    /// Sets the settings of every member. Their port is that of the first member, unless
     /// [`TestClusterBuilder::ports`] sets others. Default: those of [`TestServer::builder`].
     pub fn settings(mut self, settings: TestServerBuilder) -> Self {
         self.settings = settings;
         self
     }
 
-    /// Whether the members listen on TCP. Default: yes. The in-memory network is always available.
+    /// Enables or disables TCP for the members. Default: `true`. The in-memory network is always
+    /// available.
     pub fn tcp(mut self, listen: bool) -> Self {
         self.settings = self.settings.tcp(listen);
         self
     }
 
-    /// The TCP ports of the members, in order. Zero and missing ports are any free port.
+    /// Sets the TCP ports of the members, in order. Zero and missing ports are any free port.
     pub fn ports(mut self, ports: impl IntoIterator<Item = u16>) -> Self {
         self.ports = ports.into_iter().collect();
         self
     }
 
-    /// Whether members without a quorum serve reads to clients that accept a read-only server
+    /// Lets members without a quorum serve reads to clients that accept a read-only server
     /// (`readonlymode.enabled`, with local sessions), as [`TestServer::set_read_only`] describes.
-    /// Default: no, they refuse all clients.
+    /// Default: `false`, they refuse all clients.
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.settings = self.settings.read_only(read_only);
         self
@@ -102,7 +103,8 @@ impl TestClusterBuilder {
     pub async fn start(self) -> io::Result<TestCluster> {
         let Self { members, ports, settings } = self;
         if !(1..=MOST).contains(&members) || ports.len() > members {
-            let text = format!("{members} members with {} ports; there can be 1 to {MOST}", ports.len());
+            let text =
+                format!("{members} members with {} ports; there can be 1 to {MOST}", ports.len());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         let (mut config, snapshot) = settings.into_parts();
@@ -116,7 +118,8 @@ impl TestClusterBuilder {
             open.push(TestServer::listen(&config)?);
         }
         let ensemble = Arc::new(Ensemble::new(config, members, snapshot));
-        let of_member = |(member, open): (_, &Vec<_>)| TestServer::of_ensemble(&ensemble, member, open);
+        let of_member =
+            |(member, open): (_, &Vec<_>)| TestServer::of_ensemble(&ensemble, member, open);
         let servers: Vec<_> = open.iter().enumerate().map(of_member).collect();
         ensemble.update(faults::assemble);
         for (server, open) in servers.iter().zip(open) {

@@ -21,10 +21,11 @@ use crate::wire::MemoryConnector;
 /// of one member. Members share sessions and the order of transactions. Members are counted from
 /// zero; their host names are `zk1`, `zk2` and so on.
 ///
-/// Each member applies writes at once unless [`TestCluster::lag`] delays it. ZooKeeper's guarantees
-/// hold: one order of writes; a session reads its own writes and never reads older state, even
-/// after moving to another member; `sync` makes a member catch up. Everything else can happen:
-/// stale reads, sessions refused by a stale member, changes of leader, members without a quorum.
+/// Each member applies writes immediately unless [`TestCluster::lag`] delays it. ZooKeeper's
+/// guarantees hold: there is one order of writes, a session reads its own writes and never reads
+/// older state, even after moving to another member, and `sync` makes a member catch up. Everything
+/// else can happen: stale reads, sessions refused by a stale member, changes of leader, members
+/// without a quorum.
 ///
 /// Members run on the current tokio runtime, in real or paused time. Under a paused clock, runs are
 /// deterministic.
@@ -125,8 +126,8 @@ impl TestCluster {
     /// earlier partition.
     ///
     /// A side with more than half of all members continues, under a new leader if the old one is on
-    /// another side. Members of other sides notice at once: they drop their clients and refuse new
-    /// ones, or serve reads to clients that accept a read-only server, see
+    /// another side. Members of other sides notice immediately: they drop their clients and refuse
+    /// new ones, or serve reads to clients that accept a read-only server, see
     /// [`TestClusterBuilder::read_only`](crate::TestClusterBuilder::read_only). Clients still reach
     /// all members; see [`TestServer::partition`] and [`MemoryConnector::cut`] for links to
     /// clients.
@@ -173,21 +174,21 @@ impl TestCluster {
         self.update(|state| faults::change_leader(state, None))
     }
 
-    /// Makes a member the leader, as [`TestCluster::change_leader`] does. Returns false if it
+    /// Makes a member the leader, as [`TestCluster::change_leader`] does. Returns `false` if it
     /// already leads or has no quorum.
     pub fn make_leader(&self, member: usize) -> bool {
         self.update(|state| faults::change_leader(state, Some(member))).is_some()
     }
 
-    /// Expires a session at once, at any member: deletes its ephemeral nodes in one transaction,
-    /// and ends its connection. Returns whether it existed; always false without a leader. A
-    /// lagging member ends the connection when it applies the transaction.
+    /// Expires a session immediately, at any member: deletes its ephemeral nodes in one
+    /// transaction, and ends its connection. Returns `true` if the session existed; always `false`
+    /// without a leader. A lagging member ends the connection when it applies the transaction.
     pub fn expire(&self, of: impl HasSession) -> bool {
         let Some(session) = of.session_id() else { return false };
         self.ensemble.update(|state| faults::expire(state, session))
     }
 
-    /// Cuts the connection of a session. The session stays open. Returns whether it had a
+    /// Cuts the connection of a session. The session stays open. Returns `true` if it had a
     /// connection.
     pub fn disconnect(&self, of: impl HasSession) -> bool {
         let Some(session) = of.session_id() else { return false };
@@ -197,8 +198,9 @@ impl TestCluster {
     /// Returns the member that a session is connected to.
     #[must_use]
     pub fn attached_to(&self, session_id: i64) -> Option<usize> {
-        let place =
-            self.ensemble.look(|state| state.sessions().get(session_id).and_then(Session::connection));
+        let place = self
+            .ensemble
+            .look(|state| state.sessions().get(session_id).and_then(Session::connection));
         place.map(|place| place.member)
     }
 
@@ -264,7 +266,10 @@ impl TestCluster {
 
     /// Installs a fault rule on all members, which share its counts; [`TestServer::rule`] installs
     /// one on one member.
-    pub fn rule(&self, decide: impl Fn(&RuleRequest<'_>) -> Verdict + Send + Sync + 'static) -> RuleGuard {
+    pub fn rule(
+        &self,
+        decide: impl Fn(&RuleRequest<'_>) -> Verdict + Send + Sync + 'static,
+    ) -> RuleGuard {
         Rules::install(self.members.iter().map(|member| member.shared().rules()), decide)
     }
 

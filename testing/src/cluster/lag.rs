@@ -18,7 +18,11 @@ pub struct LagGuard {
 }
 
 impl LagGuard {
-    pub(super) fn install(ensemble: &Arc<Ensemble>, member: usize, delay: Option<Duration>) -> Self {
+    pub(super) fn install(
+        ensemble: &Arc<Ensemble>,
+        member: usize,
+        delay: Option<Duration>,
+    ) -> Self {
         let number = ensemble.update(|state| faults::begin_lag(state, member, delay.map(millis)));
         ensemble.deadlines_changed();
         Self { ensemble: Arc::downgrade(ensemble), member, number }

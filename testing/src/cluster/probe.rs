@@ -39,11 +39,11 @@ pub enum MemberRole {
     Leader,
     /// A follower of the leader.
     Follower,
-    /// Without a quorum, serving reads.
+    /// The member has no quorum, and serves reads.
     ReadOnly,
-    /// Without a quorum, refusing clients.
+    /// The member has no quorum, and refuses clients.
     Looking,
-    /// Not running.
+    /// The member does not run.
     Stopped,
 }
 

@@ -148,7 +148,7 @@ pub(crate) fn advance(state: &mut State, by: Duration) {
     state.reap();
 }
 
-/// Expires a session; returns whether it existed.
+/// Expires a session; returns `true` if it existed.
 pub(crate) fn expire(state: &mut State, session: i64) -> bool {
     let number = state.sessions.number(session);
     let expired = state.expire(session);
@@ -158,7 +158,7 @@ pub(crate) fn expire(state: &mut State, session: i64) -> bool {
     expired
 }
 
-/// Cuts the connection of a session; returns whether it had one.
+/// Cuts the connection of a session; returns `true` if it had one.
 pub(crate) fn disconnect(state: &mut State, session: i64) -> bool {
     let Some(place) = state.sessions.get(session).and_then(Session::connection) else {
         return false;

@@ -13,11 +13,20 @@ use crate::session::Sessions;
 /// Opens or resumes a session. Returns it, or `None` if the connection was ended.
 ///
 /// `legacy` clients send no read-only flag and receive none.
-pub(crate) fn connect(state: &mut State, here: Place, request: &ConnectRequest, legacy: bool) -> Option<i64> {
+pub(crate) fn connect(
+    state: &mut State,
+    here: Place,
+    request: &ConnectRequest,
+    legacy: bool,
+) -> Option<i64> {
     let Place { member: at, connection: id } = here;
     state.members[at].connections_mut().count_received(id);
     if let Some(reason) = reason_to_refuse(state, at, request) {
-        tracing::info!(seen = request.last_zxid_seen, last = state.members[at].zxid(), "refused: {reason}");
+        tracing::info!(
+            seen = request.last_zxid_seen,
+            last = state.members[at].zxid(),
+            "refused: {reason}"
+        );
         state.cut(here);
         return None;
     }
@@ -43,7 +52,7 @@ pub(crate) fn connect(state: &mut State, here: Place, request: &ConnectRequest, 
     let reply = Reply::Handshake(Box::new(Handshake { response, legacy }));
     let origin = Origin { place: here, reply };
     match session {
-        // A session of a read-only server is known to no other one, and takes no transaction.
+        // No other server knows a session of a read-only server, so it takes no transaction.
         Some(session) if opens && !read_only => {
             state.commit(session, [].into(), Action::OpenSession, Some(origin));
         }
@@ -68,7 +77,8 @@ fn reason_to_refuse(state: &State, at: MemberId, request: &ConnectRequest) -> Op
     if request.last_zxid_seen > state.members[at].zxid() {
         return Some("the client is ahead");
     }
-    let is_global = || state.sessions.get(request.session_id).is_some_and(|session| !session.is_local());
+    let is_global =
+        || state.sessions.get(request.session_id).is_some_and(|session| !session.is_local());
     (read_only && is_global()).then_some("the session cannot go on at a read-only server")
 }
 
@@ -84,18 +94,20 @@ fn timeout(state: &State, request: &ConnectRequest) -> u64 {
 /// right.
 fn take_up(state: &mut State, here: Place, request: &ConnectRequest, timeout: u64) -> Option<i64> {
     let id = request.session_id;
-    // Another member does not hear of the move: its connection ends when it is used.
+    // Another member does not learn of the move. Its connection ends when it is used.
     let before = state.sessions.get(id).and_then(|session| session.connection());
     if let Some(before) = before.filter(|before| before.member == here.member) {
         state.cut(before);
     }
     let password = request.password.as_deref().unwrap_or_default();
     let now = state.clock.now();
-    let lives = knows(state, here.member, id) && state.sessions.reattach(id, password, here, timeout, now);
+    let lives =
+        knows(state, here.member, id) && state.sessions.reattach(id, password, here, timeout, now);
     lives.then_some(id)
 }
 
-/// Returns whether a member knows a session. A local session is known to one read-only server only.
+/// Returns `true` if a member knows a session. A local session is known to one read-only server
+/// only.
 fn knows(state: &State, at: MemberId, session: i64) -> bool {
     state.sessions.get(session).is_some_and(|found| {
         !found.is_local() || (state.quorum.is_read_only(at) && Sessions::home(session) == at)

@@ -19,8 +19,8 @@ pub enum Fault {
     Rule {
         /// The verdict; never [`Verdict::Pass`].
         verdict: Verdict,
-        /// The session, counted from 1 in the order in which the server opened them: ids differ
-        /// between runs.
+        /// The number of the session, from 1 in the order in which the server opened them, because
+        /// ids differ between runs.
         session: u64,
         /// The opcode of the request.
         opcode: OpCode,
@@ -29,12 +29,12 @@ pub enum Fault {
     },
     /// [`TestServer::expire`](crate::TestServer::expire) ended a session.
     Expire {
-        /// As in [`Fault::Rule`].
+        /// The number of the session, as in [`Fault::Rule`].
         session: u64,
     },
     /// [`TestServer::disconnect`](crate::TestServer::disconnect) cut the connection of a session.
     Disconnect {
-        /// As in [`Fault::Rule`].
+        /// The number of the session, as in [`Fault::Rule`].
         session: u64,
     },
     /// [`TestServer::disconnect_all`](crate::TestServer::disconnect_all).
@@ -130,7 +130,7 @@ pub struct JournalEntry {
     /// The affected member of an ensemble, from zero; `None` for all members and for a single
     /// server.
     pub member: Option<usize>,
-    /// What happened.
+    /// The fault.
     pub fault: Fault,
 }
 

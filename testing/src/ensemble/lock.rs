@@ -1,10 +1,11 @@
 //! [`Ensemble`]: the state behind its lock, and signals of changes.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use zk_curator_client::Signal;
+use zk_curator_client::internal::Locked;
+use zk_curator_client::internal::Signal;
 
 use super::snapshot::Snapshot;
 use super::state::State;
@@ -14,7 +15,7 @@ use crate::ids::MemberId;
 /// The state shared by the members of an ensemble, or of a single server.
 #[derive(Debug)]
 pub(crate) struct Ensemble {
-    state: Mutex<State>,
+    state: Locked<State>,
     /// Counts changes of the state.
     changed: Signal<u64>,
     /// Wakes the deadline task of each member.
@@ -41,7 +42,7 @@ impl Ensemble {
                 backlog: config.max_backlog,
                 session_within: config.session_within,
             },
-            state: Mutex::new(State::new(config, members, snapshot)),
+            state: Locked::new(State::new(config, members, snapshot)),
             changed: Signal::default(),
             deadlines_changed: (0..members).map(|_| Notify::new()).collect(),
         }
@@ -70,7 +71,7 @@ impl Ensemble {
         &self.changed
     }
 
-    /// Returns whether this is a single server.
+    /// Returns `true` if this is a single server.
     pub(crate) const fn is_one(&self) -> bool {
         self.deadlines_changed.len() == 1
     }
@@ -108,6 +109,6 @@ impl Ensemble {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }

@@ -12,7 +12,7 @@ use crate::quorum::{Action, Origin, Reply};
 use crate::rule::{RuleRequest, Verdict};
 use crate::version::ZooKeeperVersion;
 
-/// Applies a request and queues its answer, after the watch events it triggers.
+/// Applies a request and queues its response, after the watch events it triggers.
 pub(crate) fn handle(state: &mut State, here: Place, xid: i32, request: Request) {
     let Place { member: at, connection: id } = here;
     let member = &mut state.members[at];
@@ -39,7 +39,9 @@ pub(crate) fn handle(state: &mut State, here: Place, xid: i32, request: Request)
         Request::SetData(body) => Action::Write(MultiOp::SetData(body)),
         Request::Multi(ops) => Action::Multi(ops),
         Request::SetAcl(body) => Action::SetAcl(body),
-        Request::Reconfig(_) if state.config.reconfig_enabled => Action::Fail(ErrorCode::Unimplemented),
+        Request::Reconfig(_) if state.config.reconfig_enabled => {
+            Action::Fail(ErrorCode::Unimplemented)
+        }
         Request::Reconfig(_) => Action::Fail(ErrorCode::ReconfigDisabled),
         Request::CloseSession => Action::CloseSession,
         request => return read(state, here, session, xid, request),
@@ -151,8 +153,8 @@ fn exchange_token(state: &mut State, here: Place, xid: i32, token: &SaslToken) {
     state.members[here.member].connections_mut().send(here.connection, header, Ok(&answer));
 }
 
-/// Adds an identity to the connection. The answer has no zxid. An unknown scheme or invalid
-/// credentials end the connection after the answer.
+/// Adds an identity to the connection. The response has no zxid. An unknown scheme or invalid
+/// credentials end the connection after the response.
 fn authenticate(state: &mut State, here: Place, xid: i32, packet: &AuthPacket) {
     let header = ReplyHeader { xid, zxid: 0, err: 0 };
     let connections = state.members[here.member].connections_mut();

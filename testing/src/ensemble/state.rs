@@ -36,7 +36,7 @@ pub(crate) struct State {
     journal: Journal,
     /// The changes of nodes, if they are kept.
     writes: Writes,
-    /// Whether the next deadline is earlier than the waiting tasks know.
+    /// `true` if the next deadline is earlier than the waiting tasks know.
     has_new_deadline: bool,
     /// The start of the hold of all members, on the clock of sessions.
     pub(super) held_since: Option<u64>,
@@ -62,7 +62,8 @@ impl State {
         if let Some(Snapshot { zxid, tree, sessions }) = snapshot {
             let tree = tree.configured(&state.config);
             state.quorum.go_on_after(zxid);
-            state.sessions = Sessions::restored(tick, state.config.seed, sessions, state.clock.now());
+            state.sessions =
+                Sessions::restored(tick, state.config.seed, sessions, state.clock.now());
             for member in &mut state.members {
                 member.set_tree(tree.clone(), zxid);
             }
@@ -76,10 +77,14 @@ impl State {
     /// Returns the committed state.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let latest = &self.members[self.quorum.latest()];
-        Snapshot { zxid: latest.zxid(), tree: latest.tree().clone(), sessions: self.sessions.saved() }
+        Snapshot {
+            zxid: latest.zxid(),
+            tree: latest.tree().clone(),
+            sessions: self.sessions.saved(),
+        }
     }
 
-    /// Returns whether this is a single server.
+    /// Returns `true` if this is a single server.
     pub(crate) const fn is_alone(&self) -> bool {
         self.quorum.is_alone()
     }
@@ -149,7 +154,7 @@ impl State {
         Some(Arc::clone(connection.outbox()))
     }
 
-    /// Ends a connection at once.
+    /// Ends a connection immediately.
     pub(crate) fn cut(&mut self, place: Place) {
         if let Some(outbox) = self.detach(place) {
             outbox.cut();
@@ -163,7 +168,7 @@ impl State {
         }
     }
 
-    /// Ends every connection of a member at once.
+    /// Ends every connection of a member immediately.
     pub(crate) fn cut_all(&mut self, at: MemberId) {
         for connection in self.members[at].connections().ids() {
             self.cut(Place { member: at, connection });
@@ -177,7 +182,7 @@ impl State {
         self.sessions.touch(session, self.clock.now());
     }
 
-    /// Expires a session; returns whether it existed. An ensemble without a leader cannot expire
+    /// Expires a session; returns `true` if it existed. An ensemble without a leader cannot expire
     /// sessions.
     pub(super) fn expire(&mut self, session: i64) -> bool {
         let lives = |session: &Session| session.is_local() || self.quorum.can_commit();
@@ -218,8 +223,10 @@ impl State {
         action: Action,
         origin: Option<Origin>,
     ) {
-        let takes_number =
-            !matches!(action, Action::SetVersion { .. } | Action::SetSequence { .. } | Action::Lead);
+        let takes_number = !matches!(
+            action,
+            Action::SetVersion { .. } | Action::SetSequence { .. } | Action::Lead
+        );
         let zxid = if takes_number { self.quorum.next_zxid() } else { self.quorum.zxid() };
         let entry = Entry { zxid, time: self.clock.time(), session, identities, action, origin };
         if self.is_alone() {
@@ -324,8 +331,8 @@ impl State {
         Some(self.clock.instant(next))
     }
 
-    /// Returns once whether the next deadline has moved forward since [`State::next_deadline`] was
-    /// read.
+    /// Returns `true` once after the next deadline has moved forward since the last call of
+    /// [`State::next_deadline`].
     pub(crate) const fn take_new_deadline(&mut self) -> bool {
         std::mem::replace(&mut self.has_new_deadline, false)
     }
@@ -347,13 +354,14 @@ impl State {
         due.iter().map(ToString::to_string).collect()
     }
 
-    /// Returns whether [`State::reap`] has anything to do.
+    /// Returns `true` if [`State::reap`] has anything to do.
     pub(crate) fn has_reapable(&self) -> bool {
         !self.reapable().is_empty()
     }
 
     fn reapable(&self) -> Vec<Arc<str>> {
-        let never_used = self.config.max_never_used_interval.map_or(0, |time| millis(time).cast_signed());
+        let never_used =
+            self.config.max_never_used_interval.map_or(0, |time| millis(time).cast_signed());
         let Some(writer) = self.quorum.writer().filter(|at| !self.quorum.is_read_only(*at)) else {
             return Vec::new();
         };

@@ -24,7 +24,7 @@ pub struct NodeWrite {
     pub zxid: i64,
     /// The session that requested or ended with the transaction; zero for the server itself.
     pub session: i64,
-    /// Whether the transaction ended a session.
+    /// `true` if the transaction ended a session.
     pub ends_session: bool,
     /// The kind of change.
     pub kind: WriteKind,
@@ -32,21 +32,27 @@ pub struct NodeWrite {
     pub path: String,
     /// The zxid of the transaction that created the node.
     pub czxid: i64,
-    /// Whether the node is ephemeral.
+    /// `true` if the node is ephemeral.
     pub is_ephemeral: bool,
-    /// When the first server applied the transaction.
+    /// The time at which the first server applied the transaction.
     pub at: Instant,
 }
 
-/// The changes of all nodes, in order, where they are kept.
+/// The recorded changes of all nodes, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Writes {
     list: Vec<NodeWrite>,
 }
 
 impl Writes {
-    /// Takes note of a transaction when the first server has applied it.
-    pub(crate) fn add(&mut self, zxid: i64, session: i64, ends_session: bool, changes: Vec<Change>) {
+    /// Records a transaction when the first server has applied it.
+    pub(crate) fn add(
+        &mut self,
+        zxid: i64,
+        session: i64,
+        ends_session: bool,
+        changes: Vec<Change>,
+    ) {
         if self.list.last().is_some_and(|last| last.zxid >= zxid) {
             return;
         }

@@ -13,8 +13,9 @@ impl fmt::Display for Date {
         let seconds = u64::try_from(self.0 / 1000).unwrap_or(0);
         let (days, time) = (seconds / 86_400, seconds % 86_400);
         let (mut year, mut day) = (1970, days);
-        let leap =
-            |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+        let leap = |year: u64| {
+            year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+        };
         while day >= 365 + u64::from(leap(year)) {
             day -= 365 + u64::from(leap(year));
             year += 1;
@@ -26,7 +27,10 @@ impl fmt::Display for Date {
                 let weekday = DAYS.get(usize::try_from(days % 7).unwrap_or(0)).unwrap_or(&"Thu");
                 let (hour, minute, second) = (time / 3600, time / 60 % 60, time % 60);
                 let day = day + 1;
-                return write!(f, "{weekday} {name} {day:02} {hour:02}:{minute:02}:{second:02} UTC {year}");
+                return write!(
+                    f,
+                    "{weekday} {name} {day:02} {hour:02}:{minute:02}:{second:02} UTC {year}"
+                );
             }
             day -= length;
         }

@@ -1,4 +1,4 @@
-//! The answers to four-letter words.
+//! The responses to four-letter words.
 
 use std::fmt::{self, Write};
 use std::net::SocketAddr;
@@ -13,10 +13,10 @@ use crate::ids::{MemberId, Place};
 use crate::member::{Connection, Member};
 use crate::quorum::{ELECTION_PORT, QUORUM_PORT, Role, membership};
 
-/// The answer of a server without a quorum.
+/// The response of a server without a quorum.
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests\n";
 
-/// Sends the answer to a word, and ends the connection.
+/// Sends the response to a word, and ends the connection.
 pub(crate) fn answer(state: &mut State, here: Place, word: Word) {
     let Place { member: at, connection: id } = here;
     let member = state.member_mut(at);
@@ -30,7 +30,7 @@ pub(crate) fn answer(state: &mut State, here: Place, word: Word) {
     let mut text = String::new();
     let report = Report { state, member: state.member(at), at };
     // Writing into a string does not fail.
-    if report.write_answer(word, &mut text).is_ok()
+    if report.write_response(word, &mut text).is_ok()
         && let Some(connection) = state.member(at).connections().get(id)
     {
         connection.outbox().push_raw(text.as_bytes());
@@ -46,7 +46,7 @@ struct Report<'a> {
 }
 
 impl Report<'_> {
-    fn write_answer(&self, word: Word, out: &mut String) -> fmt::Result {
+    fn write_response(&self, word: Word, out: &mut String) -> fmt::Result {
         match word {
             Word::Ruok => out.write_str("imok"),
             Word::Isro if !self.serves() => out.write_str("null"),
@@ -80,7 +80,10 @@ impl Report<'_> {
 
     fn full_version(&self) -> String {
         let number = self.state.config().version.number();
-        format!("{number}-zk-curator-testing-{}, built on 1970-01-01 00:00 UTC", env!("CARGO_PKG_VERSION"))
+        format!(
+            "{number}-zk-curator-testing-{}, built on 1970-01-01 00:00 UTC",
+            env!("CARGO_PKG_VERSION")
+        )
     }
 
     fn mode(&self) -> &'static str {
@@ -147,9 +150,15 @@ impl Report<'_> {
         Ok(())
     }
 
-    fn write_connection(&self, connection: &Connection, brief: bool, out: &mut String) -> fmt::Result {
-        let (peer, traffic, session) = (connection.peer(), connection.traffic(), connection.session());
-        // One: waiting for bytes. Connections that ask for a word wait for none.
+    fn write_connection(
+        &self,
+        connection: &Connection,
+        brief: bool,
+        out: &mut String,
+    ) -> fmt::Result {
+        let (peer, traffic, session) =
+            (connection.peer(), connection.traffic(), connection.session());
+        // 1 means waiting for bytes. Connections that sent a word wait for none.
         let waiting = u8::from(session.is_some());
         let (received, sent) = (traffic.received, traffic.sent);
         write!(out, " /{}[{waiting}](queued=0,recved={received},sent={sent}", java_peer(peer))?;
@@ -196,9 +205,12 @@ impl Report<'_> {
         for (name, value) in numbers {
             writeln!(out, "zk_{name}\t{value}")?;
         }
-        // Of this process, as in Apache ZooKeeper, which also omits it on other systems.
+        // The values of this process. Apache ZooKeeper too omits them on other systems.
         if let Some((open, most)) = file_descriptors() {
-            writeln!(out, "zk_open_file_descriptor_count\t{open}\nzk_max_file_descriptor_count\t{most}")?;
+            writeln!(
+                out,
+                "zk_open_file_descriptor_count\t{open}\nzk_max_file_descriptor_count\t{most}"
+            )?;
         }
         let (synced, lagging) = self.state.quorum().follower_counts();
         match self.role() {
@@ -254,7 +266,12 @@ impl Report<'_> {
         let sessions = self.state.sessions().ids(false).len();
         writeln!(out, "Session Sets ({})/({sessions}):", deadlines.len())?;
         for (deadline, ids) in deadlines {
-            writeln!(out, "{} expire at {}:", ids.len(), Date(self.state.clock().time_at(deadline)))?;
+            writeln!(
+                out,
+                "{} expire at {}:",
+                ids.len(),
+                Date(self.state.clock().time_at(deadline))
+            )?;
             for id in ids {
                 writeln!(out, "\t{id:#x}")?;
             }
@@ -283,7 +300,11 @@ impl Report<'_> {
         for (path, watchers) in self.member.watches().of_nodes().paths() {
             writeln!(out, "{path}")?;
             for watcher in watchers {
-                writeln!(out, "\t{:#x}", self.member.connections().session_of(watcher).unwrap_or(0))?;
+                writeln!(
+                    out,
+                    "\t{:#x}",
+                    self.member.connections().session_of(watcher).unwrap_or(0)
+                )?;
             }
         }
         out.write_str("\n")
@@ -303,12 +324,18 @@ impl Report<'_> {
             return out.write_str("clientPortListenBacklog=-1\nserverId=0\n");
         }
         let id = self.at + 1;
-        writeln!(out, "clientPortListenBacklog=-1\nserverId={id}\ninitLimit=10\nsyncLimit=5\nelectionAlg=3")?;
-        writeln!(out, "electionPort={ELECTION_PORT}\nquorumPort={QUORUM_PORT}\npeerType=0\nmembership: ")?;
+        writeln!(
+            out,
+            "clientPortListenBacklog=-1\nserverId={id}\ninitLimit=10\nsyncLimit=5\nelectionAlg=3"
+        )?;
+        writeln!(
+            out,
+            "electionPort={ELECTION_PORT}\nquorumPort={QUORUM_PORT}\npeerType=0\nmembership: "
+        )?;
         out.write_str(&membership(self.state.members().iter().map(Member::port)))
     }
 
-    /// There is no Java, and the machine does not matter.
+    /// Writes fixed values, because there is no Java, and the machine does not matter.
     fn write_environment(&self, out: &mut String) -> fmt::Result {
         let missing = [
             "java.version",
@@ -319,7 +346,11 @@ impl Report<'_> {
             "java.io.tmpdir",
             "java.compiler",
         ];
-        writeln!(out, "Environment:\nzookeeper.version={}\nhost.name=localhost", self.full_version())?;
+        writeln!(
+            out,
+            "Environment:\nzookeeper.version={}\nhost.name=localhost",
+            self.full_version()
+        )?;
         for name in missing {
             writeln!(out, "{name}=<NA>")?;
         }

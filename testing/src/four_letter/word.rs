@@ -16,7 +16,7 @@ pub(crate) enum Word {
     Srst,
     Srvr,
     Stat,
-    /// With the mask that follows it.
+    /// A word with the mask that follows it.
     Stmk(i64),
     Wchc,
     Wchp,
@@ -40,7 +40,8 @@ impl Word {
         if word != b"stmk" {
             return Self::named(word).map_or(Opening::Frame, Opening::Word);
         }
-        rest.first_chunk().map_or(Opening::Part, |mask| Opening::Word(Self::Stmk(i64::from_be_bytes(*mask))))
+        rest.first_chunk()
+            .map_or(Opening::Part, |mask| Opening::Word(Self::Stmk(i64::from_be_bytes(*mask))))
     }
 
     const fn named(word: &[u8; 4]) -> Option<Self> {

@@ -1,4 +1,5 @@
-//! [`Connections`]: the connections of a member, their queues of waiting requests, and their counters.
+//! [`Connections`]: the connections of a member, their queues of waiting requests, and their
+//! counters.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -24,7 +25,7 @@ pub(crate) struct Connection {
     traffic: Traffic,
     identities: Arc<[Identity]>,
     /// Transactions that the member has not applied yet, and requests behind them. The first entry,
-    /// if any, is a transaction.
+    /// if there is one, is a transaction.
     waiting: VecDeque<Waiting>,
 }
 
@@ -88,7 +89,12 @@ pub(crate) struct Connections {
 
 impl Connections {
     pub(super) fn new(clock: &Arc<Clock>) -> Self {
-        Self { by_id: BTreeMap::new(), next_id: 1, counters: Counters::default(), clock: Arc::clone(clock) }
+        Self {
+            by_id: BTreeMap::new(),
+            next_id: 1,
+            counters: Counters::default(),
+            clock: Arc::clone(clock),
+        }
     }
 
     /// Registers a connection before its handshake; `None` if its address already has `limit`
@@ -112,7 +118,8 @@ impl Connections {
         let identities = [Identity::of_peer(peer.ip())].into();
         let traffic = Traffic::since(self.clock.time());
         let waiting = VecDeque::new();
-        self.by_id.insert(id, Connection { outbox, session: None, peer, traffic, identities, waiting });
+        self.by_id
+            .insert(id, Connection { outbox, session: None, peer, traffic, identities, waiting });
         Some(id)
     }
 
@@ -120,7 +127,7 @@ impl Connections {
         self.by_id.remove(&id)
     }
 
-    /// Sets the session of a connection after the handshake. Returns whether the connection still
+    /// Sets the session of a connection after the handshake. Returns `true` if the connection still
     /// exists.
     pub(crate) fn attach(&mut self, id: ConnectionId, session: Option<i64>) -> bool {
         let connection = self.by_id.get_mut(&id);
@@ -160,7 +167,9 @@ impl Connections {
 
     /// Returns the identities of a connection.
     pub(crate) fn identities(&self, id: ConnectionId) -> Arc<[Identity]> {
-        self.by_id.get(&id).map_or_else(|| [].into(), |connection| Arc::clone(&connection.identities))
+        self.by_id
+            .get(&id)
+            .map_or_else(|| [].into(), |connection| Arc::clone(&connection.identities))
     }
 
     /// Adds proven identities to a connection.
@@ -293,7 +302,7 @@ impl Connections {
         self.send(id, ReplyHeader { xid, zxid, err: 0 }, response);
     }
 
-    /// Sends an answer with this header, which receives the code of an error.
+    /// Sends a response with this header, which receives the code of an error.
     pub(crate) fn send(
         &mut self,
         id: ConnectionId,
@@ -312,7 +321,13 @@ impl Connections {
     }
 
     /// Sends a watch event.
-    pub(super) fn notify(&mut self, watcher: ConnectionId, event: EventType, path: &str, zxid: i64) {
+    pub(super) fn notify(
+        &mut self,
+        watcher: ConnectionId,
+        event: EventType,
+        path: &str,
+        zxid: i64,
+    ) {
         let sent = self.push(watcher, |out| {
             ReplyHeader { xid: XID_NOTIFICATION, zxid, err: 0 }.encode(out);
             let state = KeeperState::SyncConnected.code();
@@ -321,7 +336,7 @@ impl Connections {
         self.counters.notifications += u64::from(sent);
     }
 
-    /// Queues a frame; returns whether the connection accepted it.
+    /// Queues a frame; returns `true` if the connection accepted it.
     fn push(&mut self, id: ConnectionId, fill: impl FnOnce(&mut Encoder)) -> bool {
         let Some(connection) = self.by_id.get_mut(&id) else {
             return false;

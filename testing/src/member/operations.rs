@@ -2,7 +2,7 @@
 
 use zk_curator_proto::OpCode;
 
-/// Returns whether a read-only server refuses the operation.
+/// Returns `true` if a read-only server refuses the operation.
 pub(crate) const fn needs_quorum(opcode: OpCode) -> bool {
     matches!(
         opcode,

@@ -1,10 +1,11 @@
 //! [`Outbox`]: the outgoing queue of a connection.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use bytes::BytesMut;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use zk_curator_client::internal::Locked;
 use zk_curator_proto::{Encoder, frame};
 
 /// Queued bytes above which the requests of the client are not read.
@@ -17,21 +18,21 @@ const KEPT: usize = 64 << 10;
 /// order of its frames is the order of the transactions, and emptied by the connection's task.
 #[derive(Debug)]
 pub(crate) struct Outbox {
-    queue: Mutex<Queue>,
+    queue: Locked<Queue>,
     filled: Notify,
     drained: Notify,
     /// Set when no more frames are accepted; the connection ends after the queue is sent.
     sealed: CancellationToken,
-    /// Set when the connection ends at once.
+    /// Set when the connection ends immediately.
     cut: CancellationToken,
-    /// The most bytes queued for a client that does not read.
+    /// The maximum number of bytes queued for a client that does not read.
     limit: usize,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
     bytes: BytesMut,
-    /// Bytes taken and not yet known to be sent.
+    /// The number of bytes that were taken and may not be sent yet.
     sending: usize,
     closed: bool,
 }
@@ -41,7 +42,7 @@ impl Outbox {
     /// pushed while more than `limit` bytes are queued.
     pub(crate) fn new(cut: CancellationToken, limit: usize) -> Self {
         Self {
-            queue: Mutex::default(),
+            queue: Locked::default(),
             filled: Notify::new(),
             drained: Notify::new(),
             sealed: CancellationToken::new(),
@@ -60,15 +61,15 @@ impl Outbox {
         self.filled.notify_one();
     }
 
-    /// Appends a frame; returns whether it was accepted. Cuts a connection whose client does not
+    /// Appends a frame. Returns `true` if it was accepted. Cuts a connection whose client does not
     /// read.
     pub(crate) fn push(&self, fill: impl FnOnce(&mut Encoder)) -> bool {
         let mut queue = self.lock();
         if queue.closed {
             return false;
         }
-        // Requests wait above the high water: what gets that far are watch events, and reads that a
-        // server which lags behind its ensemble answers all at once.
+        // Requests wait above the high water mark. Only watch events exceed it, and reads that a
+        // lagging server answers all together.
         if queue.bytes.len() + queue.sending > self.limit {
             tracing::info!(limit = self.limit, "disconnected: the client does not read");
             drop(queue);
@@ -88,7 +89,7 @@ impl Outbox {
         self.filled.notify_one();
     }
 
-    /// Ends the connection at once; queued frames are lost.
+    /// Ends the connection immediately. Queued frames are lost.
     pub(crate) fn cut(&self) {
         let mut queue = self.lock();
         queue.closed = true;
@@ -102,12 +103,12 @@ impl Outbox {
         self.sealed.cancelled().await;
     }
 
-    /// Completes when the connection must end at once.
+    /// Completes when the connection must end immediately.
     pub(crate) async fn was_cut(&self) {
         self.cut.cancelled().await;
     }
 
-    /// Waits for bytes to send; returns false if none will come. Marks taken bytes as sent.
+    /// Waits for bytes to send. Returns `false` if none will come. Marks taken bytes as sent.
     pub(crate) async fn ready(&self) -> bool {
         loop {
             {
@@ -135,7 +136,7 @@ impl Outbox {
         bytes
     }
 
-    /// Waits until the client has read enough; returns false if the connection ends.
+    /// Waits until the client has read enough. Returns `false` if the connection ends.
     pub(crate) async fn has_room(&self) -> bool {
         loop {
             {
@@ -149,7 +150,7 @@ impl Outbox {
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 }
 
@@ -164,12 +165,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_waits_for_a_client_is_bounded_by_the_limit_and_one_frame() {
+    async fn the_outbox_of_a_client_holds_its_limit_and_one_frame() {
         let outbox = Outbox::new(CancellationToken::new(), LIMIT);
         let mut waiting = 0;
         while push(&outbox, 10_000) {
             waiting += 10_008;
-            // What is on the way counts as long as nobody knows that it has arrived.
+            // Bytes in flight count until their arrival is confirmed.
             if waiting == 100_080 {
                 assert!(outbox.ready().await);
                 assert_eq!(outbox.take().len(), waiting);
@@ -185,12 +186,12 @@ mod tests {
     async fn what_was_sent_does_not_count() {
         let outbox = Outbox::new(CancellationToken::new(), LIMIT);
         for _ in 0..10 {
-            // A single frame may be larger than all that may wait.
+            // A single frame may be larger than the limit of the queue.
             assert!(push(&outbox, LIMIT + 1));
             assert!(outbox.ready().await);
             assert_eq!(outbox.take().len(), LIMIT + 9);
             assert_eq!(outbox.lock().bytes.capacity(), 0, "the memory is given back");
-            // Who asks for more has sent it.
+            // A request for more bytes confirms that the last ones were sent.
             let asking = tokio::time::timeout(std::time::Duration::ZERO, outbox.ready());
             assert!(asking.await.is_err());
         }

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use zk_curator_proto::records::{
-    AclResponse, AddWatchMode, AddWatchRequest, Children2Response, ClientInfo, DataResponse, EventType,
-    ExistsRequest, GetAclRequest, GetChildrenRequest, GetDataRequest, Permissions, ReadOp, ReadResult,
-    SetWatches2, WatcherType, WatchesRequest,
+    AclResponse, AddWatchMode, AddWatchRequest, Children2Response, ClientInfo, DataResponse,
+    EventType, ExistsRequest, GetAclRequest, GetChildrenRequest, GetDataRequest, Permissions,
+    ReadOp, ReadResult, SetWatches2, WatcherType, WatchesRequest,
 };
 use zk_curator_proto::{ErrorCode, Request, Response};
 
@@ -30,13 +30,15 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Returns the answer.
+    /// Returns the response.
     pub(super) fn read(mut self, request: Request) -> Result<Response, ErrorCode> {
         match request {
             Request::Sync(body) => Ok(Response::Path(body.path)),
             Request::Exists(body) => self.exists(&body),
             Request::GetData(body) => self.data(&body).map(Response::Data),
-            Request::GetChildren(body) => self.list(&body).map(|list| Response::Children(list.children)),
+            Request::GetChildren(body) => {
+                self.list(&body).map(|list| Response::Children(list.children))
+            }
             Request::GetChildren2(body) => self.list(&body).map(Response::Children2),
             Request::MultiRead(ops) => self.read_many(ops),
             Request::GetAcl(body) => self.acl(&body),
@@ -105,7 +107,8 @@ impl<'a> Reader<'a> {
 
     fn data(&mut self, body: &GetDataRequest) -> Result<DataResponse, ErrorCode> {
         let node = self.readable(&body.path)?;
-        let response = DataResponse { data: node.data().map(Bytes::copy_from_slice), stat: node.stat() };
+        let response =
+            DataResponse { data: node.data().map(Bytes::copy_from_slice), stat: node.stat() };
         if body.watch {
             self.watches.watch_data(&body.path, self.id);
         }
@@ -122,8 +125,8 @@ impl<'a> Reader<'a> {
         Ok(response)
     }
 
-    /// A short request can have a very long answer. A client whose answer exceeds the backlog limit
-    /// is disconnected.
+    /// Reads several nodes. A short request can have a very long response. A client whose response
+    /// exceeds the backlog limit is disconnected.
     fn read_many(&mut self, ops: Vec<ReadOp>) -> Result<Response, ErrorCode> {
         let (mut results, mut bytes) = (Vec::new(), 0);
         for op in ops {
@@ -137,7 +140,7 @@ impl<'a> Reader<'a> {
             };
             if bytes > self.config.max_backlog {
                 tracing::info!(bytes, "disconnected: the answer is too long");
-                // The task of the connection ends by it, and takes it off the list.
+                // The cut ends the task of the connection, which removes the connection.
                 if let Some(connection) = self.connections.get(self.id) {
                     connection.outbox().cut();
                 }
@@ -148,7 +151,7 @@ impl<'a> Reader<'a> {
         Ok(Response::ReadResults(results))
     }
 
-    /// One operation of a multi read. Its watch flag has no effect.
+    /// Reads one operation of a multi read. Its watch flag has no effect.
     fn read_one(&mut self, op: ReadOp) -> ReadResult {
         let result = match op {
             ReadOp::GetData(body) => {
@@ -162,7 +165,7 @@ impl<'a> Reader<'a> {
         result.unwrap_or_else(|code| ReadResult::Error(Some(code)))
     }
 
-    /// A client with read permission sees the ACL; only one with admin permission sees the hashes.
+    /// Returns an ACL. It needs read permission, and admin permission to see the hashes.
     fn acl(&self, body: &GetAclRequest) -> Result<Response, ErrorCode> {
         let node = self.node(&body.path)?;
         access::check(node.acl(), Permissions::READ | Permissions::ADMIN, self.who)?;
@@ -202,13 +205,16 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Sets watches again after a reconnect. Watches on nodes that changed meanwhile fire at once.
+    /// Sets watches again after a reconnect. Watches on nodes that changed in between fire
+    /// immediately.
     fn set_watches(&mut self, body: SetWatches2) {
         let missed = body.relative_zxid;
         for path in body.data_watches {
             match self.tree.get(&path) {
                 None => self.catch_up(EventType::NodeDeleted, &path),
-                Some(node) if node.mzxid() > missed => self.catch_up(EventType::NodeDataChanged, &path),
+                Some(node) if node.mzxid() > missed => {
+                    self.catch_up(EventType::NodeDataChanged, &path);
+                }
                 Some(_) => self.watches.watch_data(&path, self.id),
             }
         }

@@ -116,8 +116,8 @@ impl Member {
         Some(connection)
     }
 
-    /// Applies a transaction and sends its watch events, before the answer to the write that caused
-    /// them.
+    /// Applies a transaction and sends its watch events, before the response to the write that
+    /// caused them.
     pub(crate) fn apply(&mut self, entry: Entry) -> Result<Response, ErrorCode> {
         let Entry { zxid, time, session, identities, action, .. } = entry;
         self.zxid = zxid;
@@ -206,7 +206,13 @@ impl Member {
     }
 
     /// Answers with an error, after everything before it.
-    pub(crate) fn fail_in_turn(&mut self, id: ConnectionId, xid: i32, opcode: OpCode, code: ErrorCode) {
+    pub(crate) fn fail_in_turn(
+        &mut self,
+        id: ConnectionId,
+        xid: i32,
+        opcode: OpCode,
+        code: ErrorCode,
+    ) {
         if let Some(request) = self.connections.defer(id, Deferred::Failure { xid, opcode, code }) {
             self.answer_deferred(id, request);
         }
@@ -247,7 +253,9 @@ impl Member {
         for change in &changes {
             for notification in self.watches.trigger(change) {
                 let Some(connection) = self.connections.get(notification.watcher) else { continue };
-                if access::check(&notification.acl, Permissions::READ, connection.identities()).is_ok() {
+                if access::check(&notification.acl, Permissions::READ, connection.identities())
+                    .is_ok()
+                {
                     let (event, path) = (notification.event, &notification.path);
                     self.connections.notify(notification.watcher, event, path, zxid);
                 }

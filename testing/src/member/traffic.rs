@@ -13,9 +13,9 @@ pub(crate) struct Traffic {
     pub(crate) last_operation: &'static str,
     /// The last xid that was not negative.
     pub(crate) last_xid: i64,
-    /// The zxid of the last answer.
+    /// The zxid of the last response.
     pub(crate) last_zxid: i64,
-    /// The time of the last answer, in milliseconds since the server was created.
+    /// The time of the last response, in milliseconds since the server was created.
     pub(crate) last_response: u64,
     /// The creation time, in milliseconds since the Unix epoch.
     pub(crate) established: i64,

@@ -23,11 +23,11 @@ pub(crate) struct Quorum {
     leader: Option<MemberId>,
     /// The number of leaders so far; the upper half of zxids.
     epoch: i64,
-    /// The last transaction that was committed.
+    /// The last committed transaction.
     zxid: i64,
     /// The number of lags so far.
     lags: u64,
-    /// Whether members without a quorum serve reads.
+    /// `true` if members without a quorum serve reads.
     read_only: bool,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Settlement {
     pub(crate) deposed: bool,
     /// The members with a new role, in order. Their connections end.
     pub(crate) shifts: Vec<Shift>,
-    /// The new leader, which applies the whole log at once and commits its leadership.
+    /// The new leader, which applies the whole log immediately and commits its leadership.
     pub(crate) elected: Option<MemberId>,
 }
 
@@ -74,7 +74,7 @@ impl Quorum {
         (self.zxid, self.epoch) = (zxid, zxid >> 32);
     }
 
-    /// Returns whether this is a single server.
+    /// Returns `true` if this is a single server.
     pub(crate) const fn is_alone(&self) -> bool {
         self.peers.len() == 1
     }
@@ -89,12 +89,12 @@ impl Quorum {
         self.epoch
     }
 
-    /// The last transaction that was committed.
+    /// Returns the last committed transaction.
     pub(crate) const fn zxid(&self) -> i64 {
         self.zxid
     }
 
-    /// Returns whether transactions can be committed.
+    /// Returns `true` if transactions can be committed.
     pub(crate) const fn can_commit(&self) -> bool {
         self.is_alone() || self.leader.is_some()
     }
@@ -104,7 +104,7 @@ impl Quorum {
         if self.is_alone() { Some(0) } else { self.leader }
     }
 
-    /// Returns whether a member is the leader.
+    /// Returns `true` if a member is the leader.
     pub(crate) fn leads(&self, at: MemberId) -> bool {
         self.leader == Some(at)
     }
@@ -120,22 +120,22 @@ impl Quorum {
         self.peers[at].role
     }
 
-    /// Returns whether a member runs.
+    /// Returns `true` if a member runs.
     pub(crate) fn is_up(&self, at: MemberId) -> bool {
         self.peers[at].up
     }
 
-    /// Returns whether a member was set to read-only.
+    /// Returns `true` if a member was set to read-only.
     pub(crate) fn is_apart(&self, at: MemberId) -> bool {
         self.peers[at].is_apart
     }
 
-    /// Returns whether a member is read-only.
+    /// Returns `true` if a member is read-only.
     pub(crate) fn is_read_only(&self, at: MemberId) -> bool {
         self.peers[at].read_only
     }
 
-    /// Returns whether a member answers clients.
+    /// Returns `true` if a member answers clients.
     pub(crate) fn serves(&self, at: MemberId) -> bool {
         self.peers[at].role != Role::Looking || self.peers[at].read_only
     }
@@ -170,7 +170,7 @@ impl Quorum {
         }
     }
 
-    /// Sets a member to read-only, or ends that. A single server changes at once.
+    /// Sets a member to read-only, or ends that. A single server changes immediately.
     pub(crate) fn set_apart(&mut self, at: MemberId, is_apart: bool) {
         let alone = self.is_alone();
         let peer = &mut self.peers[at];
@@ -240,7 +240,8 @@ impl Quorum {
     /// Returns the connected members that are more than half of all; empty if there is no majority.
     fn majority(&self) -> Vec<MemberId> {
         let of_side = |side: usize| -> Vec<MemberId> {
-            let there = |at: &MemberId| self.peers[*at].takes_part() && self.peers[*at].side == side;
+            let there =
+                |at: &MemberId| self.peers[*at].takes_part() && self.peers[*at].side == side;
             (0..self.peers.len()).filter(there).collect()
         };
         let mut sides = self.peers.iter().map(|peer| of_side(peer.side));
@@ -291,7 +292,7 @@ impl Quorum {
         is_forgotten.then_some(latest)
     }
 
-    /// Returns whether a member receives committed transactions.
+    /// Returns `true` if a member receives committed transactions.
     fn follows(&self, at: MemberId) -> bool {
         let peer = &self.peers[at];
         let has_leader = matches!(peer.role, Role::Leader | Role::Follower);

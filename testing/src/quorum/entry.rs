@@ -22,7 +22,7 @@ pub(crate) struct Entry {
     /// The identities of its connection.
     pub(crate) identities: Arc<[Identity]>,
     pub(crate) action: Action,
-    /// The connection that waits for the answer.
+    /// The connection that waits for the response.
     pub(crate) origin: Option<Origin>,
 }
 
@@ -56,21 +56,21 @@ pub(crate) enum Action {
     Lead,
 }
 
-/// The connection to answer, and the form of the answer.
+/// The connection to answer, and the form of the response.
 #[derive(Debug, Clone)]
 pub(crate) struct Origin {
     pub(crate) place: Place,
     pub(crate) reply: Reply,
 }
 
-/// The form of an answer.
+/// The form of a response.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
     Request { xid: i32, opcode: OpCode },
     Handshake(Box<Handshake>),
 }
 
-/// The answer to a handshake.
+/// The response to a handshake.
 #[derive(Debug, Clone)]
 pub(crate) struct Handshake {
     pub(crate) response: ConnectResponse,

@@ -1,4 +1,5 @@
-//! [`Log`]: committed transactions, in order. A single server applies entries at once and keeps none.
+//! [`Log`]: committed transactions, in order. A single server applies entries immediately and keeps
+//! none.
 
 use std::collections::VecDeque;
 

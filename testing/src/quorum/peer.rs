@@ -26,13 +26,13 @@ pub(super) struct Peer {
     pub(super) role: Role,
     /// The epoch of the leader that the member is or follows.
     pub(super) epoch: i64,
-    /// Whether it serves reads without a quorum.
+    /// `true` if it serves reads without a quorum.
     pub(super) read_only: bool,
-    /// Whether it runs.
+    /// `true` if it runs.
     pub(super) up: bool,
-    /// Whether it is suspended.
+    /// `true` if it is suspended.
     pub(super) held: bool,
-    /// Whether it was set to read-only, which cuts its links to other members.
+    /// `true` if it was set to read-only, which cuts its links to other members.
     pub(super) is_apart: bool,
     /// Connected members have the same number here.
     pub(super) side: usize,
@@ -61,7 +61,7 @@ impl Peer {
         }
     }
 
-    /// Returns whether it can belong to a majority.
+    /// Returns `true` if it can belong to a majority.
     pub(super) const fn takes_part(&self) -> bool {
         self.up && !self.held && !self.is_apart
     }

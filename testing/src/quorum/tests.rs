@@ -38,7 +38,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// A quorum, and what was committed and applied as members see it.
+/// A quorum, with the committed and applied transactions as members see them.
 struct Ensemble {
     quorum: Quorum,
     now: u64,
@@ -50,8 +50,13 @@ struct Ensemble {
 impl Ensemble {
     fn new() -> Self {
         let quorum = Quorum::new(MEMBERS, false);
-        let mut ensemble =
-            Self { quorum, now: 0, lags: Vec::new(), committed: Vec::new(), applied: Default::default() };
+        let mut ensemble = Self {
+            quorum,
+            now: 0,
+            lags: Vec::new(),
+            committed: Vec::new(),
+            applied: Default::default(),
+        };
         (0..MEMBERS).for_each(|at| ensemble.quorum.set_up(at, true));
         ensemble.settle();
         ensemble
@@ -86,7 +91,8 @@ impl Ensemble {
     }
 
     fn append(&mut self, zxid: i64, action: Action) {
-        let entry = Entry { zxid, time: 0, session: 0, identities: Arc::new([]), action, origin: None };
+        let entry =
+            Entry { zxid, time: 0, session: 0, identities: Arc::new([]), action, origin: None };
         self.quorum.append(entry, self.now);
         self.committed.push(zxid);
     }
@@ -128,15 +134,23 @@ impl Ensemble {
         self.settle();
     }
 
-    /// What every client relies on.
+    /// Checks the guarantees that every client relies on.
     fn check(&self) {
-        assert!(self.committed.is_sorted_by(|one, other| one < other), "one order: {:?}", self.committed);
+        assert!(
+            self.committed.is_sorted_by(|one, other| one < other),
+            "one order: {:?}",
+            self.committed
+        );
         for (at, applied) in self.applied.iter().enumerate() {
-            assert!(self.committed.starts_with(applied), "member {at} applies in order: {applied:?}");
+            assert!(
+                self.committed.starts_with(applied),
+                "member {at} applies in order: {applied:?}"
+            );
             let behind = (self.committed.len() - applied.len()) as u64;
             assert_eq!(self.quorum.behind(at), behind, "member {at}");
         }
-        let leaders: Vec<_> = (0..MEMBERS).filter(|at| self.quorum.role(*at) == Role::Leader).collect();
+        let leaders: Vec<_> =
+            (0..MEMBERS).filter(|at| self.quorum.role(*at) == Role::Leader).collect();
         if let Some(leader) = self.quorum.leader() {
             assert!(leaders.contains(&leader) && self.quorum.is_up(leader));
             assert_eq!(self.applied[leader], self.committed, "a leader never lags");
@@ -183,7 +197,8 @@ fn a_member_that_missed_too_much_copies_the_leader() {
     (0..=10_000).for_each(|_| ensemble.commit());
     ensemble.quorum.set_up(0, true);
     let settlement = ensemble.quorum.settle();
-    let copied: Vec<_> = settlement.shifts.iter().map(|shift| (shift.member, shift.copies)).collect();
+    let copied: Vec<_> =
+        settlement.shifts.iter().map(|shift| (shift.member, shift.copies)).collect();
     assert_eq!(copied, [(0, ensemble.quorum.leader())]);
     ensemble.carry_out(settlement);
     ensemble.check();

@@ -1,7 +1,7 @@
 //! Path patterns.
 
-/// Returns whether `path` matches: `*` matches any characters except slashes, `?` matches one, and
-/// a component `**` matches any number of components, including none.
+/// Returns `true` if `path` matches: `*` matches any characters except slashes, `?` matches one,
+/// and a component `**` matches any number of components, including none.
 #[must_use]
 pub fn matches(pattern: &str, path: &str) -> bool {
     let pattern: Vec<_> = pattern.split('/').collect();
@@ -12,7 +12,9 @@ pub fn matches(pattern: &str, path: &str) -> bool {
 fn components(pattern: &[&str], path: &[&str]) -> bool {
     match (pattern, path) {
         ([], []) => true,
-        (["**", rest @ ..], _) => (0..=path.len()).any(|skipped| components(rest, &path[skipped..])),
+        (["**", rest @ ..], _) => {
+            (0..=path.len()).any(|skipped| components(rest, &path[skipped..]))
+        }
         ([first, rest @ ..], [component, others @ ..]) => {
             characters(first.as_bytes(), component.as_bytes()) && components(rest, others)
         }
@@ -20,7 +22,7 @@ fn components(pattern: &[&str], path: &[&str]) -> bool {
     }
 }
 
-/// Goes back to the last star only: what stands before it has matched already.
+/// Goes back only to the last star: the text before it has already matched.
 fn characters(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut star = None;
@@ -30,7 +32,7 @@ fn characters(pattern: &[u8], text: &[u8]) -> bool {
                 star = Some((p, t));
                 p += 1;
             }
-            // One character may be several bytes: those after the first go with it.
+            // A character may have several bytes. The bytes after the first belong to it.
             Some(b'?') => {
                 p += 1;
                 t += 1;

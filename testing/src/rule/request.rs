@@ -1,4 +1,4 @@
-//! [`RuleRequest`]: what a rule decides about.
+//! [`RuleRequest`]: the request that a rule decides about.
 
 use zk_curator_proto::records::{MultiOp, ReadOp};
 use zk_curator_proto::{OpCode, Request};
@@ -54,13 +54,13 @@ impl<'a> RuleRequest<'a> {
         self.request.path().into_iter().chain(ops)
     }
 
-    /// Returns whether the request, or any operation of a multi, has this path.
+    /// Returns `true` if the request, or any operation of a multi, has this path.
     #[must_use]
     pub fn is_about(&self, path: &str) -> bool {
         self.paths().any(|about| about == path)
     }
 
-    /// Returns whether the path of the request, or of any operation of a multi, matches this
+    /// Returns `true` if the path of the request, or of any operation of a multi, matches this
     /// pattern: `*` matches any characters except slashes, `?` matches one, and a component `**`
     /// matches any number of components, including none.
     #[must_use]
@@ -68,31 +68,40 @@ impl<'a> RuleRequest<'a> {
         self.paths().any(|path| glob::matches(pattern, path))
     }
 
-    /// Returns whether the request has this opcode. The operations of a multi do not count.
+    /// Returns `true` if the request has this opcode. The operations of a multi do not count.
     #[must_use]
     pub fn is(&self, opcode: OpCode) -> bool {
         self.opcode() == opcode
     }
 
-    /// Returns whether the request is a transaction (a multi that writes).
+    /// Returns `true` if the request is a transaction (a multi that writes).
     #[must_use]
     pub fn is_transaction(&self) -> bool {
         self.is(OpCode::Multi)
     }
 
-    /// Returns whether the request, or any operation of a multi, creates a node, in any mode.
+    /// Returns `true` if Apache ZooKeeper may answer the request with `Throttled`
+    /// (`zookeeper.throttled_op_wait_time`): all requests except pings, the end of the session, and
+    /// authentication. A transaction is throttled as a whole. It is meant for rules of an
+    /// overloaded server, together with [`Verdict::Refuse`](crate::Verdict::Refuse).
+    #[must_use]
+    pub fn is_throttlable(&self) -> bool {
+        !matches!(self.opcode(), OpCode::Ping | OpCode::CloseSession | OpCode::Auth | OpCode::Sasl)
+    }
+
+    /// Returns `true` if the request, or any operation of a multi, creates a node, in any mode.
     #[must_use]
     pub fn is_create(&self) -> bool {
         self.creates().next().is_some()
     }
 
-    /// Returns whether the request, or any operation of a multi, creates a child of `parent`.
+    /// Returns `true` if the request, or any operation of a multi, creates a child of `parent`.
     #[must_use]
     pub fn is_create_under(&self, parent: &str) -> bool {
         self.creates().any(|path| tree::parent(path) == parent)
     }
 
-    /// Returns whether the request, or any operation of a multi, deletes a node.
+    /// Returns `true` if the request, or any operation of a multi, deletes a node.
     #[must_use]
     pub fn is_delete(&self) -> bool {
         self.is(OpCode::Delete) || self.ops().iter().any(|op| op.opcode() == OpCode::Delete)
@@ -107,9 +116,14 @@ impl<'a> RuleRequest<'a> {
 
     fn creates(&self) -> impl Iterator<Item = &'a str> {
         let creates = |opcode| {
-            matches!(opcode, OpCode::Create | OpCode::Create2 | OpCode::CreateContainer | OpCode::CreateTtl)
+            matches!(
+                opcode,
+                OpCode::Create | OpCode::Create2 | OpCode::CreateContainer | OpCode::CreateTtl
+            )
         };
         let itself = self.request.path().filter(|_| creates(self.opcode()));
-        itself.into_iter().chain(self.ops().iter().filter(move |op| creates(op.opcode())).map(MultiOp::path))
+        itself
+            .into_iter()
+            .chain(self.ops().iter().filter(move |op| creates(op.opcode())).map(MultiOp::path))
     }
 }

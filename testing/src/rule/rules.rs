@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 
-use zk_curator_client::Signal;
+use zk_curator_client::internal::Locked;
+use zk_curator_client::internal::Signal;
 use zk_curator_proto::Request;
 
 use super::request::RuleRequest;
@@ -14,13 +15,13 @@ type Decide = dyn Fn(&RuleRequest<'_>) -> Verdict + Send + Sync;
 
 struct Rule {
     decide: Box<Decide>,
-    /// Matching requests left to pass before the rule fires.
+    /// The number of matching requests to pass before the rule fires.
     skip: AtomicU64,
-    /// The most often the rule fires.
+    /// The maximum number of times that the rule fires.
     limit: AtomicU64,
-    /// Verdicts given.
+    /// The number of verdicts given.
     taken: AtomicU64,
-    /// Verdicts that have taken effect.
+    /// The number of verdicts that have taken effect.
     hits: Signal<u64>,
 }
 
@@ -39,7 +40,7 @@ impl Rule {
 /// The rules of a server.
 #[derive(Default)]
 pub(crate) struct Rules {
-    installed: Mutex<Arc<[Arc<Rule>]>>,
+    installed: Locked<Arc<[Arc<Rule>]>>,
 }
 
 impl fmt::Debug for Rules {
@@ -70,7 +71,7 @@ impl Rules {
         RuleGuard { rule, places }
     }
 
-    /// The verdict about a request. The functions of the rules run without any lock held.
+    /// Returns the verdict about a request. The functions of the rules run without any lock held.
     pub(crate) fn judge(&self, session_id: i64, request: &Request) -> Judgement {
         let installed = Arc::clone(&self.lock());
         let request = RuleRequest::new(session_id, request);
@@ -89,7 +90,7 @@ impl Rules {
     }
 
     fn lock(&self) -> MutexGuard<'_, Arc<[Arc<Rule>]>> {
-        self.installed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.installed.lock()
     }
 }
 
@@ -122,8 +123,8 @@ impl fmt::Debug for RuleGuard {
 }
 
 impl RuleGuard {
-    /// Lets the first `n` matching requests pass: with `after(2).times(1)` the rule fires at the
-    /// third one only. Default: 0.
+    /// Lets the first `n` matching requests pass. With `after(2).times(1)`, the rule fires only at
+    /// the third one. Default: 0.
     pub fn after(self, n: u64) -> Self {
         self.rule.skip.store(n, Ordering::Release);
         self
@@ -135,8 +136,8 @@ impl RuleGuard {
         self
     }
 
-    /// Returns how often the rule has fired. A hit counts once its effect is visible; a
-    /// [`Verdict::Delay`] counts when the delay begins.
+    /// Returns the number of times that the rule has fired. A hit counts once its effect is
+    /// visible; a [`Verdict::Delay`] counts when the delay begins.
     #[must_use]
     pub fn hits(&self) -> u64 {
         self.rule.hits.look(|hits| *hits)

@@ -1,4 +1,4 @@
-//! [`Verdict`]: what a rule decides.
+//! [`Verdict`]: the decision of a rule.
 
 use std::time::Duration;
 
@@ -13,21 +13,21 @@ pub enum Verdict {
     /// The request is handled normally.
     Pass,
     /// The request and everything after it on the same connection arrive this much later. The
-    /// request is applied *after* the delay, even if the client has closed the connection by then,
-    /// as bytes in flight are. It is not applied if the server has ended the connection or the
-    /// session has moved to another one. Watch events still reach the connection during the delay,
-    /// and other connections are not delayed.
+    /// request is applied *after* the delay, even if the client has closed the connection before
+    /// that, as bytes in flight are. It is not applied if the server has ended the connection or
+    /// the session has moved to another one. Watch events still reach the connection during the
+    /// delay, and other connections are not delayed.
     Delay(Duration),
     /// The request is answered with this error and not applied.
     Refuse(ErrorCode),
-    /// The request is not applied. Earlier answers and events are still sent, then the connection
+    /// The request is not applied. Earlier responses and events are still sent, then the connection
     /// ends.
     LoseRequest,
-    /// The request is applied. Earlier answers and events are still sent, then the connection ends:
-    /// the answer and the events for the same connection are lost. Events for other connections are
-    /// sent.
+    /// The request is applied. Earlier responses and events are still sent, then the connection
+    /// ends: the response and the events for the same connection are lost. Events for other
+    /// connections are sent.
     LoseReply,
-    /// The request is not applied and the connection ends at once. Answers and events not yet sent
-    /// are lost too.
+    /// The request is not applied and the connection ends immediately. Responses and events not yet
+    /// sent are lost too.
     Disconnect,
 }

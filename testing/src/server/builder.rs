@@ -27,8 +27,9 @@ impl TestServer {
         }
     }
 
-    /// Starts a server reached only through [`TestServer::connector`]. Such a server works under a
-    /// paused clock. TCP does not, because the clock advances while bytes are in the kernel.
+    /// Starts a server that is reached only through [`TestServer::connector`]. Such a server works
+    /// under a paused clock. TCP does not, because the clock advances while bytes are in the
+    /// kernel.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -61,84 +62,87 @@ impl TestServerBuilder {
         Self { config: Config::DEFAULT, snapshot: None }
     }
 
-    /// Whether to listen on TCP. Default: yes. The in-memory network is always available.
+    /// Enables or disables TCP. Default: `true`. The in-memory network is always available.
     pub const fn tcp(mut self, listen: bool) -> Self {
         self.config.tcp = listen;
         self
     }
 
-    /// The TCP address to listen on. Default: 127.0.0.1, reachable from this machine only.
+    /// Sets the TCP address to listen on. Default: 127.0.0.1, reachable from this machine only.
     pub const fn host(mut self, host: IpAddr) -> Self {
         self.config.host = host;
         self
     }
 
-    /// The TCP port. Default: 0, any free port.
+    /// Sets the TCP port. Default: 0, any free port.
     pub const fn port(mut self, port: u16) -> Self {
         self.config.port = port;
         self
     }
 
-    /// The granularity of session expiry (`tickTime`), in whole milliseconds, at least one. A
-    /// session expires at the first tick after its timeout. Default: 10 ms; Apache ZooKeeper's is 2
+    /// Sets the granularity of session expiry (`tickTime`), in whole milliseconds, at least one. A
+    /// session expires at the first tick after its timeout. Default: 10 ms. Apache ZooKeeper's is 2
     /// s.
     pub fn tick_time(mut self, tick: Duration) -> Self {
         self.config.tick_time = tick.max(Duration::from_millis(1));
         self
     }
 
-    /// The shortest session timeout a client can have (`minSessionTimeout`). Default: two ticks.
+    /// Sets the shortest session timeout a client can have (`minSessionTimeout`). Default: two
+    /// ticks.
     pub const fn min_session_timeout(mut self, shortest: Duration) -> Self {
         self.config.min_session_timeout = Some(shortest);
         self
     }
 
-    /// The longest session timeout a client can have (`maxSessionTimeout`). Default: 20 ticks, but
-    /// at least 40 s, which is 20 of Apache ZooKeeper's ticks.
+    /// Sets the longest session timeout a client can have (`maxSessionTimeout`). Default: 20 ticks,
+    /// but at least 40 s, which is 20 of Apache ZooKeeper's ticks.
     pub const fn max_session_timeout(mut self, longest: Duration) -> Self {
         self.config.max_session_timeout = Some(longest);
         self
     }
 
-    /// The longest frame a client may send (`jute.maxbuffer`), in bytes. A longer one ends the
-    /// connection. Default: [`DEFAULT_MAX_FRAME`](zk_curator_proto::DEFAULT_MAX_FRAME).
+    /// Sets the longest frame a client may send (`jute.maxbuffer`), in bytes. A longer frame ends
+    /// the connection. Default: [`DEFAULT_MAX_FRAME`](zk_curator_proto::DEFAULT_MAX_FRAME).
     pub const fn max_frame(mut self, bytes: usize) -> Self {
         self.config.max_frame = bytes;
         self
     }
 
-    /// The most bytes queued for a client that does not read. Above 1 MiB the server stops reading
-    /// its requests. A client is disconnected when watch events, or one multi read, exceed this
-    /// limit. Apache ZooKeeper has no such limit. Default: 16 MiB.
+    /// Sets the maximum number of bytes queued for a client that does not read. Above 1 MiB the
+    /// server stops reading its requests. A client is disconnected when watch events, or one multi
+    /// read, exceed this limit. Apache ZooKeeper has no such limit. Default: 16 MiB.
     pub const fn max_backlog(mut self, bytes: usize) -> Self {
         self.config.max_backlog = bytes;
         self
     }
 
-    /// The longest time a connection may have no session (`zookeeper.nio.sessionlessCnxnTimeout`):
-    /// without a complete handshake or four-letter word it is closed. Time in [`TestServer::hold`]
-    /// and [`TestServer::partition`] does not count. Default: 10 s, as in Apache ZooKeeper.
+    /// Sets the longest time a connection may have no session
+    /// (`zookeeper.nio.sessionlessCnxnTimeout`). After that, a connection without a complete
+    /// handshake or four-letter word is closed. Time in [`TestServer::hold`] and
+    /// [`TestServer::partition`] does not count. Default: 10 s, as in Apache ZooKeeper.
     pub const fn session_within(mut self, time: Duration) -> Self {
         self.config.session_within = time;
         self
     }
 
-    /// The interval at which empty containers and expired nodes are removed
+    /// Sets the interval at which empty containers and expired nodes are removed
     /// (`znode.container.checkIntervalMs`). Default: one minute.
     pub const fn container_check_interval(mut self, interval: Duration) -> Self {
         self.config.container_check_interval = interval;
         self
     }
 
-    /// The age at which a container that never had a child is removed too
+    /// Sets the age at which a container that never had a child is removed too
     /// (`znode.container.maxNeverUsedIntervalMs`). Default: never, as in Apache ZooKeeper 3.9.
     pub const fn max_never_used_interval(mut self, interval: Duration) -> Self {
         self.config.max_never_used_interval = Some(interval);
         self
     }
 
-    /// The start value of the server's wall clock, which then follows tokio's clock. Default: the
-    /// time of day. A fixed value gives the same `ctime` and `mtime` in every run of a simulation.
+    /// Sets the start value of the server's wall clock, which then follows tokio's clock. Default:
+    /// the time of day. A fixed value gives the same `ctime` and `mtime` in every run of a
+    /// simulation.
     pub const fn wall_clock(mut self, start: SystemTime) -> Self {
         self.config.wall_clock = Some(start);
         self
@@ -151,62 +155,65 @@ impl TestServerBuilder {
         self
     }
 
-    /// The release of Apache ZooKeeper to behave like. Default: [`ZooKeeperVersion::V3_9`].
+    /// Sets the release of Apache ZooKeeper to behave like. Default: [`ZooKeeperVersion::V3_9`].
     pub const fn version(mut self, version: ZooKeeperVersion) -> Self {
         self.config.version = version;
         self
     }
 
-    /// The behaviour after the sequence number 2^31 - 1. Default: [`SequenceOverflow::Sticks`].
+    /// Sets the behaviour after the sequence number 2^31 - 1. Default:
+    /// [`SequenceOverflow::Sticks`].
     pub const fn sequence_overflow(mut self, overflow: SequenceOverflow) -> Self {
         self.config.sequence_overflow = overflow;
         self
     }
 
-    /// The superuser (`superDigest`), as a [`crate::digest`] of name and password. Default: none.
+    /// Sets the superuser (`superDigest`), as a [`crate::digest`] of name and password. Default:
+    /// none.
     pub fn super_digest(mut self, digest: impl Into<String>) -> Self {
         self.config.super_digest = Some(digest.into());
         self
     }
 
-    /// Whether writes over the hard limit of a quota are refused (`enforceQuota`). Default: no, as
-    /// in Apache ZooKeeper. The counts below `/zookeeper/quota` are kept in either case.
+    /// Refuses, or allows, writes over the hard limit of a quota (`enforceQuota`). Default:
+    /// `false`, as in Apache ZooKeeper. The counts below `/zookeeper/quota` are kept in either
+    /// case.
     pub const fn enforce_quotas(mut self, enforce: bool) -> Self {
         self.config.enforce_quotas = enforce;
         self
     }
 
-    /// Whether the server starts read-only, see [`TestServer::set_read_only`]; for members of a
-    /// [`TestCluster`](crate::TestCluster), whether they are read-only without a quorum. Default:
-    /// no.
+    /// Starts the server in read-only mode, see [`TestServer::set_read_only`]. A member of a
+    /// [`TestCluster`](crate::TestCluster) is then read-only while it has no quorum. Default:
+    /// `false`.
     pub const fn read_only(mut self, read_only: bool) -> Self {
         self.config.read_only = read_only;
         self
     }
 
-    /// Whether `reconfig` is enabled (`reconfigEnabled`). The server never changes its membership:
-    /// it answers `Unimplemented` if enabled, as a standalone Apache ZooKeeper does, and
-    /// `ReconfigDisabled` otherwise. Default: no.
+    /// Enables or disables `reconfig` (`reconfigEnabled`). The server never changes its membership.
+    /// If enabled, it answers `Unimplemented`, as a standalone Apache ZooKeeper does, and
+    /// `ReconfigDisabled` otherwise. Default: `false`.
     pub const fn reconfig_enabled(mut self, enabled: bool) -> Self {
         self.config.reconfig_enabled = enabled;
         self
     }
 
-    /// Whether [`TestServer::writes`] records changes, which takes memory. Default: no.
+    /// Records changes for [`TestServer::writes`], which takes memory. Default: `false`.
     pub const fn keep_writes(mut self, keep: bool) -> Self {
         self.config.keep_writes = keep;
         self
     }
 
-    /// The most connections per address (`maxClientCnxns`); further ones are closed at once.
-    /// Clients in memory all have the address 127.0.0.1. Default: no limit.
+    /// Sets the maximum number of connections per address (`maxClientCnxns`). Further ones are
+    /// closed immediately. Clients in memory all have the address 127.0.0.1. Default: no limit.
     pub const fn max_client_connections(mut self, connections: usize) -> Self {
         self.config.max_client_connections = Some(connections);
         self
     }
 
-    /// The initial nodes and sessions. Sessions start with their full timeout, and clients with the
-    /// password resume them. Default: only the nodes that every server has.
+    /// Sets the initial nodes and sessions. Sessions start with their full timeout, and clients
+    /// with the password resume them. Default: only the nodes that every server has.
     pub fn snapshot(mut self, snapshot: Snapshot) -> Self {
         self.snapshot = Some(snapshot);
         self

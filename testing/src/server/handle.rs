@@ -31,7 +31,7 @@ pub struct TestServer {
 #[derive(Debug)]
 struct Running {
     shared: Arc<Shared>,
-    /// Where it listens on TCP.
+    /// The TCP addresses, with and without TLS.
     endpoints: Vec<Arc<Endpoint>>,
 }
 
@@ -43,7 +43,10 @@ impl Drop for Running {
 }
 
 impl TestServer {
-    pub(crate) async fn with_config(config: Config, snapshot: Option<Snapshot>) -> io::Result<Self> {
+    pub(crate) async fn with_config(
+        config: Config,
+        snapshot: Option<Snapshot>,
+    ) -> io::Result<Self> {
         let open = Self::listen(&config)?;
         let ensemble = Arc::new(Ensemble::new(config, 1, snapshot));
         let server = Self::of_ensemble(&ensemble, 0, &open);
@@ -62,8 +65,12 @@ impl TestServer {
         Ok(open)
     }
 
-    /// A member that does not run yet.
-    pub(crate) fn of_ensemble(ensemble: &Arc<Ensemble>, member: MemberId, open: &[OpenEndpoint]) -> Self {
+    /// Creates a member that does not run yet.
+    pub(crate) fn of_ensemble(
+        ensemble: &Arc<Ensemble>,
+        member: MemberId,
+        open: &[OpenEndpoint],
+    ) -> Self {
         let endpoints = open.iter().map(|(endpoint, _)| Arc::clone(endpoint)).collect();
         let shared = Arc::new(Shared::new(Arc::clone(ensemble), member));
         let server = Self { running: Arc::new(Running { shared, endpoints }) };
@@ -81,9 +88,9 @@ impl TestServer {
         self.endpoint(false).map(|endpoint| endpoint.addr())
     }
 
-    /// Returns the connect string for clients on this machine, such as `127.0.0.1:port`. In memory
-    /// only, a single server returns `memory:2181`, which its connector ignores, and a member of an
-    /// ensemble `zk1:2181` and so on.
+    /// Returns the connect string for clients on this machine, such as `127.0.0.1:port`. A single
+    /// server that is only in memory returns `memory:2181`, which its connector ignores. A member
+    /// of an ensemble returns `zk1:2181` and so on.
     #[must_use]
     pub fn connect_string(&self) -> String {
         let Some(endpoint) = self.endpoint(false) else {
@@ -122,13 +129,14 @@ impl TestServer {
         }
     }
 
-    /// Returns a connector that reaches this server through memory with any connect string.
+    /// Returns a connector that reaches this server through memory, regardless of the connect
+    /// string.
     #[must_use]
     pub fn connector(&self) -> MemoryConnector {
         MemoryConnector::new([self.shared()])
     }
 
-    /// Returns whether the server runs.
+    /// Returns `true` if the server runs.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.shared().look(|state| state.quorum().is_up(self.shared().member()))
@@ -151,8 +159,8 @@ impl TestServer {
     /// with their full timeout, as when Apache ZooKeeper starts.
     ///
     /// # Errors
-    /// Errors of binding the TCP port. On Linux a stopped server keeps its port; elsewhere another process may
-    /// have taken it. The server is stopped then.
+    /// Errors of binding the TCP port. On Linux a stopped server keeps its port; elsewhere another
+    /// process may have taken it. The server is stopped then.
     ///
     /// # Cancel safety
     /// Dropping the future may leave the server stopped.
@@ -161,25 +169,26 @@ impl TestServer {
         self.end().await;
         let mut open = Vec::new();
         for endpoint in &self.running.endpoints {
-            open.push(endpoint.reopen()?);
+            open.push(endpoint.reopen().await?);
         }
         self.update(|state, at| state.record(Some(at), Fault::Restart));
         self.run(open);
         Ok(())
     }
 
-    /// Expires a session at once, for example that of a framework: deletes its ephemeral nodes in
-    /// one transaction, fires watches, and ends its connection. Returns whether the session existed.
+    /// Expires a session immediately, for example that of a framework: deletes its ephemeral nodes
+    /// in one transaction, fires watches, and ends its connection. Returns `true` if the session
+    /// existed.
     ///
     /// # Cancel safety
-    /// Never waits.
+    /// The future never waits.
     pub async fn expire(&self, of: impl HasSession) -> bool {
         let Some(session) = of.session_id() else { return false };
         self.shared().update(|state| faults::expire(state, session))
     }
 
     /// Cuts the connection of a session, for example that of a framework. The session stays open.
-    /// Returns whether it had a connection.
+    /// Returns `true` if it had a connection.
     pub fn disconnect(&self, of: impl HasSession) -> bool {
         let Some(session) = of.session_id() else { return false };
         self.shared().update(|state| faults::disconnect(state, session))
@@ -200,7 +209,7 @@ impl TestServer {
         self.shared().block(|blocked| blocked.held = true);
     }
 
-    /// Ends [`TestServer::hold`]. Handles what has arrived in order. Sessions have as much time
+    /// Ends [`TestServer::hold`]. Handles the received data in order. Sessions have as much time
     /// left as when the hold began.
     pub fn release(&self) {
         self.update(faults::release);
@@ -238,8 +247,8 @@ impl TestServer {
         self.shared().deadlines_changed();
     }
 
-    /// Sets the version of the data of `path`: to test what comes after `i32::MAX`, which is `i32::MIN`. It is no write: no watch
-    /// fires, and no time changes.
+    /// Sets the version of the data of `path`, to test the overflow from `i32::MAX` to `i32::MIN`.
+    /// This is not a write: no watch fires, and no time changes.
     ///
     /// # Errors
     /// [`ErrorCode::NoNode`] if the node does not exist.
@@ -299,7 +308,10 @@ impl TestServer {
 
     /// Installs a fault rule that sees every request until the guard is dropped. The function runs
     /// on the tasks of the server and must not block.
-    pub fn rule(&self, decide: impl Fn(&RuleRequest<'_>) -> Verdict + Send + Sync + 'static) -> RuleGuard {
+    pub fn rule(
+        &self,
+        decide: impl Fn(&RuleRequest<'_>) -> Verdict + Send + Sync + 'static,
+    ) -> RuleGuard {
         Rules::install([self.shared().rules()], decide)
     }
 
@@ -326,8 +338,8 @@ impl TestServer {
     }
 
     /// Waits until a condition holds, and returns the probe that satisfies it. The condition is
-    /// checked at once and after changes; short-lived states may be missed. Waits without a limit:
-    /// compose it with [`tokio::time::timeout`].
+    /// checked immediately and after changes; short-lived states may be missed. Waits without a
+    /// limit: compose it with [`tokio::time::timeout`].
     ///
     /// # Cancel safety
     /// Dropping the future has no effect.
@@ -345,7 +357,7 @@ impl TestServer {
         &self.running.shared
     }
 
-    /// Changes what this server knows.
+    /// Changes the state of this server.
     fn update<R>(&self, update: impl FnOnce(&mut State, MemberId) -> R) -> R {
         self.shared().update(|state| update(state, self.shared().member()))
     }

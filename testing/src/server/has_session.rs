@@ -1,8 +1,8 @@
-//! [`HasSession`]: what can be expired or disconnected.
+//! [`HasSession`]: sessions to expire or to disconnect.
 
 use zk_curator_client::{SessionId, ZooKeeper};
 
-/// What has a session, or is the id of one: for
+/// A client with a session, or the id of a session: for
 /// [`TestServer::expire`](crate::TestServer::expire) and
 /// [`TestServer::disconnect`](crate::TestServer::disconnect).
 pub trait HasSession {

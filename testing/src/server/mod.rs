@@ -1,4 +1,4 @@
-//! [`TestServer`]: the handle to an embedded server, what builds it, and what it shows.
+//! [`TestServer`]: the handle to an embedded server, its builder, and its probe.
 
 mod builder;
 mod handle;

@@ -38,7 +38,7 @@ pub struct ProbeSession {
     pub id: i64,
     /// The negotiated timeout.
     pub timeout: Duration,
-    /// Whether it has a connection.
+    /// `true` if it has a connection.
     pub connected: bool,
     /// The paths of its ephemeral nodes, sorted.
     pub ephemerals: Vec<String>,
@@ -65,7 +65,8 @@ impl Probe {
             let connection = session
                 .connection()
                 .and_then(|place| state.member(place.member).connections().get(place.connection));
-            let identities = connection.into_iter().flat_map(|connection| connection.identities().iter());
+            let identities =
+                connection.into_iter().flat_map(|connection| connection.identities().iter());
             ProbeSession {
                 id,
                 timeout: Duration::from_millis(session.timeout()),
@@ -100,7 +101,7 @@ impl Probe {
         self.of_clients().map(|(path, _)| path).collect()
     }
 
-    /// Returns whether there is a node at `path`.
+    /// Returns `true` if there is a node at `path`.
     #[must_use]
     pub fn exists(&self, path: &str) -> bool {
         self.root.get(path).is_some()
@@ -133,7 +134,7 @@ impl Probe {
         self.root.get(path).map_or(&[], |node| node.acl())
     }
 
-    /// Returns whether a node is a container. The stat does not show it to clients.
+    /// Returns `true` if a node is a container. The stat does not show it to clients.
     #[must_use]
     pub fn is_container(&self, path: &str) -> bool {
         self.root.get(path).is_some_and(|node| node.owner() == Owner::Container)
@@ -212,9 +213,11 @@ impl Probe {
         self.zxid
     }
 
-    /// The nodes of clients, by path.
+    /// Returns the nodes of clients, by path.
     fn of_clients(&self) -> impl Iterator<Item = (String, &Node)> {
-        let own = |path: &str| matches!(path, "/" | "/zookeeper" | "/zookeeper/quota" | "/zookeeper/config");
+        let own = |path: &str| {
+            matches!(path, "/" | "/zookeeper" | "/zookeeper/quota" | "/zookeeper/config")
+        };
         let mut nodes: Vec<_> = self.root.walk("/").filter(|(path, _)| !own(path)).collect();
         nodes.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         nodes.into_iter()

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The deadline of a session that does not expire.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// Sessions by deadline. Deadlines are rounded up to the tick, so that most packets change nothing.
+/// The sessions by deadline. Deadlines are rounded up to the tick, so most packets change nothing.
 /// Each session is listed at most once.
 #[derive(Debug)]
 pub(super) struct Deadlines {

@@ -39,7 +39,7 @@ impl Session {
         self.owner
     }
 
-    /// Returns whether the session is local to one server, and ends with its read-only mode.
+    /// Returns `true` if the session is local to one server, and ends with its read-only mode.
     pub(crate) const fn is_local(&self) -> bool {
         self.local
     }

@@ -29,9 +29,15 @@ impl Sessions {
     /// seed.
     pub(crate) fn new(tick: u64, seed: Option<u64>) -> Self {
         let mut passwords = seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
-        // Random, so that two servers of one process rarely use the same id.
+        // The ids are random, so two servers of one process rarely use the same id.
         let next_id = i64::from(passwords.u32(..)) << 16;
-        Self { by_id: BTreeMap::new(), deadlines: Deadlines::new(tick), next_id, opened: 0, passwords }
+        Self {
+            by_id: BTreeMap::new(),
+            deadlines: Deadlines::new(tick),
+            next_id,
+            opened: 0,
+            passwords,
+        }
     }
 
     /// Creates a table of saved sessions, without connections and with their full timeout from
@@ -41,8 +47,15 @@ impl Sessions {
         let mut sessions = Self { next_id, opened: saved.opened, ..Self::new(tick, seed) };
         for SavedSession { id, password, timeout, number } in saved.living {
             let (connection, owner) = (None, None);
-            let session =
-                Session { password, number, timeout, connection, owner, local: false, deadline: NEVER };
+            let session = Session {
+                password,
+                number,
+                timeout,
+                connection,
+                owner,
+                local: false,
+                deadline: NEVER,
+            };
             sessions.by_id.insert(id, session);
             sessions.touch(id, now);
         }
@@ -72,13 +85,14 @@ impl Sessions {
         let deadline = self.deadlines.after(now + timeout);
         let password = Bytes::copy_from_slice(&password);
         let owner = Some(connection);
-        let session = Session { password, number, timeout, connection: owner, owner, local, deadline };
+        let session =
+            Session { password, number, timeout, connection: owner, owner, local, deadline };
         self.by_id.insert(id, session);
         self.deadlines.insert(id, deadline);
         id
     }
 
-    /// Attaches a session to another connection; returns whether it exists and the password is
+    /// Attaches a session to another connection; returns `true` if it exists and the password is
     /// right.
     pub(crate) fn reattach(
         &mut self,
@@ -88,7 +102,8 @@ impl Sessions {
         timeout: u64,
         now: u64,
     ) -> bool {
-        let Some(session) = self.by_id.get_mut(&id).filter(|session| session.password == password) else {
+        let Some(session) = self.by_id.get_mut(&id).filter(|session| session.password == password)
+        else {
             return false;
         };
         session.connection = Some(connection);
@@ -188,7 +203,8 @@ impl Sessions {
 
     /// Postpones every deadline by the time that the server was held.
     pub(crate) fn postpone(&mut self, millis: u64) {
-        let deadlines: Vec<_> = self.by_id.iter().map(|(id, session)| (*id, session.deadline)).collect();
+        let deadlines: Vec<_> =
+            self.by_id.iter().map(|(id, session)| (*id, session.deadline)).collect();
         for (id, deadline) in deadlines {
             if deadline != NEVER {
                 self.set_deadline(id, self.deadlines.not_before(deadline + millis));
@@ -274,7 +290,8 @@ mod tests {
     #[test]
     fn suspended_sessions_do_not_expire_until_renewed() {
         let mut sessions = Sessions::new(10, None);
-        let (global, local) = (sessions.create(at(1), 25, false, 0), sessions.create(at(2), 25, true, 0));
+        let (global, local) =
+            (sessions.create(at(1), 25, false, 0), sessions.create(at(2), 25, true, 0));
         sessions.suspend_global();
         assert_eq!(sessions.overdue(u64::MAX), [local]);
         sessions.postpone(100);

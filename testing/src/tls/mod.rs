@@ -1,4 +1,4 @@
-//! TLS, for tests of clients that speak it (feature `tls`).
+//! TLS servers, for tests of clients with TLS (feature `tls`).
 
 use std::error::Error;
 use std::fmt;
@@ -38,7 +38,10 @@ impl ServerTls {
     ///
     /// # Errors
     /// [`ServerTlsError`] if they cannot be read or do not match.
-    pub fn from_pem(certificate: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Result<Self, ServerTlsError> {
+    pub fn from_pem(
+        certificate: impl AsRef<[u8]>,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Self, ServerTlsError> {
         Self::new(certificate.as_ref(), key.as_ref(), None)
     }
 
@@ -59,7 +62,11 @@ impl ServerTls {
         tokio_rustls::TlsAcceptor::from(self.config).accept(stream).await
     }
 
-    fn new(certificate: &[u8], key: &[u8], client_ca: Option<&[u8]>) -> Result<Self, ServerTlsError> {
+    fn new(
+        certificate: &[u8],
+        key: &[u8],
+        client_ca: Option<&[u8]>,
+    ) -> Result<Self, ServerTlsError> {
         // The process may have no default provider, or one that another crate chose.
         let provider = Arc::new(ring::default_provider());
         let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -72,18 +79,20 @@ impl ServerTls {
                 for ca in certificates(client_ca).map_err(wrong("the CA of the clients"))? {
                     roots.add(ca).map_err(wrong("the CA of the clients"))?;
                 }
-                let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build();
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build();
                 config.with_client_cert_verifier(verifier.map_err(wrong("the CA of the clients"))?)
             }
         };
         let chain = certificates(certificate).map_err(wrong("the certificate"))?;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(wrong("the key"))?;
-        let config = config.with_single_cert(chain, key).map_err(wrong("the certificate and the key"))?;
+        let config =
+            config.with_single_cert(chain, key).map_err(wrong("the certificate and the key"))?;
         Ok(Self { config: config.into() })
     }
 }
 
-/// For any other configuration. Requires the same version of rustls as this crate.
+/// Takes any other configuration. Requires the same version of rustls as this crate.
 impl From<Arc<ServerConfig>> for ServerTls {
     fn from(config: Arc<ServerConfig>) -> Self {
         Self { config }
@@ -96,7 +105,9 @@ impl fmt::Debug for ServerTls {
     }
 }
 
-fn wrong<E: Into<Box<dyn Error + Send + Sync>>>(what: &'static str) -> impl Fn(E) -> ServerTlsError {
+fn wrong<E: Into<Box<dyn Error + Send + Sync>>>(
+    what: &'static str,
+) -> impl Fn(E) -> ServerTlsError {
     move |source| ServerTlsError { what, source: source.into() }
 }
 

@@ -1,4 +1,4 @@
-//! Access control lists, each kept once, however many nodes have it.
+//! Access control lists, which are shared by the nodes that have them.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use zk_curator_proto::records::Acl;
 
 use crate::collections::Set;
 
-/// How many lists there may be before those that no node has any more are looked for.
+/// The number of lists at which unused ones are first searched for.
 const FIRST_SWEEP: usize = 64;
 
 /// The access control lists of a tree.
@@ -23,7 +23,7 @@ impl Default for Acls {
 }
 
 impl Acls {
-    /// The list to store in a node.
+    /// Returns the list to store in a node.
     pub(super) fn share(&mut self, list: Vec<Acl>) -> Arc<[Acl]> {
         if let Some(known) = self.lists.get(list.as_slice()) {
             return Arc::clone(known);

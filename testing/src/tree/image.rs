@@ -1,4 +1,4 @@
-//! A tree of nodes that were bytes.
+//! Decoding of a tree of nodes from bytes.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use super::{path, quota};
 use crate::config::Config;
 
 impl Tree {
-    /// Reads so many nodes, parents before their children, of which none is newer than `zxid`.
+    /// Decodes this number of nodes, parents before their children. Fails if a node is newer than
+    /// `zxid`.
     pub(crate) fn decode(count: i64, zxid: i64, input: &mut Decoder) -> Result<Self, Damage> {
         let mut tree = Self { count: 0, ..Self::new(&Config::DEFAULT) };
         for _ in 0..count {
@@ -38,12 +39,12 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Puts a node that was read into its place. The root is the first.
+    /// Puts a decoded node into its place. The root is the first.
     fn place(&mut self, path: &str, node: Node) -> Result<(), Damage> {
         match (path, self.count) {
             ("/", 0) => self.root = Arc::new(node),
             (_, 0) => return Err(Damage::Content("a node has no parent")),
-            _ if self.get(path).is_some() => return Err(Damage::Content("a node is there twice")),
+            _ if self.get(path).is_some() => return Err(Damage::Content("a node exists twice")),
             _ => {
                 let parent = self.node_mut(path::parent(path));
                 let parent = parent.map_err(|_| Damage::Content("a node has no parent"))?;
@@ -54,7 +55,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Gives a tree that was read the settings of a server.
+    /// Applies the settings of a server to a decoded tree.
     pub(crate) fn configured(self, config: &Config) -> Self {
         Self {
             version: config.version,

@@ -10,16 +10,16 @@ use super::owner::Owner;
 use super::path;
 use crate::collections::Map;
 
-/// Tables of children with so much room do not shrink.
+/// Tables of children with at most this capacity do not shrink.
 const SMALL_TABLE: usize = 1 << 10;
 
-/// One znode, and those below it. A server may have millions: whatever most of them lack takes no
-/// room. A copy shares the children until either is changed.
+/// A znode, and the nodes below it. A server may have millions of them, so rare fields take no
+/// space when they are absent. A copy shares the children until either copy is changed.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub(super) data: Option<Box<[u8]>>,
     pub(super) acl: Arc<[Acl]>,
-    /// [`Owner::encoded`].
+    /// The owner, see [`Owner::encoded`].
     owner: i64,
     pub(super) czxid: i64,
     pub(super) mzxid: i64,
@@ -28,15 +28,21 @@ pub(crate) struct Node {
     pub(super) mtime: i64,
     pub(super) version: i32,
     pub(super) aversion: i32,
-    /// How many children were ever created, and so the number of the next sequential one. Clients
-    /// see another number, see [`Node::stat`].
+    /// The number of children that were ever created, which is the number of the next sequential
+    /// one. Clients see another number, see [`Node::stat`].
     pub(super) created_children: i32,
-    /// By name.
+    /// The children, by name.
     children: Option<Box<Map<Box<str>, Arc<Self>>>>,
 }
 
 impl Node {
-    pub(super) fn new(data: Option<Box<[u8]>>, acl: Arc<[Acl]>, owner: Owner, zxid: i64, time: i64) -> Self {
+    pub(super) fn new(
+        data: Option<Box<[u8]>>,
+        acl: Arc<[Acl]>,
+        owner: Owner,
+        zxid: i64,
+        time: i64,
+    ) -> Self {
         Self {
             data,
             acl,
@@ -53,7 +59,7 @@ impl Node {
         }
     }
 
-    /// Writes everything but the children.
+    /// Writes everything except the children.
     pub(crate) fn encode(&self, out: &mut Encoder) {
         out.buffer(self.data());
         out.vector(&self.acl);
@@ -91,11 +97,12 @@ impl Node {
         })
     }
 
-    /// The stat a client sees. Its `cversion` counts creations and deletions of children: every
-    /// creation was followed by a deletion but for the children still there.
+    /// Returns the stat that a client sees. Its `cversion` counts creations and deletions of
+    /// children: all created children were deleted again, except the present ones.
     pub(crate) fn stat(&self) -> Stat {
         let num_children =
-            i32::try_from(self.children.as_ref().map_or(0, |children| children.len())).unwrap_or(i32::MAX);
+            i32::try_from(self.children.as_ref().map_or(0, |children| children.len()))
+                .unwrap_or(i32::MAX);
         Stat {
             czxid: self.czxid,
             mzxid: self.mzxid,
@@ -105,39 +112,42 @@ impl Node {
             cversion: self.created_children.wrapping_mul(2).wrapping_sub(num_children),
             aversion: self.aversion,
             ephemeral_owner: self.owner().shown(),
-            data_length: self.data.as_ref().map_or(0, |data| i32::try_from(data.len()).unwrap_or(i32::MAX)),
+            data_length: self
+                .data
+                .as_ref()
+                .map_or(0, |data| i32::try_from(data.len()).unwrap_or(i32::MAX)),
             num_children,
             pzxid: self.pzxid,
         }
     }
 
-    /// The data; `None` is Java's `null`, which is not the same as no bytes.
+    /// Returns the data. `None` is Java's `null`, which differs from empty data.
     pub(crate) fn data(&self) -> Option<&[u8]> {
         self.data.as_deref()
     }
 
-    /// The access control list as it was given.
+    /// Returns the access control list as it was set.
     pub(crate) const fn acl(&self) -> &Arc<[Acl]> {
         &self.acl
     }
 
-    /// What the node depends on.
+    /// Returns the owner of the node.
     pub(crate) fn owner(&self) -> Owner {
-        // Nothing else is ever stored.
+        // Only valid owners are ever stored.
         Owner::decode(self.owner).unwrap_or(Owner::None)
     }
 
-    /// Transaction that last set the data.
+    /// Returns the transaction that last set the data.
     pub(crate) const fn mzxid(&self) -> i64 {
         self.mzxid
     }
 
-    /// Transaction that last created or deleted a child.
+    /// Returns the transaction that last created or deleted a child.
     pub(crate) const fn pzxid(&self) -> i64 {
         self.pzxid
     }
 
-    /// The names of the children, in no order.
+    /// Returns the names of the children, in no order.
     pub(crate) fn child_names(&self) -> impl Iterator<Item = &str> {
         self.children.iter().flat_map(|children| children.keys()).map(AsRef::as_ref)
     }
@@ -146,16 +156,19 @@ impl Node {
         self.children.is_some()
     }
 
-    /// The node at `path`, when this one is the root. The empty path is an alias of `/`, as on
-    /// Apache ZooKeeper.
+    /// Returns the node at `path`, if this node is the root. The empty path is an alias of `/`, as
+    /// on Apache ZooKeeper.
     pub(crate) fn get(&self, path: &str) -> Option<&Self> {
-        path::components(path)?.try_fold(self, |node, name| Some(&**node.children.as_ref()?.get(name)?))
+        path::components(path)?
+            .try_fold(self, |node, name| Some(&**node.children.as_ref()?.get(name)?))
     }
 
-    /// The same, to be changed. What is on the way to it is copied if a snapshot still has it.
+    /// Returns the same node for changes. Copies the nodes on the path to it if a snapshot shares
+    /// them.
     pub(super) fn get_mut(&mut self, path: &str) -> Option<&mut Self> {
-        path::components(path)?
-            .try_fold(self, |node, name| Some(Arc::make_mut(node.children.as_mut()?.get_mut(name)?)))
+        path::components(path)?.try_fold(self, |node, name| {
+            Some(Arc::make_mut(node.children.as_mut()?.get_mut(name)?))
+        })
     }
 
     pub(super) fn link(&mut self, name: &str, child: Arc<Self>) {
@@ -165,7 +178,7 @@ impl Node {
     pub(super) fn unlink(&mut self, name: &str) -> Option<Arc<Self>> {
         let children = self.children.as_mut()?;
         let child = children.remove(name);
-        // The table of a million children is not kept for the last thousand.
+        // Shrinks the table after most of many children were deleted.
         if children.capacity() > SMALL_TABLE && children.len() < children.capacity() / 4 {
             children.shrink_to(children.len() * 2);
         }
@@ -175,7 +188,7 @@ impl Node {
         child
     }
 
-    /// This node, which is at `path`, and everything below it, in no order.
+    /// Returns this node, which is at `path`, and everything below it, in no order.
     pub(crate) fn walk(&self, path: &str) -> impl Iterator<Item = (String, &Self)> {
         let mut rest = vec![(path.to_owned(), self)];
         std::iter::from_fn(move || {
@@ -188,17 +201,17 @@ impl Node {
     }
 }
 
-/// How many bytes there are; none of Java's `null`.
+/// Returns the number of bytes; zero for Java's `null`.
 pub(super) fn length(data: Option<&[u8]>) -> i64 {
     data.map_or(0, |data| i64::try_from(data.len()).unwrap_or(i64::MAX))
 }
 
-/// Data to keep: of their own, not a part of what was read with them.
+/// Copies data to keep, so that they do not keep the buffer they were read with.
 pub(super) fn stored(data: Bytes) -> Box<[u8]> {
     Vec::from(data).into_boxed_slice()
 }
 
-/// However deep the tree is, the stack stays shallow.
+/// Drops the tree without recursion, so a deep tree does not overflow the stack.
 impl Drop for Node {
     fn drop(&mut self) {
         let mut rest: Vec<_> = self.children.take().into_iter().collect();

@@ -8,7 +8,7 @@ const MAX_TTL: i64 = 0xff_ffff_ffff;
 const CONTAINER: i64 = i64::MIN;
 const TTL_MARK: i64 = 0xff << 56;
 
-/// Who or what a node depends on.
+/// The dependency of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// Nothing: the node stays until it is deleted.
@@ -22,12 +22,16 @@ pub(crate) enum Owner {
 }
 
 impl Owner {
-    /// An owner with this time to live.
+    /// Returns an owner with this time to live.
     pub(super) fn ttl(millis: i64) -> Result<Self, ErrorCode> {
-        if (1..=MAX_TTL).contains(&millis) { Ok(Self::Ttl(millis)) } else { Err(ErrorCode::BadArguments) }
+        if (1..=MAX_TTL).contains(&millis) {
+            Ok(Self::Ttl(millis))
+        } else {
+            Err(ErrorCode::BadArguments)
+        }
     }
 
-    /// The number in ZooKeeper's own records.
+    /// Returns the number in ZooKeeper's own records.
     pub(crate) const fn encoded(self) -> i64 {
         match self {
             Self::None => 0,
@@ -37,18 +41,21 @@ impl Owner {
         }
     }
 
-    /// The owner with this number in ZooKeeper's own records.
+    /// Returns the owner with this number in ZooKeeper's own records.
     pub(super) const fn decode(number: i64) -> Option<Self> {
         match number {
             0 => Some(Self::None),
             CONTAINER => Some(Self::Container),
             id if id & TTL_MARK != TTL_MARK => Some(Self::Session(id)),
-            ttl if ttl ^ TTL_MARK > 0 && ttl ^ TTL_MARK <= MAX_TTL => Some(Self::Ttl(ttl ^ TTL_MARK)),
+            ttl if ttl ^ TTL_MARK > 0 && ttl ^ TTL_MARK <= MAX_TTL => {
+                Some(Self::Ttl(ttl ^ TTL_MARK))
+            }
             _ => None,
         }
     }
 
-    /// The number a client sees: the marks of containers and times to live stay inside the server.
+    /// Returns the number that a client sees. The marks of containers and times to live stay inside
+    /// the server.
     pub(super) const fn shown(self) -> i64 {
         match self {
             Self::Session(id) => id,
@@ -69,10 +76,14 @@ mod tests {
         assert_eq!(Owner::ttl(5).map(Owner::encoded), Ok(0xff00_0000_0000_0005_u64.cast_signed()));
         assert_eq!(Owner::Session(7).shown(), 7);
         assert_eq!(Owner::Container.shown(), 0);
-        for owner in [Owner::None, Owner::Container, Owner::Session(7), Owner::Ttl(1), Owner::Ttl(MAX_TTL)] {
+        for owner in
+            [Owner::None, Owner::Container, Owner::Session(7), Owner::Ttl(1), Owner::Ttl(MAX_TTL)]
+        {
             assert_eq!(Owner::decode(owner.encoded()), Some(owner));
         }
-        let seen = |owner: Owner| Stat { ephemeral_owner: owner.encoded(), ..Stat::default() }.is_ephemeral();
+        let seen = |owner: Owner| {
+            Stat { ephemeral_owner: owner.encoded(), ..Stat::default() }.is_ephemeral()
+        };
         for owner in [Owner::None, Owner::Container, Owner::Ttl(1), Owner::Ttl(MAX_TTL)] {
             assert!(!seen(owner), "{owner:?}");
         }

@@ -1,4 +1,4 @@
-//! What a path may look like, and where its last component begins.
+//! Valid paths, and their components.
 
 use zk_curator_proto::ErrorCode;
 
@@ -14,18 +14,19 @@ pub(super) fn split(path: &str) -> Result<(&str, &str), ErrorCode> {
     path.rsplit_once('/').ok_or(ErrorCode::BadArguments)
 }
 
-/// The last component of a valid path.
+/// Returns the last component of a valid path.
 pub(super) fn name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or_default()
 }
 
-/// The names on the way from the root to `path`; `None` of a path that does not begin there.
+/// Returns the names on the way from the root to `path`; `None` if the path does not begin at the
+/// root.
 pub(super) fn components(path: &str) -> Option<impl Iterator<Item = &str>> {
     let names = if path.is_empty() { "" } else { path.strip_prefix('/')? };
     Some(names.split('/').skip(usize::from(names.is_empty())))
 }
 
-/// The parent of a valid path other than `/`.
+/// Returns the parent of a valid path other than `/`.
 pub(crate) fn parent(path: &str) -> &str {
     match path.rsplit_once('/') {
         Some(("", _)) | None => "/",

@@ -17,7 +17,7 @@ const ROOT: &str = "/zookeeper/quota";
 const LIMITS: &str = "zookeeper_limits";
 const STATS: &str = "zookeeper_stats";
 
-/// What a write did to the counts. Counted when the whole transaction has succeeded.
+/// The effect of a write on the counts. It is counted when the whole transaction has succeeded.
 #[derive(Debug)]
 pub(super) struct Usage {
     pub(super) path: Arc<str>,
@@ -26,12 +26,12 @@ pub(super) struct Usage {
 }
 
 impl Tree {
-    /// Whether writes to `path` have to be counted.
+    /// Returns `true` if writes to `path` have to be counted.
     pub(super) fn counts(&self, path: &str) -> bool {
         !self.quotas.is_empty() || path.starts_with(ROOT)
     }
 
-    /// Counts what a transaction has done.
+    /// Counts the effects of a transaction.
     pub(super) fn count_usages(&mut self, usages: &[Usage]) {
         let mut begun = Vec::new();
         for usage in usages {
@@ -61,18 +61,21 @@ impl Tree {
         }
     }
 
-    /// Refuses a write that goes over a hard limit.
+    /// Refuses a write that would exceed a hard limit.
     pub(super) fn check_quota(&self, path: &str, bytes: i64, nodes: i64) -> Result<(), ErrorCode> {
         if !self.enforces_quotas {
             return Ok(());
         }
         let Some(limited) = self.limited(path) else { return Ok(()) };
-        let (Some(limits), Some(stats)) = (self.numbers(limited, LIMITS), self.numbers(limited, STATS))
+        let (Some(limits), Some(stats)) =
+            (self.numbers(limited, LIMITS), self.numbers(limited, STATS))
         else {
             return Ok(());
         };
         let over = |more: i64, current: &str, limit: &str| {
-            more != 0 && limits.get(limit) > -1 && stats.get(current).saturating_add(more) > limits.get(limit)
+            more != 0
+                && limits.get(limit) > -1
+                && stats.get(current).saturating_add(more) > limits.get(limit)
         };
         if over(nodes, "count", "countHardLimit") || over(bytes, "bytes", "byteHardLimit") {
             return Err(ErrorCode::QuotaExceeded);
@@ -80,7 +83,7 @@ impl Tree {
         Ok(())
     }
 
-    /// The nearest node with a quota, at or above `path`.
+    /// Returns the nearest node with a quota, at or above `path`.
     fn limited<'a>(&self, path: &'a str) -> Option<&'a str> {
         let mut above = path;
         while above != "/" && !self.quotas.is_empty() {
@@ -103,19 +106,19 @@ impl Tree {
         }
     }
 
-    /// How many nodes there are at and below `path`, and how many bytes they have.
+    /// Returns the number of nodes at and below `path`, and the number of their bytes.
     fn usage_below(&self, path: &str) -> (i64, i64) {
         let nodes = self.get(path).into_iter().flat_map(|node| node.walk(path));
         nodes.fold((0, 0), |(nodes, bytes), (_, node)| (nodes + 1, bytes + length(node.data())))
     }
 }
 
-/// The node that these limits are for; `None` of a path that is not one of limits.
+/// Returns the node that these limits apply to; `None` if the path is not one of limits.
 pub(super) fn limited_by(path: &str) -> Option<&str> {
     quota_node(path).filter(|(_, name)| *name == LIMITS).map(|(limited, _)| limited)
 }
 
-/// The node that a quota node is about, and which of the two it is.
+/// Returns the node of a quota node, and the name of the quota node.
 fn quota_node(path: &str) -> Option<(&str, &str)> {
     path.strip_prefix(ROOT)?.rsplit_once('/')
 }
@@ -127,7 +130,8 @@ struct Numbers {
 }
 
 impl Numbers {
-    /// Leaves out what is not a name and a number; Apache ZooKeeper ends its process.
+    /// Parses the data, and ignores parts that are not a name and a number. The process of Apache
+    /// ZooKeeper ends on them.
     fn parse(data: &[u8]) -> Self {
         let text = String::from_utf8_lossy(data);
         let pair = |pair: &str| {
@@ -150,11 +154,12 @@ impl Numbers {
     }
 }
 
-/// Count and bytes first; another equals sign hides what follows from old parsers.
+/// Prints count and bytes first. Another equals sign hides the rest from old parsers.
 impl std::fmt::Display for Numbers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "count={},bytes={}", self.get("count"), self.get("bytes"))?;
-        let others = self.by_name.iter().filter(|(name, _)| !matches!(name.as_str(), "count" | "bytes"));
+        let others =
+            self.by_name.iter().filter(|(name, _)| !matches!(name.as_str(), "count" | "bytes"));
         for (index, (name, value)) in others.enumerate() {
             let hide = if index == 0 { "=" } else { "" };
             write!(f, "{hide};{name}={value}")?;
@@ -176,7 +181,12 @@ mod tests {
 
     fn create(path: &str, data: &'static str) -> MultiOp {
         let data = Some(Bytes::from_static(data.as_bytes()));
-        MultiOp::Create(CreateRequest { path: path.into(), data, acl: Acl::open_unsafe(), flags: 0 })
+        MultiOp::Create(CreateRequest {
+            path: path.into(),
+            data,
+            acl: Acl::open_unsafe(),
+            flags: 0,
+        })
     }
 
     fn set(path: &str, data: &'static str) -> MultiOp {
@@ -188,7 +198,7 @@ mod tests {
         MultiOp::Delete(DeleteRequest { path: path.into(), version: -1 })
     }
 
-    /// A tree with a quota on `/a`, which has a child already.
+    /// Creates a tree with a quota on `/a`, which already has a child.
     fn limited(enforce_quotas: bool, limits: &'static str) -> Tree {
         let mut tree = Tree::new(&Config { enforce_quotas, ..Config::DEFAULT });
         for (path, data) in [
@@ -233,8 +243,9 @@ mod tests {
         let mut lenient = limited(false, limits);
         lenient.apply(set("/a", "far too many bytes"), TXN).unwrap();
         let mut tree = limited(true, limits);
-        let exceeded =
-            |result: Result<_, ErrorCode>| result.map(|_: (_, _)| ()) == Err(ErrorCode::QuotaExceeded);
+        let exceeded = |result: Result<_, ErrorCode>| {
+            result.map(|_: (_, _)| ()) == Err(ErrorCode::QuotaExceeded)
+        };
         assert!(exceeded(tree.apply(create("/a/c", "1234"), TXN)));
         tree.apply(create("/a/c", "123"), TXN).unwrap();
         assert!(exceeded(tree.apply(create("/a/d", ""), TXN)));

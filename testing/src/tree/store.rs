@@ -1,4 +1,5 @@
-//! [`Tree`]: the nodes of a server, and indexes of ephemeral nodes, containers and nodes with a TTL.
+//! [`Tree`]: the nodes of a server, and indexes of ephemeral nodes, containers and nodes with a
+//! TTL.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,16 +15,16 @@ use crate::collections::{Map, Set};
 use crate::config::Config;
 use crate::version::{SequenceOverflow, ZooKeeperVersion};
 
-/// All nodes of a server. A copy is cheap, and stays as it is.
+/// All nodes of a server. A copy is cheap, and stays unchanged.
 #[derive(Debug, Clone)]
 pub(crate) struct Tree {
     pub(super) root: Arc<Node>,
-    /// How many nodes there are, the root included.
+    /// The number of nodes, including the root.
     pub(super) count: usize,
     pub(super) acls: Acls,
-    /// The nodes of every session that has any.
+    /// The ephemeral nodes of every session that has any.
     pub(super) ephemerals: Map<i64, BTreeSet<Arc<str>>>,
-    /// Nodes the reaper has to look at.
+    /// The containers and nodes with a TTL, which the reaper checks.
     pub(super) containers: Set<Arc<str>>,
     pub(super) ttls: Set<Arc<str>>,
     /// The paths that have a quota.
@@ -34,7 +35,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// A tree with the nodes every server is born with.
+    /// Creates a tree with the initial nodes of every server.
     pub(crate) fn new(config: &Config) -> Self {
         let mut acls = Acls::default();
         let open = acls.share(Acl::open_unsafe());
@@ -42,7 +43,7 @@ impl Tree {
         let (mut root, mut zookeeper, mut dynamic) = (born(), born(), born());
         dynamic.acl = acls.share(vec![Acl::new(Permissions::READ, "world", "anyone")]);
         dynamic.aversion = -1;
-        // The children every server has do not count in the counter of their parent.
+        // The initial children do not count in the counter of their parent.
         zookeeper.link("quota", Arc::new(born()));
         zookeeper.link("config", Arc::new(dynamic));
         root.link("zookeeper", Arc::new(zookeeper));
@@ -60,29 +61,29 @@ impl Tree {
         }
     }
 
-    /// Writes the list of the members of an ensemble where clients look for it.
+    /// Writes the list of the members of an ensemble to `/zookeeper/config`.
     pub(crate) fn set_membership(&mut self, list: &str) {
         if let Ok(node) = self.node_mut("/zookeeper/config") {
             node.data = Some(list.as_bytes().into());
         }
     }
 
-    /// The node at `path`. The empty path is an alias of `/`, as on Apache ZooKeeper.
+    /// Returns the node at `path`. The empty path is an alias of `/`, as on Apache ZooKeeper.
     pub(crate) fn get(&self, path: &str) -> Option<&Node> {
         self.root.get(path)
     }
 
-    /// All nodes. They stay as they are for whoever holds them.
+    /// Returns the root. The returned nodes stay unchanged.
     pub(crate) const fn root(&self) -> &Arc<Node> {
         &self.root
     }
 
-    /// How many nodes there are, the root included.
+    /// Returns the number of nodes, including the root.
     pub(crate) const fn count(&self) -> usize {
         self.count
     }
 
-    /// How many nodes there are below `path`, as Apache ZooKeeper counts them: the empty path is
+    /// Returns the number of nodes below `path`, as Apache ZooKeeper counts them: the empty path is
     /// above the root.
     pub(crate) fn count_below(&self, path: &str) -> usize {
         match path {
@@ -92,14 +93,15 @@ impl Tree {
         }
     }
 
-    /// The ephemeral nodes of a session, sorted.
+    /// Returns the ephemeral nodes of a session, sorted.
     pub(crate) fn ephemerals(&self, session: i64) -> impl Iterator<Item = &Arc<str>> {
         self.ephemerals.get(&session).into_iter().flatten()
     }
 
-    /// The sessions that have ephemeral nodes, sorted, and these.
+    /// Returns the sessions that have ephemeral nodes, sorted, and their nodes.
     pub(crate) fn owners(&self) -> impl Iterator<Item = (i64, &BTreeSet<Arc<str>>)> {
-        let mut owners: Vec<_> = self.ephemerals.iter().map(|(owner, paths)| (*owner, paths)).collect();
+        let mut owners: Vec<_> =
+            self.ephemerals.iter().map(|(owner, paths)| (*owner, paths)).collect();
         owners.sort_unstable_by_key(|(owner, _)| *owner);
         owners.into_iter()
     }
@@ -119,8 +121,9 @@ impl Tree {
         self.sequence_overflow = overflow;
     }
 
-    /// Containers whose last child is gone, and nodes whose time to live has passed, sorted. A
-    /// container that never had a child is left alone for `never_used_millis`; zero is for ever.
+    /// Returns the containers whose last child is gone, and the nodes whose time to live has
+    /// passed, sorted. A container that never had a child is kept for `never_used_millis`; zero
+    /// means forever.
     pub(crate) fn reapable(&self, time: i64, never_used_millis: i64) -> Vec<Arc<str>> {
         let due = |path: &Arc<str>| {
             self.get(path).is_some_and(|node| {
@@ -140,17 +143,17 @@ impl Tree {
         paths
     }
 
-    /// The node at `path`, which has to be there.
+    /// Returns the node at `path`, or the error that it does not exist.
     pub(super) fn node(&self, path: &str) -> Result<&Node, ErrorCode> {
         self.get(path).ok_or(ErrorCode::NoNode)
     }
 
-    /// The same, to be changed.
+    /// Returns the same node for changes.
     pub(super) fn node_mut(&mut self, path: &str) -> Result<&mut Node, ErrorCode> {
         Arc::make_mut(&mut self.root).get_mut(path).ok_or(ErrorCode::NoNode)
     }
 
-    /// Lists a node with what it depends on.
+    /// Adds a node to the index of its owner.
     pub(super) fn register(&mut self, path: &Arc<str>, owner: Owner) {
         match owner {
             Owner::None => {}
@@ -166,7 +169,7 @@ impl Tree {
         }
     }
 
-    /// Takes a node off the list of what it depends on.
+    /// Removes a node from the index of its owner.
     pub(super) fn unregister(&mut self, path: &Arc<str>, owner: Owner) {
         match owner {
             Owner::None => {}

@@ -32,7 +32,7 @@ impl Fixture {
         Self::with(Config { version: ZooKeeperVersion::V3_8, ..Config::DEFAULT })
     }
 
-    /// Applies at the next zxid, at 1,000 times as many milliseconds.
+    /// Applies an operation at the next zxid. The time is 1,000 milliseconds per zxid.
     fn apply(&mut self, op: MultiOp) -> Result<MultiResult, ErrorCode> {
         self.apply_with_changes(op).map(|(result, _)| result)
     }
@@ -64,7 +64,12 @@ fn kinds(changes: &[Change]) -> Vec<(ChangeKind, String)> {
 }
 
 fn body(path: &str, flags: i32) -> CreateRequest {
-    CreateRequest { path: path.into(), data: Some(Bytes::from_static(b"d")), acl: Acl::open_unsafe(), flags }
+    CreateRequest {
+        path: path.into(),
+        data: Some(Bytes::from_static(b"d")),
+        acl: Acl::open_unsafe(),
+        flags,
+    }
 }
 
 fn create(path: &str, mode: CreateMode) -> MultiOp {
@@ -81,7 +86,11 @@ fn delete(path: &str, version: i32) -> MultiOp {
 }
 
 fn set(path: &str, version: i32) -> MultiOp {
-    MultiOp::SetData(SetDataRequest { path: path.into(), data: Some(Bytes::from_static(b"new")), version })
+    MultiOp::SetData(SetDataRequest {
+        path: path.into(),
+        data: Some(Bytes::from_static(b"new")),
+        version,
+    })
 }
 
 fn check(path: &str, version: i32) -> MultiOp {
@@ -253,9 +262,15 @@ fn in_a_multi_of_3_8_the_flags_say_what_a_create_is() {
         (&results[0], &results[2]),
         (&MultiResult::Create("/a".into()), &MultiResult::Create("/p".into()))
     );
-    assert!(matches!((&results[1], &results[3]), (MultiResult::Create2(_), MultiResult::Create2(_))));
+    assert!(matches!(
+        (&results[1], &results[3]),
+        (MultiResult::Create2(_), MultiResult::Create2(_))
+    ));
     let owner = |path| f.tree.get(path).unwrap().owner();
-    assert_eq!([owner("/c"), owner("/p"), owner("/t")], [Owner::Container, Owner::None, Owner::Ttl(7)]);
+    assert_eq!(
+        [owner("/c"), owner("/p"), owner("/t")],
+        [Owner::Container, Owner::None, Owner::Ttl(7)]
+    );
 }
 
 #[test]
@@ -313,7 +328,7 @@ fn a_multi_counts_on_after_the_last_number() {
 }
 
 #[test]
-fn a_create_without_room_for_its_time_to_live_fails_the_whole_multi() {
+fn a_create_with_a_truncated_ttl_fails_the_whole_multi() {
     let mut f = Fixture::of_3_8();
     let before = contents(&f.tree);
     let without = || MultiOp::Create(body("/t", CreateMode::PersistentWithTtl.flags()));
@@ -327,12 +342,16 @@ fn a_create_without_room_for_its_time_to_live_fails_the_whole_multi() {
     let mut f = Fixture::new();
     for flags in [CreateMode::PersistentWithTtl.flags(), 7, -1] {
         let ops = vec![check("/none", -1), MultiOp::Create(body("/t", flags))];
-        assert_eq!(f.tree.apply_multi(ops, txn), Err(ErrorCode::MarshallingError), "not even looked at");
+        assert_eq!(
+            f.tree.apply_multi(ops, txn),
+            Err(ErrorCode::MarshallingError),
+            "not even looked at"
+        );
     }
 }
 
 #[test]
-fn a_create_in_a_multi_is_what_its_flags_say_in_3_8_and_what_its_opcode_says_in_3_9() {
+fn creates_in_a_multi_follow_flags_in_3_8_and_opcodes_in_3_9() {
     let ops = || {
         vec![
             MultiOp::Create(body("/create", 0)),
@@ -352,7 +371,8 @@ fn a_create_in_a_multi_is_what_its_flags_say_in_3_8_and_what_its_opcode_says_in_
     ] {
         let txn = f.next();
         let (results, _) = f.tree.apply_multi(ops(), txn).unwrap();
-        let stats: Vec<_> = results.iter().map(|result| matches!(result, MultiResult::Create2(_))).collect();
+        let stats: Vec<_> =
+            results.iter().map(|result| matches!(result, MultiResult::Create2(_))).collect();
         assert_eq!(stats, with_stat);
         let mut found: Vec<_> = f.tree.containers.iter().map(AsRef::as_ref).collect();
         found.sort_unstable();
@@ -362,7 +382,10 @@ fn a_create_in_a_multi_is_what_its_flags_say_in_3_8_and_what_its_opcode_says_in_
 
 #[test]
 fn a_counter_that_wraps_around_goes_on_below_zero() {
-    let mut f = Fixture::with(Config { sequence_overflow: SequenceOverflow::WrapsAround, ..Config::DEFAULT });
+    let mut f = Fixture::with(Config {
+        sequence_overflow: SequenceOverflow::WrapsAround,
+        ..Config::DEFAULT
+    });
     f.make("/a", CreateMode::Persistent).unwrap();
     f.tree.set_sequence("/a", i32::MAX).unwrap();
     for number in ["2147483647", "-2147483648", "-2147483647"] {
@@ -387,7 +410,7 @@ fn the_end_of_a_session_deletes_what_it_owns_in_one_transaction() {
 }
 
 #[test]
-fn containers_are_reaped_after_their_last_child_and_others_after_their_time() {
+fn containers_are_reaped_when_empty_and_others_by_ttl() {
     let mut f = Fixture::new();
     f.apply(MultiOp::CreateContainer(body("/used", 4))).unwrap();
     f.apply(MultiOp::CreateContainer(body("/unused", 4))).unwrap();
@@ -408,7 +431,7 @@ fn containers_are_reaped_after_their_last_child_and_others_after_their_time() {
     assert_eq!(f.tree.reapable(6501, 0), ["/ttl".into()]);
 }
 
-/// Everything there is to know about a tree, in order.
+/// Returns the whole content of a tree, in order.
 fn contents(tree: &Tree) -> Vec<String> {
     let mut nodes: Vec<_> = tree
         .root()
@@ -423,7 +446,7 @@ fn contents(tree: &Tree) -> Vec<String> {
     nodes
 }
 
-/// The tree, made of its bytes.
+/// Encodes and decodes the tree.
 fn copied(tree: &Tree, zxid: i64) -> Tree {
     let mut out = Encoder::new();
     for (path, node) in tree.root().walk("/") {
@@ -443,7 +466,10 @@ fn assert_consistent(tree: &Tree) {
         }
         let prefix = if path == "/" { "/".to_owned() } else { format!("{path}/") };
         for name in node.child_names() {
-            assert!(tree.get(&format!("{prefix}{name}")).is_some(), "{prefix}{name} is not there");
+            assert!(
+                tree.get(&format!("{prefix}{name}")).is_some(),
+                "{prefix}{name} does not exist"
+            );
         }
         let (mut ephemeral, mut container, mut ttl) = (false, false, false);
         match node.owner() {

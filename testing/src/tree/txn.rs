@@ -1,4 +1,4 @@
-//! Transactions: what a write checks, what it changes, and how a failed multi is taken back.
+//! Transactions: the checks and the changes of a write, and the undo of a failed multi.
 
 use std::sync::Arc;
 
@@ -18,16 +18,16 @@ use super::undo::{Change, Journal, Undo};
 use crate::access::{self, Identity};
 use crate::version::{SequenceOverflow, ZooKeeperVersion};
 
-/// Who writes, and when.
+/// The context of a write.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Txn<'a> {
     /// The session that writes.
     pub(crate) session: i64,
-    /// Who its connection is.
+    /// The identities of the connection.
     pub(crate) identities: &'a [Identity],
-    /// The number of the transaction.
+    /// The zxid of the transaction.
     pub(crate) zxid: i64,
-    /// Milliseconds since the Unix epoch.
+    /// The time, in milliseconds since the Unix epoch.
     pub(crate) time: i64,
 }
 
@@ -52,8 +52,8 @@ impl Tree {
         Ok((result, journal.changes))
     }
 
-    /// Applies all operations, each seeing the effects of those before it, or none. An error is one
-    /// of the request, not of an operation.
+    /// Applies all operations or none. Each operation sees the effects of the earlier ones. The
+    /// returned error is one of the request, not of an operation.
     pub(crate) fn apply_multi(
         &mut self,
         ops: Vec<MultiOp>,
@@ -67,7 +67,7 @@ impl Tree {
             return Err(ErrorCode::MarshallingError);
         }
         for op in ops {
-            // 3.8 notices when it comes to it.
+            // 3.8 detects this only when it applies the operation.
             if is_3_8 && is_create_without_ttl(&op) {
                 self.take_back(journal);
                 return Err(ErrorCode::MarshallingError);
@@ -82,7 +82,8 @@ impl Tree {
                         std::cmp::Ordering::Equal => Some(code),
                         std::cmp::Ordering::Greater => Some(ErrorCode::RuntimeInconsistency),
                     };
-                    let results = (0..count).map(|index| MultiResult::Error(outcome(index))).collect();
+                    let results =
+                        (0..count).map(|index| MultiResult::Error(outcome(index))).collect();
                     return Ok((results, Vec::new()));
                 }
             }
@@ -91,7 +92,7 @@ impl Tree {
         Ok((results, journal.changes))
     }
 
-    /// Replaces an ACL. No watch is triggered by it.
+    /// Replaces an ACL. This triggers no watch.
     pub(crate) fn set_acl(&mut self, body: SetAclRequest, txn: Txn<'_>) -> Result<Stat, ErrorCode> {
         path::validate(&body.path)?;
         let acl = access::expand(body.acl, txn.identities, self.version)?;
@@ -130,7 +131,12 @@ impl Tree {
         Ok(journal.changes)
     }
 
-    fn step(&mut self, op: MultiOp, txn: Txn<'_>, journal: &mut Journal) -> Result<MultiResult, ErrorCode> {
+    fn step(
+        &mut self,
+        op: MultiOp,
+        txn: Txn<'_>,
+        journal: &mut Journal,
+    ) -> Result<MultiResult, ErrorCode> {
         match op {
             MultiOp::Create(body) => {
                 let new = plain(body, txn.session)?;
@@ -172,8 +178,8 @@ impl Tree {
         let acl = access::expand(new.acl, txn.identities, self.version)?;
         let parent = self.node(&parent_path)?;
         access::check(&parent.acl, Permissions::CREATE, txn.identities)?;
-        // Within a multi the counter goes on from operation to operation, even where the tree's
-        // does not.
+        // Within a multi, the counter continues from operation to operation, even where the counter
+        // of the tree does not.
         let number = journal.counters.get(&parent_path).copied().unwrap_or(parent.created_children);
         let mut path = new.path;
         if new.mode.is_sequential() {
@@ -297,8 +303,8 @@ impl Tree {
     }
 }
 
-/// A create whose flags ask for a time to live that its record has no room for. Released servers
-/// stumble over it.
+/// Returns `true` for a create whose flags ask for a time to live that its record has no field for.
+/// Released servers fail on it.
 fn is_create_without_ttl(op: &MultiOp) -> bool {
     match op {
         MultiOp::Create(body) | MultiOp::Create2(body) | MultiOp::CreateContainer(body) => {
@@ -308,7 +314,7 @@ fn is_create_without_ttl(op: &MultiOp) -> bool {
     }
 }
 
-/// The same for flags that mean nothing, which 3.9 refuses to read.
+/// Returns `true` for a create with unknown flags, which 3.9 refuses to decode.
 fn has_unknown_flags(op: &MultiOp) -> bool {
     match op {
         MultiOp::Create(body) | MultiOp::Create2(body) | MultiOp::CreateContainer(body) => {
@@ -318,9 +324,9 @@ fn has_unknown_flags(op: &MultiOp) -> bool {
     }
 }
 
-/// What a create in a multi is taken for. Any with the container flag makes a container. Otherwise
-/// the flags say what it is in 3.8, which answers `create2` as `create`, and the opcode does in
-/// 3.9.
+/// Returns the meaning of a create in a multi. The container flag always makes a container.
+/// Otherwise 3.8 follows the flags, and answers `create2` like `create`, while 3.9 follows the
+/// opcode.
 pub(super) fn as_in_multi(op: MultiOp, version: ZooKeeperVersion) -> MultiOp {
     let (body, plain): (_, fn(CreateRequest) -> MultiOp) = match op {
         MultiOp::Create2(body) if version != ZooKeeperVersion::V3_8 => (body, MultiOp::Create2),
@@ -331,20 +337,29 @@ pub(super) fn as_in_multi(op: MultiOp, version: ZooKeeperVersion) -> MultiOp {
             (body, MultiOp::Create)
         }
         MultiOp::CreateTtl(body) if !mode(body.flags).is_ok_and(CreateMode::is_ttl) => {
-            let body = CreateRequest { path: body.path, data: body.data, acl: body.acl, flags: body.flags };
+            let body = CreateRequest {
+                path: body.path,
+                data: body.data,
+                acl: body.acl,
+                flags: body.flags,
+            };
             (body, MultiOp::Create)
         }
         other => return other,
     };
-    if body.flags == CreateMode::Container.flags() { MultiOp::CreateContainer(body) } else { plain(body) }
+    if body.flags == CreateMode::Container.flags() {
+        MultiOp::CreateContainer(body)
+    } else {
+        plain(body)
+    }
 }
 
 fn mode(flags: i32) -> Result<CreateMode, ErrorCode> {
     CreateMode::try_from(flags).map_err(|_| ErrorCode::BadArguments)
 }
 
-/// A node as `create` and `create2` make it. The container flag has no effect there: only the
-/// opcode `createContainer` makes a container. A time to live cannot be given, so its modes are
+/// Returns the node of a `create` or `create2`. The container flag has no effect there: only the
+/// opcode `createContainer` makes a container. A time to live cannot be set, so its modes are
 /// refused.
 fn plain(body: CreateRequest, session: i64) -> Result<NewNode, ErrorCode> {
     let mode = mode(body.flags)?;
@@ -359,13 +374,13 @@ fn created((path, stat): (String, Stat)) -> MultiResult {
     MultiResult::Create2(Create2Response { path, stat })
 }
 
-/// Java's `%010d`: ten characters, of which a minus sign is one; more when the number needs them.
+/// Formats a number as Java's `%010d`: at least ten characters, including the minus sign.
 fn sequence_suffix(counter: i32) -> String {
     format!("{counter:010}")
 }
 
-/// The version after a write that expects `expected`. Skips -1, which as an expectation means
-/// "any".
+/// Returns the version after a write that expects `expected`. Skips -1, which means "any" in an
+/// expectation.
 const fn next_version(current: i32, expected: i32) -> Result<i32, ErrorCode> {
     if expected != -1 && expected != current {
         return Err(ErrorCode::BadVersion);

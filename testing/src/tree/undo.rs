@@ -1,4 +1,4 @@
-//! What a transaction has done so far, and how a failed one is taken back.
+//! The changes of a transaction, and the undo of a failed one.
 
 use std::sync::Arc;
 
@@ -11,29 +11,29 @@ use super::quota::Usage;
 use super::store::Tree;
 use crate::collections::Map;
 
-/// What happened to a node.
+/// The kind of a change of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChangeKind {
-    /// It was created, and its parent has a new child.
+    /// The node was created, and its parent has one more child.
     Created,
-    /// It was deleted, and its parent has a child less.
+    /// The node was deleted, and its parent has one child less.
     Deleted,
-    /// Its data were set.
+    /// The data of the node were set.
     DataChanged,
 }
 
-/// What a transaction did to one node; what watches are triggered by.
+/// A change of one node by a transaction, which triggers watches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) kind: ChangeKind,
     pub(crate) path: Arc<str>,
-    /// The transaction that has created it.
+    /// The transaction that created the node.
     pub(crate) czxid: i64,
-    /// Whether it goes with a session.
+    /// `true` if the node is ephemeral.
     pub(crate) is_ephemeral: bool,
-    /// Who may know: the ACL of the node at that moment.
+    /// The ACL of the node at that moment, which decides who may receive the event.
     pub(crate) acl: Arc<[Acl]>,
-    /// The same of its parent, when the list of its children has changed.
+    /// The ACL of the parent, if the list of its children has changed.
     pub(crate) parent_acl: Option<Arc<[Acl]>>,
 }
 
@@ -63,7 +63,7 @@ impl Change {
     }
 }
 
-/// How to take back one operation.
+/// The undo of one operation.
 #[derive(Debug)]
 pub(super) enum Undo {
     Create { path: Arc<str>, parent_counter: i32, parent_pzxid: i64 },
@@ -71,18 +71,18 @@ pub(super) enum Undo {
     SetData { path: Arc<str>, data: Option<Box<[u8]>>, version: i32, mzxid: i64, mtime: i64 },
 }
 
-/// What the operations of one transaction have done so far.
+/// The changes of a transaction so far.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
     pub(super) changes: Vec<Change>,
     pub(super) undo: Vec<Undo>,
     pub(super) usages: Vec<Usage>,
-    /// The next number of every parent that has a new child.
+    /// The next sequence number of every parent with a new child.
     pub(super) counters: Map<String, i32>,
 }
 
 impl Tree {
-    /// Takes back everything a failed transaction has done.
+    /// Undoes all changes of a failed transaction.
     pub(super) fn take_back(&mut self, journal: Journal) {
         for undo in journal.undo.into_iter().rev() {
             self.take_back_one(undo);

@@ -54,14 +54,19 @@ impl WatchTable {
     }
 
     /// Adds a persistent watch. A recursive one does not receive changes of child lists.
-    pub(crate) fn watch_persistently(&mut self, path: &str, watcher: ConnectionId, mode: WatchMode) {
+    pub(crate) fn watch_persistently(
+        &mut self,
+        path: &str,
+        watcher: ConnectionId,
+        mode: WatchMode,
+    ) {
         self.data.add(path, watcher, mode);
         if mode != WatchMode::Recursive || self.version == ZooKeeperVersion::V3_8 {
             self.child.add(path, watcher, mode);
         }
     }
 
-    /// Returns whether there is a watch of this type. 3.8 only checks whether the path has any
+    /// Returns `true` if there is a watch of this type. 3.8 only checks whether the path has any
     /// watch.
     pub(crate) fn contains(&self, path: &str, watcher: ConnectionId, kind: WatcherType) -> bool {
         let (data, child) = (&self.data, &self.child);
@@ -75,7 +80,7 @@ impl WatchTable {
         }
     }
 
-    /// Removes watches of this type; returns whether there was one. 3.8 removes any watch in the
+    /// Removes watches of this type; returns `true` if there was one. 3.8 removes any watch in the
     /// table.
     pub(crate) fn remove(&mut self, path: &str, watcher: ConnectionId, kind: WatcherType) -> bool {
         let (data, child) = (&mut self.data, &mut self.child);
@@ -86,7 +91,9 @@ impl WatchTable {
                 let removed = child.remove(path, watcher, Some(WatchMode::Persistent));
                 data.remove(path, watcher, Some(WatchMode::Persistent)) || removed
             }
-            WatcherType::PersistentRecursive => data.remove(path, watcher, Some(WatchMode::Recursive)),
+            WatcherType::PersistentRecursive => {
+                data.remove(path, watcher, Some(WatchMode::Recursive))
+            }
             _ => {
                 let removed = child.remove(path, watcher, None);
                 data.remove(path, watcher, None) || removed
@@ -104,14 +111,15 @@ impl WatchTable {
     pub(crate) fn trigger(&mut self, change: &Change) -> Vec<Notification> {
         let mut out = Vec::new();
         let path = &change.path;
-        let mut tell = |watchers: &[ConnectionId], event: EventType, path: &Arc<str>, acl: &Arc<[Acl]>| {
-            out.extend(watchers.iter().map(|&watcher| Notification {
-                watcher,
-                event,
-                path: Arc::clone(path),
-                acl: Arc::clone(acl),
-            }));
-        };
+        let mut tell =
+            |watchers: &[ConnectionId], event: EventType, path: &Arc<str>, acl: &Arc<[Acl]>| {
+                out.extend(watchers.iter().map(|&watcher| Notification {
+                    watcher,
+                    event,
+                    path: Arc::clone(path),
+                    acl: Arc::clone(acl),
+                }));
+            };
         match change.kind {
             ChangeKind::Created => {
                 let event = EventType::NodeCreated;
@@ -189,7 +197,11 @@ mod tests {
     }
 
     fn told(table: &mut WatchTable, change: Change) -> Vec<(ConnectionId, EventType, String)> {
-        table.trigger(&change).into_iter().map(|n| (n.watcher, n.event, n.path.to_string())).collect()
+        table
+            .trigger(&change)
+            .into_iter()
+            .map(|n| (n.watcher, n.event, n.path.to_string()))
+            .collect()
     }
 
     #[test]
@@ -228,7 +240,10 @@ mod tests {
         table.watch_data("/", 3);
         assert_eq!(
             told(&mut table, created("/a")),
-            [(1, EventType::NodeCreated, "/a".into()), (2, EventType::NodeChildrenChanged, "/".into())]
+            [
+                (1, EventType::NodeCreated, "/a".into()),
+                (2, EventType::NodeChildrenChanged, "/".into())
+            ]
         );
         assert_eq!(table.list(), [(3, "/".into(), WatchKind::Data)]);
     }
@@ -249,7 +264,10 @@ mod tests {
         let mut table = table();
         table.watch_persistently("/", 1, WatchMode::Recursive);
         table.watch_persistently("/a", 1, WatchMode::Recursive);
-        assert_eq!(told(&mut table, created("/a/b/c")), [(1, EventType::NodeCreated, "/a/b/c".into())]);
+        assert_eq!(
+            told(&mut table, created("/a/b/c")),
+            [(1, EventType::NodeCreated, "/a/b/c".into())]
+        );
         assert_eq!(told(&mut table, deleted("/x")), [(1, EventType::NodeDeleted, "/x".into())]);
         table.forget(1);
         assert_eq!(table.data.recursive(), 0);
@@ -274,7 +292,9 @@ mod tests {
             assert!(!table.remove("/a", 2, kind) && !table.remove("/b", 1, kind), "{kind:?}");
             assert!(table.remove("/a", 1, kind) && !table.remove("/a", 1, kind), "{kind:?}");
         }
-        assert!(!table.contains("/a", 1, WatcherType::Any) && !table.remove("/a", 1, WatcherType::Any));
+        assert!(
+            !table.contains("/a", 1, WatcherType::Any) && !table.remove("/a", 1, WatcherType::Any)
+        );
         assert_eq!((table.list().len(), table.data.recursive()), (0, 0));
     }
 
@@ -290,13 +310,13 @@ mod tests {
     }
 
     #[test]
-    fn in_3_8_a_one_shot_watch_replaces_a_persistent_one_in_its_table() {
+    fn in_3_8_a_one_shot_watch_replaces_a_persistent_one() {
         let mut table = WatchTable::new(ZooKeeperVersion::V3_8);
         table.watch_persistently("/a", 1, WatchMode::Recursive);
         table.watch_data("/a", 1);
         assert_eq!(table.data.recursive(), 0);
         assert_eq!(told(&mut table, set("/a/b")), []);
-        // The second table still has it.
+        // The second table still has the watch.
         assert_eq!(told(&mut table, deleted("/a/b")), [(1, EventType::NodeDeleted, "/a/b".into())]);
         assert_eq!(told(&mut table, set("/a")), [(1, EventType::NodeDataChanged, "/a".into())]);
         assert_eq!(told(&mut table, set("/a")), []);

@@ -86,7 +86,9 @@ impl Table {
     }
 
     /// Returns the paths with watches, and the watchers of each.
-    pub(crate) fn paths(&self) -> impl Iterator<Item = (&Arc<str>, impl Iterator<Item = ConnectionId>)> {
+    pub(crate) fn paths(
+        &self,
+    ) -> impl Iterator<Item = (&Arc<str>, impl Iterator<Item = ConnectionId>)> {
         self.by_path.iter().map(|(path, watchers)| (path, watchers.keys().copied()))
     }
 
@@ -108,11 +110,17 @@ impl Table {
             ZooKeeperVersion::V3_8 => Modes::of(mode),
             ZooKeeperVersion::V3_9 => before.with(mode),
         };
-        self.recursive = self.recursive + usize::from(modes.recursive) - usize::from(before.recursive);
+        self.recursive =
+            self.recursive + usize::from(modes.recursive) - usize::from(before.recursive);
     }
 
-    /// Returns whether there is a watch of this mode, or of any.
-    pub(super) fn contains(&self, path: &str, watcher: ConnectionId, mode: Option<WatchMode>) -> bool {
+    /// Returns `true` if there is a watch of this mode, or of any.
+    pub(super) fn contains(
+        &self,
+        path: &str,
+        watcher: ConnectionId,
+        mode: Option<WatchMode>,
+    ) -> bool {
         let Some(watchers) = self.by_path.get(path) else { return false };
         match self.version {
             ZooKeeperVersion::V3_8 => true,
@@ -122,8 +130,13 @@ impl Table {
         }
     }
 
-    /// Removes one mode or all; returns whether there was a watch.
-    pub(super) fn remove(&mut self, path: &str, watcher: ConnectionId, mode: Option<WatchMode>) -> bool {
+    /// Removes one mode or all; returns `true` if there was a watch.
+    pub(super) fn remove(
+        &mut self,
+        path: &str,
+        watcher: ConnectionId,
+        mode: Option<WatchMode>,
+    ) -> bool {
         let mode = mode.filter(|_| self.version != ZooKeeperVersion::V3_8);
         let Some(watchers) = self.by_path.get_mut(path) else { return false };
         let Some(modes) = watchers.get_mut(&watcher) else { return false };
@@ -167,8 +180,11 @@ impl Table {
         let mut told = Vec::new();
         let of_nodes = event != EventType::NodeChildrenChanged;
         if let Some(watchers) = self.by_path.get_mut(path) {
-            let hear = |modes: &Modes| modes.one_shot || modes.persistent || (modes.recursive && of_nodes);
-            told.extend(watchers.iter().filter(|(_, modes)| hear(modes)).map(|(watcher, _)| *watcher));
+            let hear =
+                |modes: &Modes| modes.one_shot || modes.persistent || (modes.recursive && of_nodes);
+            told.extend(
+                watchers.iter().filter(|(_, modes)| hear(modes)).map(|(watcher, _)| *watcher),
+            );
             watchers.retain(|watcher, modes| {
                 *modes = modes.without(WatchMode::OneShot);
                 if modes.is_none()
@@ -187,7 +203,9 @@ impl Table {
             while below != "/" {
                 below = parent(below);
                 let watchers = self.by_path.get(below).into_iter().flatten();
-                told.extend(watchers.filter(|(_, modes)| modes.recursive).map(|(watcher, _)| *watcher));
+                told.extend(
+                    watchers.filter(|(_, modes)| modes.recursive).map(|(watcher, _)| *watcher),
+                );
             }
             told.sort_unstable();
             told.dedup();

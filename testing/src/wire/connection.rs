@@ -1,4 +1,4 @@
-//! The task of a connection: decodes requests and writes answers.
+//! The task of a connection: decodes requests and writes responses.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,8 +21,8 @@ use crate::ids::Place;
 use crate::member::Outbox;
 use crate::rule::Verdict;
 
-/// The bounds of the read size, in bytes. It grows after full reads and shrinks after others, so
-/// that an idle connection uses little memory.
+/// The bounds of the read size, in bytes. The size grows after full reads and shrinks after others,
+/// so an idle connection uses little memory.
 const READ_SIZES: RangeInclusive<usize> = 1 << 10..=64 << 10;
 
 /// The time to wait for the client after the connection ended. Closing a TCP socket with unread
@@ -55,7 +55,7 @@ pub(super) async fn serve(
     let gate = shared.gate(link);
     serve_until_end(&shared, &gate, cut, peer, &mut reader, &mut writer).await;
     if !gate.is_connected() {
-        // The client does not notice the end before the network is back.
+        // The client notices the end only after the network is back.
         shared.spawn_apart(async move {
             gate.connected().await;
             drop((reader, writer));
@@ -72,7 +72,8 @@ async fn serve_until_end(
     writer: &mut (impl AsyncWrite + Unpin),
 ) {
     let outbox = Arc::new(Outbox::new(cut, shared.limits().backlog));
-    let Some(id) = shared.update(|state| state.open(shared.member(), Arc::clone(&outbox), peer)) else {
+    let Some(id) = shared.update(|state| state.open(shared.member(), Arc::clone(&outbox), peer))
+    else {
         return;
     };
     let here = Place { member: shared.member(), connection: id };
@@ -81,7 +82,7 @@ async fn serve_until_end(
     {
         let writing = connection.write(writer);
         tokio::pin!(writing);
-        // In a fixed order, here and below: a simulation must replay.
+        // The order is fixed, here and below, because a simulation must be repeatable.
         tokio::select! {
             biased;
             () = outbox.was_cut() => return,
@@ -91,7 +92,7 @@ async fn serve_until_end(
                 tracing::debug!(connection = id, %reason, "connection ended");
                 return;
             },
-            // After reading what has arrived.
+            // After reading the received data.
             () = connection.without_session() => {
                 tracing::info!(connection = id, %peer, "closed: no session in time");
                 return;
@@ -151,7 +152,8 @@ impl Connection<'_> {
         tokio::time::sleep(self.shared.limits().session_within).await;
         self.gate.receives().await;
         let Place { member, connection } = self.here;
-        let session = self.shared.look(|state| state.member(member).connections().session_of(connection));
+        let session =
+            self.shared.look(|state| state.member(member).connections().session_of(connection));
         if session.is_some() {
             std::future::pending::<()>().await;
         }
@@ -180,8 +182,11 @@ impl Connection<'_> {
         let mut session = None;
         loop {
             self.gate.receives().await;
-            let opening =
-                if session.is_none() { four_letter::Word::parse(&buf) } else { four_letter::Opening::Frame };
+            let opening = if session.is_none() {
+                four_letter::Word::parse(&buf)
+            } else {
+                four_letter::Opening::Frame
+            };
             if let four_letter::Opening::Word(word) = opening {
                 self.shared.update(|state| four_letter::answer(state, self.here, word));
                 return Ok(());
@@ -222,7 +227,8 @@ impl Connection<'_> {
         let mut with_flag = Encoder::new();
         request.encode(&mut with_flag);
         let legacy = length < with_flag.len();
-        let session = self.shared.update(|state| handshake::connect(state, self.here, &request, legacy));
+        let session =
+            self.shared.update(|state| handshake::connect(state, self.here, &request, legacy));
         if let (Some(session), Some(link)) = (session, self.gate.link()) {
             link.has_session(session);
         }
@@ -245,12 +251,15 @@ impl Connection<'_> {
                 match opcode {
                     OpCode::Auth | OpCode::Sasl => return Err(error.into()),
                     OpCode::Multi | OpCode::MultiRead => {
-                        self.shared.update(|state| requests::malformed(state, self.here, xid, opcode));
+                        self.shared
+                            .update(|state| requests::malformed(state, self.here, xid, opcode));
                     }
                     _ if unknown => {
                         self.shared.update(|state| requests::unimplemented(state, self.here, xid));
                     }
-                    _ => self.shared.update(|state| requests::malformed(state, self.here, xid, opcode)),
+                    _ => self
+                        .shared
+                        .update(|state| requests::malformed(state, self.here, xid, opcode)),
                 }
                 return Ok(());
             }
@@ -263,8 +272,9 @@ impl Connection<'_> {
         let here = self.here;
         let judgement = self.shared.rules().judge(session, &request);
         if let Verdict::Delay(delay) = judgement.verdict {
-            self.shared
-                .update(|state| requests::record_verdict(state, here, session, &request, judgement.verdict));
+            self.shared.update(|state| {
+                requests::record_verdict(state, here, session, &request, judgement.verdict);
+            });
             judgement.has_taken_effect();
             tokio::time::sleep(delay).await;
             self.gate.receives().await;

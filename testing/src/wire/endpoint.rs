@@ -2,11 +2,12 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_util::sync::CancellationToken;
+use zk_curator_client::internal::Locked;
 
 use super::connection;
 use super::shared::Shared;
@@ -15,6 +16,10 @@ use crate::tls::ServerTls;
 /// The pause after a failure to accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
+/// The attempts to listen again, and the pause after each.
+const ATTEMPTS: u32 = 100;
+const ATTEMPT_PAUSE: Duration = Duration::from_millis(10);
+
 /// The length of the queue of connections that are not accepted yet.
 const BACKLOG: u32 = 1024;
 
@@ -22,11 +27,12 @@ const BACKLOG: u32 = 1024;
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     addr: SocketAddr,
-    /// A socket that is bound to the address and never listens. While the server is stopped, connections to
-    /// the address are refused, and the system gives the port to nobody else, not even to a client of the server
-    /// as its own port. Only Linux lets a second socket listen at such an address.
-    _reserved: Option<TcpSocket>,
-    tls: Option<Mutex<ServerTls>>,
+    /// A socket that is bound to the address and never listens. While the server is stopped,
+    /// connections to the address are refused, and the system gives the port to no other socket,
+    /// not even to a client of the server as its local port. Only Linux allows a second socket to
+    /// listen at this address, if both sockets permit it.
+    reserved: Option<TcpSocket>,
+    tls: Option<Locked<ServerTls>>,
 }
 
 /// An endpoint with its listener.
@@ -36,21 +42,32 @@ impl Endpoint {
     /// Listens at a new address.
     pub(crate) fn open(asked: SocketAddr, tls: Option<ServerTls>) -> io::Result<OpenEndpoint> {
         let open = || {
-            let reserved = if cfg!(target_os = "linux") { Some(bind(asked)?) } else { None };
+            let reserved = if cfg!(target_os = "linux") { Some(reserve(asked)?) } else { None };
             let at = reserved.as_ref().map_or(Ok(asked), TcpSocket::local_addr)?;
-            let listener = bind(at)?.listen(BACKLOG)?;
+            let listener = listen(at, reserved.as_ref())?;
             Ok((reserved, listener))
         };
         let (reserved, listener) = open().map_err(|error: io::Error| {
             io::Error::new(error.kind(), format!("cannot listen on {asked}: {error}"))
         })?;
-        let endpoint = Self { addr: listener.local_addr()?, _reserved: reserved, tls: tls.map(Mutex::new) };
+        let endpoint = Self { addr: listener.local_addr()?, reserved, tls: tls.map(Locked::new) };
         Ok((Arc::new(endpoint), listener))
     }
 
-    /// Listens at the address again.
-    pub(crate) fn reopen(self: &Arc<Self>) -> io::Result<OpenEndpoint> {
-        Ok((Arc::clone(self), bind(self.addr)?.listen(BACKLOG)?))
+    /// Listens at the address again. The port is reserved, so it is taken only while a program that
+    /// this process is starting has a copy of the last listener, until it runs.
+    pub(crate) async fn reopen(self: &Arc<Self>) -> io::Result<OpenEndpoint> {
+        let mut attempts = 0..ATTEMPTS;
+        loop {
+            match listen(self.addr, self.reserved.as_ref()) {
+                Err(error)
+                    if error.kind() == io::ErrorKind::AddrInUse && attempts.next().is_some() =>
+                {
+                    tokio::time::sleep(ATTEMPT_PAUSE).await;
+                }
+                listener => return Ok((Arc::clone(self), listener?)),
+            }
+        }
     }
 
     /// Returns the address.
@@ -66,7 +83,7 @@ impl Endpoint {
     #[cfg(feature = "tls")]
     pub(crate) fn set_tls(&self, tls: ServerTls) {
         if let Some(present) = &self.tls {
-            *lock(present) = tls;
+            *present.lock() = tls;
         }
     }
 
@@ -92,8 +109,8 @@ impl Endpoint {
                 let (stream, peer) = match listener.accept().await {
                     Ok(accepted) => accepted,
                     Err(error) => {
-                        // Out of file descriptors, or the client is gone. Later attempts may
-                        // succeed.
+                        // The process has no file descriptors left, or the client is gone. Later
+                        // attempts may succeed.
                         tracing::warn!(%error, "cannot accept a connection");
                         tokio::time::sleep(ACCEPT_PAUSE).await;
                         continue;
@@ -108,7 +125,9 @@ impl Endpoint {
                         let (reader, writer) = stream.into_split();
                         shared.spawn(connection::serve(at, token, peer, None, reader, writer));
                     }
-                    Some(tls) => shared.spawn(serve_with_tls(at, token, peer, lock(tls).clone(), stream)),
+                    Some(tls) => {
+                        shared.spawn(serve_with_tls(at, token, peer, tls.lock().clone(), stream));
+                    }
                 }
             }
         };
@@ -116,17 +135,37 @@ impl Endpoint {
     }
 }
 
-/// Returns a socket that is bound to the address. On Unix, connections that were closed a moment ago, and
-/// sockets that do not listen, are no obstacle.
+/// Binds a socket that never listens. It does not share a port that the system chooses: a socket
+/// that allows sharing could be given the port of a stopped server.
+fn reserve(addr: SocketAddr) -> io::Result<TcpSocket> {
+    let reserved = if addr.port() == 0 { socket(addr)? } else { bind(addr)? };
+    if addr.port() == 0 {
+        reserved.bind(addr)?;
+    }
+    reserved.set_reuseaddr(false)?;
+    Ok(reserved)
+}
+
+/// Listens at an address, which the reserved socket shares only while this binds to it.
+fn listen(addr: SocketAddr, reserved: Option<&TcpSocket>) -> io::Result<TcpListener> {
+    let Some(reserved) = reserved else { return bind(addr)?.listen(BACKLOG) };
+    reserved.set_reuseaddr(true)?;
+    let listener = bind(addr).and_then(|socket| socket.listen(BACKLOG));
+    reserved.set_reuseaddr(false)?;
+    listener
+}
+
+/// Returns a socket that is bound to the address. On Unix, recently closed connections and sockets
+/// that do not listen do not prevent that.
 fn bind(addr: SocketAddr) -> io::Result<TcpSocket> {
-    let socket = if addr.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    let socket = socket(addr)?;
     socket.set_reuseaddr(cfg!(unix))?;
     socket.bind(addr)?;
     Ok(socket)
 }
 
-fn lock(tls: &Mutex<ServerTls>) -> MutexGuard<'_, ServerTls> {
-    tls.lock().unwrap_or_else(PoisonError::into_inner)
+fn socket(addr: SocketAddr) -> io::Result<TcpSocket> {
+    if addr.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }
 }
 
 /// Serves a connection after the TLS handshake, which has the time limit for opening a session.

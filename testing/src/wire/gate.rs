@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use zk_curator_client::Signal;
+use zk_curator_client::internal::Signal;
 
 use super::link::{Direction, Link};
 
@@ -30,12 +30,20 @@ impl Gate {
 
     /// Waits until the server receives bytes from the client.
     pub(super) async fn receives(&self) {
-        self.opens(|blocked| !blocked.held && !blocked.partitioned, |cut| cut.is_none_or(is_to_client)).await;
+        self.opens(
+            |blocked| !blocked.held && !blocked.partitioned,
+            |cut| cut.is_none_or(is_to_client),
+        )
+        .await;
     }
 
     /// Waits until the client receives bytes from the server.
     pub(super) async fn sends(&self) {
-        self.opens(|blocked| !blocked.held && !blocked.partitioned, |cut| cut.is_none_or(is_to_server)).await;
+        self.opens(
+            |blocked| !blocked.held && !blocked.partitioned,
+            |cut| cut.is_none_or(is_to_server),
+        )
+        .await;
     }
 
     /// Waits until the network carries bytes in both directions.
@@ -43,7 +51,7 @@ impl Gate {
         self.opens(|blocked| !blocked.partitioned, |cut| cut.is_none()).await;
     }
 
-    /// Returns whether the network carries bytes in both directions.
+    /// Returns `true` if the network carries bytes in both directions.
     pub(super) fn is_connected(&self) -> bool {
         let is_cut = self.link.as_ref().is_some_and(|link| link.cut().look(Option::is_some));
         !is_cut && self.blocked.look(|blocked| !blocked.partitioned)
@@ -59,15 +67,21 @@ impl Gate {
         self.blocked.until(|blocked| !blocked.held).await;
     }
 
-    /// Returns whether the server is held.
+    /// Returns `true` if the server is held.
     pub(super) fn is_held(&self) -> bool {
         self.blocked.look(|blocked| blocked.held)
     }
 
-    async fn opens(&self, server: impl Fn(&Blocked) -> bool, direction: impl Fn(Option<Direction>) -> bool) {
+    async fn opens(
+        &self,
+        server: impl Fn(&Blocked) -> bool,
+        direction: impl Fn(Option<Direction>) -> bool,
+    ) {
         loop {
             self.blocked.until(&server).await;
-            let Some(link) = self.link.as_ref().filter(|link| !link.cut().look(|cut| direction(*cut))) else {
+            let Some(link) =
+                self.link.as_ref().filter(|link| !link.cut().look(|cut| direction(*cut)))
+            else {
                 return;
             };
             link.cut().until(|cut| direction(*cut)).await;

@@ -1,11 +1,12 @@
 //! [`Link`]: the network between one client and one server in memory.
 
 use std::ops::RangeInclusive;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zk_curator_client::Signal;
+use zk_curator_client::internal::Locked;
+use zk_curator_client::internal::Signal;
+use zk_curator_client::internal::bounded;
 
 use super::pipe::Distance;
 
@@ -29,9 +30,9 @@ pub enum Direction {
 pub(crate) struct Link {
     cut: Signal<Option<Direction>>,
     /// The range of one-way latencies in microseconds, and their generator.
-    latency: Mutex<Option<(RangeInclusive<u64>, fastrand::Rng)>>,
+    latency: Locked<Option<(RangeInclusive<u64>, fastrand::Rng)>>,
     /// The last sessions opened or resumed over it.
-    sessions: Mutex<Vec<i64>>,
+    sessions: Locked<Vec<i64>>,
 }
 
 impl Link {
@@ -43,17 +44,17 @@ impl Link {
     /// Sets the one-way latency to random values from this range, in microseconds, from a generator
     /// with this seed.
     pub(super) fn set_latency(&self, range: RangeInclusive<u64>, seed: u64) {
-        *lock(&self.latency) = Some((range, fastrand::Rng::with_seed(seed)));
+        *self.latency.lock() = Some((range, fastrand::Rng::with_seed(seed)));
     }
 
     /// Returns the last sessions opened or resumed, oldest first.
     pub(super) fn sessions(&self) -> Vec<i64> {
-        lock(&self.sessions).clone()
+        self.sessions.lock().clone()
     }
 
     /// Records an opened or resumed session.
     pub(super) fn has_session(&self, session: i64) {
-        let mut sessions = lock(&self.sessions);
+        let mut sessions = self.sessions.lock();
         sessions.retain(|other| *other != session);
         if sessions.len() == REMEMBERED {
             sessions.remove(0);
@@ -63,7 +64,7 @@ impl Link {
 
     /// Returns the latency of bytes sent now.
     pub(super) fn latency(&self) -> Option<Duration> {
-        let mut latency = lock(&self.latency);
+        let mut latency = self.latency.lock();
         let (range, rng) = latency.as_mut()?;
         Some(Duration::from_micros(rng.u64(range.clone())))
     }
@@ -71,10 +72,6 @@ impl Link {
 
 impl Distance for Link {
     fn arrival(&self) -> Option<Instant> {
-        self.latency().map(|latency| Instant::now() + latency)
+        self.latency().map(|latency| Instant::now() + bounded(latency))
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -14,10 +14,10 @@ use super::link::{Direction, Link};
 use super::pipe::pipe;
 use super::shared::Shared;
 
-/// Bytes on the way in either direction, as in a socket's buffers.
+/// The number of bytes in flight in either direction, as in a socket's buffers.
 const BUFFER: usize = 256 << 10;
 
-/// Where clients in memory seem to be.
+/// The address of clients in memory.
 const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// Connects to a server, or to the members of an ensemble, through memory; see
@@ -86,7 +86,8 @@ impl MemoryConnector {
     /// host. They may have ended.
     #[must_use]
     pub fn sessions(&self) -> Vec<i64> {
-        let mut sessions: Vec<_> = self.routes.iter().flat_map(|route| route.link.sessions()).collect();
+        let mut sessions: Vec<_> =
+            self.routes.iter().flat_map(|route| route.link.sessions()).collect();
         sessions.sort_unstable();
         sessions.dedup();
         sessions
@@ -98,10 +99,9 @@ impl MemoryConnector {
         }
         let of_name = |name: &str| name.strip_prefix("zk")?.parse::<usize>().ok()?.checked_sub(1);
         let listens = |route: &&Route| {
-            route
-                .shared
-                .upgrade()
-                .is_some_and(|shared| shared.look(|state| state.member(shared.member()).port() == Some(port)))
+            route.shared.upgrade().is_some_and(|shared| {
+                shared.look(|state| state.member(shared.member()).port() == Some(port))
+            })
         };
         match of_name(host) {
             Some(member) => self.routes.get(member),
@@ -113,8 +113,9 @@ impl MemoryConnector {
 #[async_trait]
 impl Connector for MemoryConnector {
     async fn connect(&self, host: &str, port: u16) -> io::Result<Box<dyn Transport>> {
-        let unknown =
-            || io::Error::new(io::ErrorKind::NotFound, format!("no server is called {host}:{port}"));
+        let unknown = || {
+            io::Error::new(io::ErrorKind::NotFound, format!("no server is called {host}:{port}"))
+        };
         let route = self.route(host, port).ok_or_else(unknown)?;
         if let Some(latency) = route.link.latency() {
             tokio::time::sleep(latency).await;

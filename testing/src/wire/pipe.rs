@@ -4,31 +4,32 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
+use zk_curator_client::internal::Locked;
 
 /// The latency of a pipe.
 pub(super) trait Distance: Send + Sync {
-    /// Returns the arrival time of bytes sent now; `None` for at once.
+    /// Returns the arrival time of bytes sent now; `None` for immediate arrival.
     fn arrival(&self) -> Option<Instant>;
 }
 
 /// Creates a pipe that holds this many bytes.
 pub(super) fn pipe<D: Distance>(room: usize, distance: Arc<D>) -> (Sender<D>, Receiver) {
-    let pipe = Arc::new(Pipe(Mutex::new(Pieces { room, ..Pieces::default() })));
+    let pipe = Arc::new(Pipe(Locked::new(Pieces { room, ..Pieces::default() })));
     (Sender { pipe: Arc::clone(&pipe), distance }, Receiver { pipe, timer: None })
 }
 
 #[derive(Debug)]
-struct Pipe(Mutex<Pieces>);
+struct Pipe(Locked<Pieces>);
 
 impl Pipe {
     fn lock(&self) -> MutexGuard<'_, Pieces> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -88,7 +89,11 @@ impl<D: Distance> Drop for Sender<D> {
 }
 
 impl<D: Distance> AsyncWrite for Sender<D> {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let mut pieces = self.pipe.lock();
         if pieces.deserted || pieces.ended {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
@@ -135,7 +140,11 @@ impl Drop for Receiver {
 }
 
 impl AsyncRead for Receiver {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let Self { pipe, timer } = self.get_mut();
         let mut pieces = pipe.lock();
         let before = buf.filled().len();
@@ -147,7 +156,8 @@ impl AsyncRead for Receiver {
                 if buf.filled().len() > before {
                     break;
                 }
-                let timer = timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(arrival)));
+                let timer =
+                    timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(arrival)));
                 if timer.deadline() != arrival {
                     timer.as_mut().reset(arrival);
                 }
@@ -191,17 +201,17 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Default)]
-    struct Fixed(Mutex<Option<Duration>>);
+    struct Fixed(Locked<Option<Duration>>);
 
     impl Distance for Fixed {
         fn arrival(&self) -> Option<Instant> {
-            let distance = *self.0.lock().unwrap();
+            let distance = *self.0.lock();
             distance.map(|distance| Instant::now() + distance)
         }
     }
 
     fn of_millis(millis: u64) -> Arc<Fixed> {
-        Arc::new(Fixed(Mutex::new(Some(Duration::from_millis(millis)))))
+        Arc::new(Fixed(Locked::new(Some(Duration::from_millis(millis)))))
     }
 
     #[tokio::test(start_paused = true)]
@@ -210,7 +220,7 @@ mod tests {
         let (mut sender, mut receiver) = pipe(100, Arc::clone(&distance));
         let began = Instant::now();
         sender.write_all(b"far").await.unwrap();
-        *distance.0.lock().unwrap() = Some(Duration::from_millis(10));
+        *distance.0.lock() = Some(Duration::from_millis(10));
         sender.write_all(b"near").await.unwrap();
         drop(sender);
         let mut all = Vec::new();

@@ -1,11 +1,12 @@
 //! [`Shared`]: the state shared by the tasks of a server.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use zk_curator_client::Signal;
+use zk_curator_client::internal::Locked;
+use zk_curator_client::internal::Signal;
 
 use super::gate::{Blocked, Gate};
 use super::link::Link;
@@ -13,7 +14,7 @@ use crate::ensemble::{Ensemble, Limits, State};
 use crate::ids::{ConnectionId, MemberId};
 use crate::rule::Rules;
 
-/// The most queued requests of a connection behind transactions that are not applied.
+/// The maximum number of queued requests of a connection behind transactions that are not applied.
 const MAX_WAITING: usize = 1000;
 
 /// The state shared by the tasks and handles of a server.
@@ -24,7 +25,7 @@ pub(crate) struct Shared {
     blocked: Arc<Signal<Blocked>>,
     rules: Arc<Rules>,
     /// The current run; `None` while the server is stopped.
-    run: Mutex<Option<CancellationToken>>,
+    run: Locked<Option<CancellationToken>>,
     tasks: TaskTracker,
     runtime: Handle,
 }
@@ -38,7 +39,7 @@ impl Shared {
             member,
             blocked: Arc::default(),
             rules: Arc::default(),
-            run: Mutex::default(),
+            run: Locked::default(),
             tasks,
             runtime: Handle::current(),
         }
@@ -88,7 +89,8 @@ impl Shared {
         }
         loop {
             let seen = self.changes().look(|version| *version);
-            if self.look(|state| state.member(self.member).connections().waiting(id)) < MAX_WAITING {
+            if self.look(|state| state.member(self.member).connections().waiting(id)) < MAX_WAITING
+            {
                 return;
             }
             self.changes().until(|version| *version != seen).await;
@@ -107,7 +109,7 @@ impl Shared {
     /// Begins a run; its tasks end when the token is cancelled.
     pub(crate) fn begin(self: &Arc<Self>) -> CancellationToken {
         let run = CancellationToken::new();
-        *lock(&self.run) = Some(run.clone());
+        *self.run.lock() = Some(run.clone());
         self.spawn(do_what_is_due(Arc::clone(self), run.clone()));
         self.spawn(reap(Arc::clone(self), run.clone()));
         run
@@ -115,7 +117,7 @@ impl Shared {
 
     /// Ends the run, if there is one. Its tasks end soon; `ended` waits for them.
     pub(crate) fn end(&self) {
-        if let Some(run) = lock(&self.run).take() {
+        if let Some(run) = self.run.lock().take() {
             run.cancel();
         }
     }
@@ -127,7 +129,7 @@ impl Shared {
 
     /// Returns the token of a new connection; `None` while the server is stopped.
     pub(crate) fn connection_token(&self) -> Option<CancellationToken> {
-        lock(&self.run).as_ref().map(CancellationToken::child_token)
+        self.run.lock().as_ref().map(CancellationToken::child_token)
     }
 
     /// Starts a task that may outlive the run.
@@ -185,8 +187,4 @@ async fn reap(shared: Arc<Shared>, run: CancellationToken) {
         }
     };
     run.run_until_cancelled(reap).await;
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

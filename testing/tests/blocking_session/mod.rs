@@ -1,4 +1,4 @@
-//! A client of a few lines: one request at a time over a blocking socket.
+//! A small client with one request at a time over a blocking socket.
 #![expect(clippy::unwrap_used, reason = "a helper of tests")]
 
 use std::io::{Read, Write};
@@ -8,7 +8,9 @@ use bytes::{Bytes, BytesMut};
 use zk_curator_proto::records::{
     Acl, ConnectRequest, ConnectResponse, CreateRequest, GetDataRequest, ReplyHeader, RequestHeader,
 };
-use zk_curator_proto::{DEFAULT_MAX_FRAME, Decoder, Encoder, ErrorCode, Record, Request, Response, frame};
+use zk_curator_proto::{
+    DEFAULT_MAX_FRAME, Decoder, Encoder, ErrorCode, Record, Request, Response, frame,
+};
 
 pub(crate) struct Session {
     stream: TcpStream,
@@ -20,7 +22,7 @@ impl Session {
         Self::negotiate(addr, timeout_ms).0
     }
 
-    /// The session and the timeout that the server granted, in milliseconds.
+    /// Returns the session and the timeout that the server granted, in milliseconds.
     pub(crate) fn negotiate(addr: SocketAddr, timeout_ms: i32) -> (Self, i32) {
         let mut session = Self { stream: TcpStream::connect(addr).unwrap(), xid: 0 };
         let password = Some(Bytes::from_static(&[0; 16]));
@@ -36,7 +38,7 @@ impl Session {
         assert_eq!(self.call(&Request::Create(body)), Ok(Response::Path(path.into())));
     }
 
-    /// `None` when there is no such node.
+    /// Returns `None` if the node does not exist.
     pub(crate) fn get_data(&mut self, path: &str) -> Option<Bytes> {
         match self.call(&Request::GetData(GetDataRequest { path: path.into(), watch: false })) {
             Ok(Response::Data(answer)) => answer.data,

@@ -1,4 +1,4 @@
-//! A client that does nothing by itself: every frame is written and read by the test.
+//! A passive client: the test itself writes and reads every frame.
 #![allow(
     dead_code,
     clippy::allow_attributes,
@@ -13,9 +13,9 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use zk_curator_client::{Connector, TcpConnector, Transport};
 use zk_curator_proto::records::{
-    Acl, AuthPacket, ConnectRequest, ConnectResponse, CreateMode, CreateRequest, DeleteRequest, EventType,
-    ExistsRequest, GetChildrenRequest, GetDataRequest, MultiOp, MultiResult, ReplyHeader, RequestHeader,
-    SetDataRequest, Stat, WatcherEvent,
+    Acl, AuthPacket, ConnectRequest, ConnectResponse, CreateMode, CreateRequest, DeleteRequest,
+    EventType, ExistsRequest, GetChildrenRequest, GetDataRequest, MultiOp, MultiResult,
+    ReplyHeader, RequestHeader, SetDataRequest, Stat, WatcherEvent,
 };
 use zk_curator_proto::{
     Decoder, ErrorCode, OpCode, Record, Request, Response, XID_AUTH, XID_NOTIFICATION, XID_PING,
@@ -23,10 +23,10 @@ use zk_curator_proto::{
 };
 use zk_curator_testing::TestServer;
 
-/// Longer than any test waits for anything that happens.
+/// A timeout that is longer than any wait of a test.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 
-/// What arrives: a watch event, or the answer to a request.
+/// A received message: a watch event, or the response to a request.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Message {
     Event(EventType, String),
@@ -37,9 +37,9 @@ pub(crate) struct RawClient {
     stream: Box<dyn Transport>,
     buf: BytesMut,
     next_xid: i32,
-    /// Opcodes of requests not yet answered, in order.
+    /// The opcodes of the requests without a response so far, in order.
     pending: VecDeque<OpCode>,
-    /// Events seen while waiting for an answer.
+    /// The events that arrived before a response.
     pub(crate) events: VecDeque<(EventType, String)>,
     pub(crate) session: ConnectResponse,
     pub(crate) last_zxid: i64,
@@ -52,17 +52,19 @@ impl RawClient {
     }
 
     pub(crate) async fn with_timeout(server: &TestServer, timeout: i32) -> Self {
-        Self::handshake(server, ConnectRequest { timeout, ..new_session() }).await.expect("a session")
+        Self::handshake(server, ConnectRequest { timeout, ..new_session() })
+            .await
+            .expect("a session")
     }
 
-    /// Connects to an address, of any server, over TCP.
+    /// Connects to the address of any server over TCP.
     pub(crate) async fn over_tcp(address: &str, timeout: i32) -> Self {
         let (host, port) = address.rsplit_once(':').unwrap();
         let stream = TcpConnector::default().connect(host, port.parse().unwrap()).await.unwrap();
         Self::open(stream, ConnectRequest { timeout, ..new_session() }).await.expect("a session")
     }
 
-    /// Takes the session of another client up again.
+    /// Continues the session of another client on a new connection.
     pub(crate) async fn reattach(&self, server: &TestServer) -> Option<Self> {
         Self::handshake(server, self.reattach_request()).await
     }
@@ -77,12 +79,15 @@ impl RawClient {
         }
     }
 
-    /// `None` when the server closes the connection without an answer.
+    /// Returns `None` if the server closes the connection without a response.
     pub(crate) async fn handshake(server: &TestServer, request: ConnectRequest) -> Option<Self> {
         Self::open(server.connector().connect("memory", 2181).await.unwrap(), request).await
     }
 
-    pub(crate) async fn open(mut stream: Box<dyn Transport>, request: ConnectRequest) -> Option<Self> {
+    pub(crate) async fn open(
+        mut stream: Box<dyn Transport>,
+        request: ConnectRequest,
+    ) -> Option<Self> {
         let mut out = BytesMut::new();
         frame::put(&mut out, |out| request.encode(out));
         stream.write_all(&out).await.unwrap();
@@ -104,12 +109,12 @@ impl RawClient {
         self.session.session_id
     }
 
-    /// Writes bytes as they are.
+    /// Writes bytes unchanged.
     pub(crate) async fn write(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).await.unwrap();
     }
 
-    /// Sends a request; the answer is read later.
+    /// Sends a request without reading the response.
     pub(crate) async fn send(&mut self, request: Request) -> i32 {
         let xid = match request {
             Request::Ping => XID_PING,
@@ -129,13 +134,13 @@ impl RawClient {
         xid
     }
 
-    /// Sends a request and waits for its answer; events before it are kept.
+    /// Sends a request and waits for its response. Keeps the events before it.
     pub(crate) async fn call(&mut self, request: Request) -> Result<Response, ErrorCode> {
         self.send(request).await;
         self.reply().await.expect("an answer")
     }
 
-    /// The next answer; `None` when the connection ends.
+    /// Returns the next response; `None` when the connection ends.
     pub(crate) async fn reply(&mut self) -> Option<Result<Response, ErrorCode>> {
         loop {
             match self.message().await? {
@@ -145,7 +150,7 @@ impl RawClient {
         }
     }
 
-    /// The next event, skipping nothing.
+    /// Returns the next event. Panics if a response arrives first.
     pub(crate) async fn event(&mut self) -> (EventType, String) {
         if let Some(event) = self.events.pop_front() {
             return event;
@@ -156,7 +161,7 @@ impl RawClient {
         }
     }
 
-    /// Whatever arrives next; `None` when the connection ends.
+    /// Returns the next message; `None` when the connection ends.
     pub(crate) async fn message(&mut self) -> Option<Message> {
         let mut input = Decoder::new(self.frame().await?);
         let header = ReplyHeader::decode(&mut input, "header").unwrap();
@@ -180,22 +185,27 @@ impl RawClient {
             if let Some(frame) = frame::take(&mut self.buf, 1 << 24).unwrap() {
                 return Some(frame);
             }
-            let read =
-                tokio::time::timeout(LONG, self.stream.read_buf(&mut self.buf)).await.expect("bytes in time");
-            // A connection that is cut with bytes unread is reset.
+            let read = tokio::time::timeout(LONG, self.stream.read_buf(&mut self.buf))
+                .await
+                .expect("bytes in time");
+            // A connection that is cut with unread bytes is reset.
             if read.unwrap_or(0) == 0 {
                 return None;
             }
         }
     }
 
-    /// Waits until the server closes the connection; panics when anything else arrives.
+    /// Waits until the server closes the connection. Panics if anything else arrives.
     pub(crate) async fn closed(&mut self) {
         let frame = self.frame().await;
-        assert_eq!(frame, None, "the connection goes on");
+        assert_eq!(frame, None, "the connection is still open");
     }
 
-    pub(crate) async fn create(&mut self, path: &str, mode: CreateMode) -> Result<String, ErrorCode> {
+    pub(crate) async fn create(
+        &mut self,
+        path: &str,
+        mode: CreateMode,
+    ) -> Result<String, ErrorCode> {
         match self.call(create(path, mode)).await? {
             Response::Path(path) => Ok(path),
             other => panic!("{other:?}"),
@@ -206,7 +216,11 @@ impl RawClient {
         self.call(delete(path)).await.map(|_| ())
     }
 
-    pub(crate) async fn set_data(&mut self, path: &str, data: &'static [u8]) -> Result<Stat, ErrorCode> {
+    pub(crate) async fn set_data(
+        &mut self,
+        path: &str,
+        data: &'static [u8],
+    ) -> Result<Stat, ErrorCode> {
         match self.call(set_data(path, data, -1)).await? {
             Response::Stat(stat) => Ok(stat),
             other => panic!("{other:?}"),
@@ -220,16 +234,27 @@ impl RawClient {
         }
     }
 
-    pub(crate) async fn get_data(&mut self, path: &str, watch: bool) -> Result<Option<Bytes>, ErrorCode> {
+    pub(crate) async fn get_data(
+        &mut self,
+        path: &str,
+        watch: bool,
+    ) -> Result<Option<Bytes>, ErrorCode> {
         match self.call(Request::GetData(GetDataRequest { path: path.into(), watch })).await? {
             Response::Data(body) => Ok(body.data),
             other => panic!("{other:?}"),
         }
     }
 
-    /// Sorted: the server lists children in no order.
-    pub(crate) async fn children(&mut self, path: &str, watch: bool) -> Result<Vec<String>, ErrorCode> {
-        match self.call(Request::GetChildren(GetChildrenRequest { path: path.into(), watch })).await? {
+    /// Returns sorted names, because the server lists children in no order.
+    pub(crate) async fn children(
+        &mut self,
+        path: &str,
+        watch: bool,
+    ) -> Result<Vec<String>, ErrorCode> {
+        match self
+            .call(Request::GetChildren(GetChildrenRequest { path: path.into(), watch }))
+            .await?
+        {
             Response::Children(mut names) => {
                 names.sort_unstable();
                 Ok(names)
@@ -272,9 +297,24 @@ pub(crate) fn delete(path: &str) -> Request {
 }
 
 pub(crate) fn set_data(path: &str, data: &'static [u8], version: i32) -> Request {
-    Request::SetData(SetDataRequest { path: path.into(), data: Some(Bytes::from_static(data)), version })
+    Request::SetData(SetDataRequest {
+        path: path.into(),
+        data: Some(Bytes::from_static(data)),
+        version,
+    })
 }
 
 pub(crate) fn auth(scheme: &str, credentials: &'static [u8]) -> Request {
     Request::Auth(AuthPacket { scheme: scheme.into(), auth: Some(Bytes::from_static(credentials)) })
+}
+
+/// Waits until nothing listens at the address. A process that another test has just started keeps a
+/// copy of the listener until it runs its program.
+pub(crate) async fn refuses(addr: std::net::SocketAddr) {
+    let refused = async {
+        while tokio::net::TcpStream::connect(addr).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LONG, refused).await.expect("connections are refused");
 }

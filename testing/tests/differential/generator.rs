@@ -1,28 +1,28 @@
-//! Random steps: requests of every kind from a few sessions to a few nodes, so that they meet.
+//! Random steps: requests of every kind from a few sessions to a few nodes, so that they interact.
 
 use bytes::Bytes;
 use fastrand::Rng;
 use zk_curator_proto::records::{
-    Acl, AddWatchRequest, AuthPacket, CheckVersionRequest, CreateRequest, CreateTtlRequest, DeleteRequest,
-    ExistsRequest, GetAclRequest, GetAllChildrenNumberRequest, GetChildrenRequest, GetDataRequest,
-    GetEphemeralsRequest, MultiOp, Permissions, ReadOp, ReconfigRequest, SaslToken, SetAclRequest,
-    SetDataRequest, SetWatches, SetWatches2, SyncRequest, WatchesRequest,
+    Acl, AddWatchRequest, AuthPacket, CheckVersionRequest, CreateRequest, CreateTtlRequest,
+    DeleteRequest, ExistsRequest, GetAclRequest, GetAllChildrenNumberRequest, GetChildrenRequest,
+    GetDataRequest, GetEphemeralsRequest, MultiOp, Permissions, ReadOp, ReconfigRequest, SaslToken,
+    SetAclRequest, SetDataRequest, SetWatches, SetWatches2, SyncRequest, WatchesRequest,
 };
 use zk_curator_proto::{OpCode, Request};
 
-/// How many sessions there are at a time.
+/// The number of simultaneous sessions.
 pub(crate) const SESSIONS: usize = 4;
 
-/// What is removed before every run; its quota is too.
+/// The node that is removed before every run, together with its quota.
 pub(crate) const BASE: &str = "/zk-curator-differential";
 
-/// Everything happens to this node, below it, or in its quota.
+/// The node that all steps work on, with the nodes below it and its quota.
 pub(crate) const ROOT: &str = "/zk-curator-differential/r";
 
-/// Credentials whose identity may do everything.
+/// Credentials of the super user.
 pub(crate) const SUPERUSER: &str = "super:secret";
 
-/// What one session does.
+/// A step of one session.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Step {
     pub(crate) session: usize,
@@ -31,22 +31,22 @@ pub(crate) struct Step {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Action {
-    /// Sends a request. The zxid in `setWatches` is relative to the beginning.
+    /// Sends a request. The zxid in `setWatches` is relative to that at the start.
     Request(Request),
-    /// Sends requests all at once, then reads what they lead to.
+    /// Sends all requests together, then reads the responses and notifications.
     Burst(Vec<Request>),
-    /// Sends bytes that are not meant to be read.
+    /// Sends malformed bytes.
     Raw(i32, &'static [u8]),
-    /// Takes the session up on another connection.
+    /// Continues the session on another connection.
     Reattach,
-    /// The same with a wrong password, then with the right one.
+    /// Continues the session with a wrong password, and then with the right one.
     WrongPassword,
     /// Closes the session and opens another one.
     Reopen,
 }
 
 impl Step {
-    /// How many requests it sends.
+    /// Returns the number of requests of the step.
     pub(crate) fn operations(&self) -> u64 {
         match &self.action {
             Action::Burst(requests) => requests.len() as u64,
@@ -55,7 +55,7 @@ impl Step {
     }
 }
 
-/// A sequence of steps; the same for the same seed.
+/// Returns a sequence of steps, which is the same for the same seed.
 pub(crate) fn steps(seed: u64, count: usize) -> Vec<Step> {
     let mut rng = Rng::with_seed(seed);
     let quotas = rng.u32(..3) == 0;
@@ -67,7 +67,8 @@ pub(crate) fn steps(seed: u64, count: usize) -> Vec<Step> {
 
 struct Generator {
     rng: Rng,
-    /// Whether there are quotas, and no bursts: Apache ZooKeeper does not count for a limit what is in flight.
+    /// `true` if the steps use quotas and no bursts. For a limit, Apache ZooKeeper does not count
+    /// requests in flight.
     quotas: bool,
 }
 
@@ -85,12 +86,17 @@ impl Generator {
         Step { session, action }
     }
 
-    /// The nodes of two quotas, one inside the other, which seldom come about by chance.
+    /// Creates the nodes of two nested quotas, which random steps seldom create.
     fn quotas(&mut self) -> Vec<Step> {
         let mut steps = Vec::new();
-        for name in
-            ["", "/zookeeper_limits", "/zookeeper_stats", "/a", "/a/zookeeper_limits", "/a/zookeeper_stats"]
-        {
+        for name in [
+            "",
+            "/zookeeper_limits",
+            "/zookeeper_stats",
+            "/a",
+            "/a/zookeeper_limits",
+            "/a/zookeeper_stats",
+        ] {
             let path = format!("/zookeeper/quota{ROOT}{name}");
             let data = self.data(&path);
             let body = CreateRequest { path, data, acl: Acl::open_unsafe(), flags: 0 };
@@ -127,7 +133,7 @@ impl Generator {
         match self.rng.u32(..20) {
             0 => Action::Raw(9999, b""),
             1 => Action::Raw(0, b"\0\0\0\0"),
-            // A multi of reads, a multi read that is both.
+            // A multi with reads, and a multi read with both kinds.
             2 => Action::Raw(
                 14,
                 b"\0\0\0\x04\0\xff\xff\xff\xff\0\0\0\x02/x\0\xff\xff\xff\xff\x01\xff\xff\xff\xff",
@@ -142,9 +148,10 @@ impl Generator {
         }
     }
 
-    /// Requests that Apache ZooKeeper answers in the same way whether it is done with the earlier ones or has only
-    /// prepared them. Meanwhile it knows new credentials too early and new ACLs too late, and forgets changes of
-    /// `cversion` by a delete, or by a multi that fails; a multi that it cannot read to its end has changed versions.
+    /// Draws requests to which Apache ZooKeeper responds in the same way whether it has applied the
+    /// earlier ones or only prepared them. Between these two phases it knows new credentials too
+    /// early and new ACLs too late, and it forgets changes of `cversion` by a delete or by a failed
+    /// multi. A multi that it cannot decode completely has changed versions.
     fn burst(&mut self) -> Vec<Request> {
         let count = self.rng.usize(2..=16);
         let structural = self.rng.u32(..3);
@@ -180,12 +187,16 @@ impl Generator {
             19..21 => Request::CreateTtl(self.create_ttl()),
             21..30 => Request::Delete(self.delete()),
             30..35 => Request::Exists(ExistsRequest { path: self.path(), watch: self.rng.bool() }),
-            35..40 => Request::GetData(GetDataRequest { path: self.readable(), watch: self.rng.bool() }),
+            35..40 => {
+                Request::GetData(GetDataRequest { path: self.readable(), watch: self.rng.bool() })
+            }
             40..49 => Request::SetData(self.set_data()),
             49..52 => Request::GetAcl(GetAclRequest { path: self.readable() }),
-            52..55 => {
-                Request::SetAcl(SetAclRequest { path: self.path(), acl: self.acl(), version: self.version() })
-            }
+            52..55 => Request::SetAcl(SetAclRequest {
+                path: self.path(),
+                acl: self.acl(),
+                version: self.version(),
+            }),
             55..58 => Request::GetChildren(self.get_children()),
             58..61 => Request::GetChildren2(self.get_children()),
             61 => Request::Sync(SyncRequest { path: self.path() }),
@@ -198,7 +209,9 @@ impl Generator {
             79..83 => Request::RemoveWatches(self.watches()),
             83..86 => Request::CheckWatches(self.watches()),
             86..88 => Request::GetEphemerals(GetEphemeralsRequest { prefix: self.prefix() }),
-            88..90 => Request::GetAllChildrenNumber(GetAllChildrenNumberRequest { path: self.path() }),
+            88..90 => {
+                Request::GetAllChildrenNumber(GetAllChildrenNumberRequest { path: self.path() })
+            }
             90 => Request::WhoAmI,
             91..95 => Request::Auth(self.auth()),
             95 => Request::Reconfig(ReconfigRequest { version: -1, ..ReconfigRequest::default() }),
@@ -228,8 +241,8 @@ impl Generator {
         CreateRequest { path, data, acl: self.acl(), flags }
     }
 
-    /// Long enough not to pass during the test, or not valid. Apache ZooKeeper ends its process over a negative one
-    /// with flags that ask for none.
+    /// Draws a TTL that is too long to pass during the test, or invalid. The process of Apache
+    /// ZooKeeper ends on a negative TTL with flags that ask for none.
     fn create_ttl(&mut self) -> CreateTtlRequest {
         let CreateRequest { path, data, acl, .. } = self.create();
         let ttl = self.one_of(&[1 << 39, 1 << 39, (1 << 40) - 1, 1 << 40, 0, -1]);
@@ -252,7 +265,10 @@ impl Generator {
     }
 
     fn watches(&mut self) -> WatchesRequest {
-        WatchesRequest { path: self.path(), watcher_type: self.one_of(&[1, 2, 3, 3, 3, 4, 5, 0, 9]) }
+        WatchesRequest {
+            path: self.path(),
+            watcher_type: self.one_of(&[1, 2, 3, 3, 3, 4, 5, 0, 9]),
+        }
     }
 
     fn multi(&mut self) -> Vec<MultiOp> {
@@ -313,7 +329,8 @@ impl Generator {
             1 => Permissions::READ,
             _ => Permissions::from_bits(self.rng.i32(0..32)),
         };
-        let (alice, bob) = (zk_curator_testing::digest("alice:1"), zk_curator_testing::digest("bob:2"));
+        let (alice, bob) =
+            (zk_curator_testing::digest("alice:1"), zk_curator_testing::digest("bob:2"));
         let (scheme, id) = self.one_of(&[
             ("world", "anyone"),
             ("world", "anyone"),
@@ -334,7 +351,7 @@ impl Generator {
         Acl::new(permissions, scheme, id)
     }
 
-    /// What a quota node may have: over other data Apache ZooKeeper ends its process.
+    /// Draws data that a quota node may have. The process of Apache ZooKeeper ends on other data.
     fn data(&mut self, path: &str) -> Option<Bytes> {
         let text = self.one_of(&[
             None,
@@ -360,10 +377,14 @@ impl Generator {
     }
 
     fn prefix(&mut self) -> String {
-        if self.rng.bool() { self.path() } else { self.one_of(&["", " ", "/", "/zk", "x"]).to_owned() }
+        if self.rng.bool() {
+            self.path()
+        } else {
+            self.one_of(&["", " ", "/", "/zk", "x"]).to_owned()
+        }
     }
 
-    /// Nobody but a superuser can change the configuration, and none shall.
+    /// Draws a node to read. The configuration can be read, but only a super user can change it.
     fn readable(&mut self) -> String {
         if self.rng.u32(..20) == 0 { "/zookeeper/config".to_owned() } else { self.path() }
     }
@@ -389,7 +410,8 @@ impl Generator {
             12..18 => ROOT.to_owned(),
             _ => {
                 let depth = self.one_of(&[1, 1, 1, 2, 2, 3]);
-                let names = (0..depth).map(|_| self.one_of(&["a", "a", "b", "c", "s-", "s-0000000001"]));
+                let names =
+                    (0..depth).map(|_| self.one_of(&["a", "a", "b", "c", "s-", "s-0000000001"]));
                 names.fold(ROOT.to_owned(), |path, name| format!("{path}/{name}"))
             }
         }

@@ -1,4 +1,4 @@
-//! Random steps, carried out at two servers and compared.
+//! Random steps that run on two servers, whose responses are compared.
 
 pub(crate) mod generator;
 pub(crate) mod run;

@@ -1,4 +1,4 @@
-//! Carries steps out at a server, and writes down what can be compared.
+//! Runs steps on a server, and records the comparable results.
 #![expect(clippy::unwrap_used, reason = "a helper of tests")]
 
 use std::collections::BTreeMap;
@@ -17,10 +17,11 @@ use zk_curator_proto::{
 use super::generator::{Action, BASE, ROOT, SESSIONS, SUPERUSER, Step};
 use crate::common::{RawClient, auth, new_session};
 
-/// Milliseconds; no session expires.
+/// The session timeout in milliseconds, longer than any test.
 const TIMEOUT: i32 = 30_000;
 
-/// What every step has led to: lines that are the same for servers that behave the same.
+/// Returns the results of every step, as lines that are the same for servers with the same
+/// behaviour.
 pub(crate) async fn run(address: &str, steps: &[Step]) -> Vec<Vec<String>> {
     clean(address).await;
     let mut run = Run::begin(address).await;
@@ -37,9 +38,9 @@ pub(crate) async fn run(address: &str, steps: &[Step]) -> Vec<Vec<String>> {
 struct Run<'a> {
     address: &'a str,
     slots: Vec<RawClient>,
-    /// Names of sessions, which do not depend on the server.
+    /// The names of the sessions, which do not depend on the server.
     names: BTreeMap<i64, i64>,
-    /// The zxid at the beginning.
+    /// The zxid at the start.
     base: i64,
 }
 
@@ -49,7 +50,8 @@ impl<'a> Run<'a> {
         for path in [BASE, ROOT, &format!("/zookeeper/quota{BASE}")] {
             first.create(path, CreateMode::Persistent).await.unwrap();
         }
-        let mut run = Self { address, base: first.last_zxid, slots: vec![first], names: BTreeMap::new() };
+        let mut run =
+            Self { address, base: first.last_zxid, slots: vec![first], names: BTreeMap::new() };
         for _ in 1..SESSIONS {
             run.slots.push(connect(address, new_session()).await.unwrap());
         }
@@ -79,7 +81,11 @@ impl<'a> Run<'a> {
             Action::WrongPassword => {
                 let wrong = ConnectRequest { password: new_session().password, ..self.again(slot) };
                 let refused = connect(self.address, wrong).await.unwrap();
-                lines.push(format!("refused: timeout {} id {}", refused.session.timeout, refused.id()));
+                lines.push(format!(
+                    "refused: timeout {} id {}",
+                    refused.session.timeout,
+                    refused.id()
+                ));
                 self.slots[slot].closed().await;
                 self.reattach(slot, &mut lines).await;
             }
@@ -95,18 +101,26 @@ impl<'a> Run<'a> {
             self.collect(&mut lines).await;
         }
         if matches!(step.action, Action::Reopen) {
-            // Ephemeral nodes are deleted in no order.
+            // The order in which ephemeral nodes are deleted is undefined.
             lines.sort_unstable();
         }
         lines
     }
 
-    /// Sends a request and reads up to its answer, or to the end of the connection, which is then replaced.
-    async fn send(&mut self, slot: usize, index: i32, opcode: i32, body: &[u8], lines: &mut Vec<String>) {
+    /// Sends a request and reads up to its response. If the connection ends, replaces it.
+    async fn send(
+        &mut self,
+        slot: usize,
+        index: i32,
+        opcode: i32,
+        body: &[u8],
+        lines: &mut Vec<String>,
+    ) {
         let xid = xid(opcode, index);
         self.slots[slot].write(&frame(xid, opcode, body)).await;
         self.read_until(slot, xid, opcode, "<", lines).await;
-        let fatal = lines.last().is_some_and(|line| line.contains("err: -115") || line.contains("err: -6"));
+        let fatal =
+            lines.last().is_some_and(|line| line.contains("err: -115") || line.contains("err: -6"));
         if fatal {
             self.slots[slot].closed().await;
             lines.push("closed".to_owned());
@@ -114,8 +128,14 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Sends requests in one piece, then reads up to the answer of each.
-    async fn burst(&mut self, slot: usize, index: i32, requests: &[Request], lines: &mut Vec<String>) {
+    /// Sends requests in one piece, and then reads up to the response of each.
+    async fn burst(
+        &mut self,
+        slot: usize,
+        index: i32,
+        requests: &[Request],
+        lines: &mut Vec<String>,
+    ) {
         let mut sent = Vec::with_capacity(requests.len());
         let mut out = BytesMut::new();
         for (number, request) in (0..).zip(requests) {
@@ -134,7 +154,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether the answer came before the end of the connection.
+    /// Returns `true` if the response came before the end of the connection.
     async fn read_until(
         &mut self,
         slot: usize,
@@ -163,13 +183,20 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Reads the events of every session: they come before the answer to a ping.
+    /// Reads the events of every session, which come before the response to a ping.
     async fn collect(&mut self, lines: &mut Vec<String>) {
         for slot in &mut self.slots {
             slot.write(&frame(XID_PING, OpCode::Ping.code(), b"")).await;
         }
         for slot in 0..SESSIONS {
-            self.read_until(slot, XID_PING, OpCode::Ping.code(), &format!("session {slot}:"), lines).await;
+            self.read_until(
+                slot,
+                XID_PING,
+                OpCode::Ping.code(),
+                &format!("session {slot}:"),
+                lines,
+            )
+            .await;
         }
     }
 
@@ -177,7 +204,8 @@ impl<'a> Run<'a> {
         ConnectRequest { timeout: TIMEOUT, ..self.slots[slot].reattach_request() }
     }
 
-    /// The server ends the old connection before it answers on the new one.
+    /// Reattaches the session. The server ends the old connection before it responds on the new
+    /// one.
     async fn reattach(&mut self, slot: usize, lines: &mut Vec<String>) {
         let (before, last_zxid) = (self.slots[slot].session.clone(), self.slots[slot].last_zxid);
         let mut after = connect(self.address, self.again(slot)).await.expect("an answer");
@@ -187,21 +215,22 @@ impl<'a> Run<'a> {
         self.slots[slot] = after;
     }
 
-    /// The request with this server's zxids.
+    /// Converts the zxids of a request to those of this server.
     fn absolute(&self, request: Request) -> Request {
         let zxid = |relative: i64| relative.saturating_add(self.base);
         match request {
             Request::SetWatches(body) => {
                 Request::SetWatches(SetWatches { relative_zxid: zxid(body.relative_zxid), ..body })
             }
-            Request::SetWatches2(body) => {
-                Request::SetWatches2(SetWatches2 { relative_zxid: zxid(body.relative_zxid), ..body })
-            }
+            Request::SetWatches2(body) => Request::SetWatches2(SetWatches2 {
+                relative_zxid: zxid(body.relative_zxid),
+                ..body
+            }),
             other => other,
         }
     }
 
-    /// What a frame says. What it says is all there is in it: it is written again and compared.
+    /// Describes a frame completely: the description is encoded again and compared.
     fn describe(&self, frame: Bytes, opcode: i32) -> String {
         let mut input = Decoder::new(frame.clone());
         let mut header = ReplyHeader::decode(&mut input, "header").unwrap();
@@ -216,11 +245,12 @@ impl<'a> Run<'a> {
         } else if header.err != 0 {
             String::new()
         } else {
-            let mut response = Response::decode_body(opcode.try_into().unwrap(), &mut input).unwrap();
+            let mut response =
+                Response::decode_body(opcode.try_into().unwrap(), &mut input).unwrap();
             response.encode_body(&mut again);
             self.make_comparable(&mut response);
             match &response {
-                // Printed with the identities, which `Debug` hides.
+                // Prints the identities too, which `Debug` hides.
                 Response::Acl(body) => format!("{:?} {:?}", entries(&body.acl), body.stat),
                 _ => format!("{response:?}"),
             }
@@ -277,14 +307,17 @@ impl<'a> Run<'a> {
     }
 }
 
-/// In order: the server expands `auth` into the identities of a connection in no order.
+/// Returns sorted entries, because the server expands `auth` into the identities of a connection in
+/// no order.
 fn entries(acl: &[Acl]) -> Vec<String> {
-    let mut entries: Vec<_> = acl.iter().map(|entry| format!("{:?} {:?}", entry, entry.id)).collect();
+    let mut entries: Vec<_> =
+        acl.iter().map(|entry| format!("{:?} {:?}", entry, entry.id)).collect();
     entries.sort_unstable();
     entries
 }
 
-/// Whether it sends nothing to anybody else, or to the same session after the answer.
+/// Returns `true` if the request sends no event to another session, or to its own session after the
+/// response.
 const fn is_read(request: &Request) -> bool {
     matches!(
         request,
@@ -302,7 +335,7 @@ const fn is_read(request: &Request) -> bool {
     )
 }
 
-/// The xid of a request that would have `index`, unless its kind has one of its own.
+/// Returns the xid of a request with this index, unless its kind has a fixed xid.
 fn xid(opcode: i32, index: i32) -> i32 {
     match OpCode::try_from(opcode) {
         Ok(OpCode::Ping) => XID_PING,
@@ -327,14 +360,16 @@ async fn connect(address: &str, request: ConnectRequest) -> Option<RawClient> {
     RawClient::open(stream, ConnectRequest { timeout: TIMEOUT, ..request }).await
 }
 
-/// Deletes what an earlier run has left.
+/// Deletes the nodes of an earlier run.
 async fn clean(address: &str) {
     let mut zk = connect(address, new_session()).await.unwrap();
     zk.call(auth("digest", SUPERUSER.as_bytes())).await.unwrap();
     let mut left = vec![BASE.to_owned(), format!("/zookeeper/quota{BASE}")];
     while let Some(path) = left.last().cloned() {
         match zk.children(&path, false).await {
-            Ok(names) if !names.is_empty() => left.extend(names.iter().map(|name| format!("{path}/{name}"))),
+            Ok(names) if !names.is_empty() => {
+                left.extend(names.iter().map(|name| format!("{path}/{name}")));
+            }
             Ok(_) => {
                 zk.delete(&path).await.unwrap();
                 left.pop();

@@ -1,4 +1,4 @@
-//! Disturbs clients of the scenarios, and the Apache ZooKeeper that they work with, in real time; `--help` tells the
+//! Disturbs clients of the scenarios, and their Apache ZooKeeper, in real time. `--help` lists the
 //! options.
 #![cfg_attr(
     unix,
@@ -10,7 +10,7 @@ use std::process::ExitCode;
 #[cfg(unix)]
 #[cfg(not(unix))]
 fn main() -> ExitCode {
-    // Without SIGSTOP there is no chaos.
+    // Chaos needs SIGSTOP.
     ExitCode::from(2)
 }
 
@@ -35,19 +35,20 @@ mod unix {
     use zk_curator_testing::stop_signal;
 
     const HELP: &str = "\
-Runs clients of the scenarios, each in a process of its own, against an ensemble of Apache ZooKeeper, and kills, stops and
-cuts off servers and clients, and ends sessions. Judges what the clients saw, as zk-sim does.
+Runs clients of the scenarios, each in a process of its own, on an ensemble of Apache ZooKeeper. Kills, stops and
+partitions servers and clients, and ends sessions. Checks the histories of the clients, as zk-sim does.
 
 usage: zk-chaos [OPTION…]
 
-Exit code 1 is a violation, 2 that it could not be run.
+The exit code is 1 after a violation, and 2 if the run could not be made or no round could be judged, because ZooKeeper
+before 3.9.4 may lose acknowledged transactions.
 
-  --scenario NAME[,NAME…]|all   which, all of them side by side on one ensemble [all]
-  --duration TIME             how long there are faults: 90s, 30m, 2h [1m]
-  --round TIME                after how long they pause, everybody finishes and is judged, and it begins anew [1m]
-  --clients N                 how many processes each scenario has [4]
-  --servers N                 how many servers there are [3]
-  --seed N                    decides the faults and what the clients choose; one more for each round [0]
+  --scenario NAME[,NAME…]|all   the scenarios, which run together on one ensemble [all]
+  --duration TIME             the total duration of the faults: 90s, 30m, 2h [1m]
+  --round TIME                the duration of the faults of a round, after which all clients finish and are judged [1m]
+  --clients N                 the number of client processes of each scenario [4]
+  --servers N                 the number of servers [3]
+  --seed N                    the seed of the faults and of the clients' choices; incremented for each round [0]
   --list                      print the names of the scenarios
   -h, --help                  print this";
 
@@ -75,7 +76,7 @@ Exit code 1 is a violation, 2 that it could not be run.
 
     #[tokio::main]
     async fn run(chaos: &Chaos) -> Result<ExitCode, Box<dyn Error>> {
-        // Without this, a signal would leave servers and clients behind.
+        // Without this handler, a signal would leave servers and clients behind.
         let stopped = stop_signal()?;
         let report = tokio::select! {
             biased;
@@ -92,14 +93,19 @@ Exit code 1 is a violation, 2 that it could not be run.
             fs::write(&timeline, found.history.to_string())?;
             println!("VIOLATION with {found}the whole timeline is in {}", timeline.display());
         }
-        Ok(if report.found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        let judged = usize::try_from(report.rounds).is_ok_and(|rounds| rounds > report.void.len());
+        Ok(match (report.found.is_empty(), judged) {
+            (false, _) => ExitCode::FAILURE,
+            (true, true) => ExitCode::SUCCESS,
+            (true, false) => ExitCode::from(2),
+        })
     }
 
     fn all() -> impl Iterator<Item = (&'static str, Sim)> {
         scenarios::ALL.iter().map(subject)
     }
 
-    /// Those that are to be sound.
+    /// Returns the scenarios that must not fail.
     fn sound() -> impl Iterator<Item = (&'static str, Sim)> {
         scenarios::ALL.iter().filter(|scenario| !scenario.is_demonstration()).map(subject)
     }
@@ -151,8 +157,8 @@ Exit code 1 is a violation, 2 that it could not be run.
             return Ok(sound().collect());
         }
         let named = |name: &str| {
-            let scenario =
-                scenarios::named(name).ok_or_else(|| format!("there is no scenario {name}; see --list"))?;
+            let scenario = scenarios::named(name)
+                .ok_or_else(|| format!("there is no scenario {name}; see --list"))?;
             Ok(subject(scenario))
         };
         names.split(',').map(named).collect()
@@ -168,7 +174,7 @@ Exit code 1 is a violation, 2 that it could not be run.
         })
     }
 
-    /// `90s`, `30m`, `2h`.
+    /// Parses a time such as `90s`, `30m` or `2h`.
     fn time(text: &str) -> Result<Duration, lexopt::Error> {
         let units = [('s', 1), ('m', 60), ('h', 3600)];
         let parsed = units.iter().find_map(|(unit, seconds)| {
@@ -179,7 +185,7 @@ Exit code 1 is a violation, 2 that it could not be run.
         valid.ok_or_else(|| format!("{text:?} is not a time such as 90s, 30m or 2h").into())
     }
 
-    /// An error with its causes.
+    /// Formats an error with its causes.
     fn in_one_line(error: &dyn Error) -> String {
         let mut line = error.to_string();
         let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! Starts Apache ZooKeeper for as long as a command runs, or until a signal.
+//! Runs Apache ZooKeeper for the duration of a command, or until a signal.
 //!
 //! ```text
 //! zk-real --exec cargo run --example quickstart    # ZK_CONNECT is set for the command; answers its exit code
@@ -14,7 +14,7 @@ use zk_curator_real::RealZooKeeper;
 use zk_curator_testing::stop_signal;
 
 const USAGE: &str = "usage: zk-real [--exec COMMAND [ARGUMENT…]]";
-/// How the names of variables begin in which cargo tells a program what it is.
+/// The prefixes of the variables by which cargo describes the package of a program.
 const OF_OUR_PACKAGE: [&str; 2] = ["CARGO_MANIFEST_", "CARGO_PKG_"];
 
 #[tokio::main(flavor = "current_thread")]
@@ -28,7 +28,7 @@ async fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    // From here on a signal ends the server, not only us.
+    // From here on a signal ends the server too, not only this process.
     let stopped = async {
         match stop_signal() {
             Ok(stopped) => stopped.await,
@@ -60,16 +60,21 @@ async fn run(command: Option<Vec<OsString>>) -> ExitCode {
     };
     let mut command = Command::new(program);
     command.args(arguments).env("ZK_CONNECT", zookeeper.connect_string()).kill_on_drop(true);
-    // What `cargo run` tells us about our package is not for the command: a cargo below would build anew whatever asks
-    // for it (the build script of `ring` does), and all that stands on that.
+    // Removes the variables of `cargo run` that describe our package. A `cargo` in the command
+    // would otherwise rebuild every crate that reads them, such as `ring`, and its dependents.
     for (name, _) in std::env::vars_os() {
-        if name.to_str().is_some_and(|name| OF_OUR_PACKAGE.iter().any(|prefix| name.starts_with(prefix))) {
+        if name
+            .to_str()
+            .is_some_and(|name| OF_OUR_PACKAGE.iter().any(|prefix| name.starts_with(prefix)))
+        {
             command.env_remove(name);
         }
     }
     match command.status().await {
-        // Ended by a signal, a process has no code.
-        Ok(status) => ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)),
+        // A process that was ended by a signal has no exit code.
+        Ok(status) => {
+            ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
+        }
         Err(error) => {
             eprintln!("zk-real: cannot run {}: {error}", program.display());
             ExitCode::from(127)

@@ -2,25 +2,25 @@ use std::io;
 
 use crate::RealError;
 
-/// Why a run could not be made. A run that finds something wrong is a [`super::Report`].
+/// An error of making a run. A run that finds a violation returns a [`super::Report`] instead.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChaosError {
-    /// A server was not started, or does not end.
+    /// A server did not start, or does not end.
     #[error(transparent)]
     Servers(#[from] RealError),
-    /// A process of a client, or a proxy.
+    /// A process of a client, or a proxy, failed.
     #[error("cannot {what}")]
     Io {
-        /// What was tried.
+        /// The failed action.
         what: &'static str,
         /// The reason.
         source: io::Error,
     },
-    /// An operation of the run itself, before or after the faults.
+    /// An operation of the run itself failed, before or after the faults.
     #[error("cannot {what}")]
     ZooKeeper {
-        /// What was tried.
+        /// The failed action.
         what: &'static str,
         /// The reason.
         source: zk_curator::Error,

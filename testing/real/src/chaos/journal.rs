@@ -1,34 +1,35 @@
-//! What is written down in a run, by the processes of the clients and by those who disturb them.
+//! The records of a run, by the processes of the clients and by the tasks that disturb them.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use super::wire::Clock;
+use zk_curator_client::internal::Locked;
 use zk_curator_sim::checkers::Violation;
 use zk_curator_sim::history::{Name, ProcessId};
 use zk_curator_sim::{Event, FencedResource};
 
-/// Shared by all who take part in a run. Clones are the same journal.
+/// The journal of all participants of a run. Clones are the same journal.
 #[derive(Debug, Clone)]
 pub(super) struct Journal {
     clock: Clock,
-    entries: Arc<Mutex<Entries>>,
+    entries: Arc<Locked<Entries>>,
 }
 
-/// All that is written down, in no order.
+/// All records, in no order.
 #[derive(Debug, Default)]
 pub(super) struct Entries {
     pub(super) entries: Vec<Entry>,
-    /// How often each kind of fault has happened.
+    /// The number of faults of each kind.
     pub(super) faults: BTreeMap<&'static str, u64>,
-    /// When a process did not run.
+    /// The times in which a process did not run.
     pub(super) stalls: Vec<Stall>,
-    /// When servers did not run.
+    /// The times in which servers did not run.
     pub(super) outages: Vec<Span>,
-    /// What is wrong, but not by the history, and with which scenario.
+    /// The violations that the history does not show, each with its scenario.
     pub(super) violations: Vec<(Option<usize>, Violation)>,
-    /// Outside of ZooKeeper, by scenario.
+    /// The resources outside ZooKeeper, by scenario.
     pub(super) resources: BTreeMap<(usize, Name), Arc<FencedResource>>,
 }
 
@@ -36,7 +37,7 @@ pub(super) struct Entries {
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) at: Duration,
-    /// The scenario that it is about; `None` for all of them.
+    /// The number of the scenario; `None` for all of them.
     pub(super) scenario: Option<usize>,
     pub(super) who: ProcessId,
     pub(super) event: Event,
@@ -45,12 +46,12 @@ pub(super) struct Entry {
 /// A time in which a process did not run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stall {
-    /// `None` for the process that watches.
+    /// The client; `None` for the process that watches.
     pub(super) client: Option<(usize, ProcessId)>,
     pub(super) span: Span,
 }
 
-/// From one time to another, since the start of the run.
+/// A time span, measured from the start of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) from: Duration,
@@ -66,29 +67,35 @@ impl Journal {
         self.clock
     }
 
-    /// What a client says.
+    /// Records an event that a client reports.
     pub(super) fn client_says(&self, scenario: usize, who: ProcessId, at: Duration, event: Event) {
         self.lock().entries.push(Entry { at, scenario: Some(scenario), who, event });
     }
 
-    /// What happens to a client now.
-    pub(super) fn client(&self, scenario: usize, who: ProcessId, event: Event) {
-        self.client_says(scenario, who, self.clock.now(), event);
+    /// Records an event that happens to a client now.
+    pub(super) fn client(&self, scenario: usize, who: ProcessId, event: impl Into<Event>) {
+        self.client_says(scenario, who, self.clock.now(), event.into());
     }
 
-    /// A fault for one client.
-    pub(super) fn client_fault(&self, scenario: usize, who: ProcessId, kind: &'static str, text: String) {
+    /// Records a fault of one client.
+    pub(super) fn client_fault(
+        &self,
+        scenario: usize,
+        who: ProcessId,
+        kind: &'static str,
+        text: String,
+    ) {
         self.client(scenario, who, Event::Fault { text });
         self.count(kind);
     }
 
-    /// What happens to all of them now.
+    /// Records an event that happens to all clients now.
     pub(super) fn world(&self, event: Event) {
         let at = self.clock.now();
         self.lock().entries.push(Entry { at, scenario: None, who: ProcessId::World, event });
     }
 
-    /// A fault for all of them.
+    /// Records a fault of all clients.
     pub(super) fn fault(&self, kind: &'static str, text: String) {
         self.world(Event::Fault { text });
         self.count(kind);
@@ -98,30 +105,30 @@ impl Journal {
         self.lock().stalls.push(Stall { client, span });
     }
 
-    /// Servers did not run since then, and do now.
+    /// Records that servers did not run since `from`, and run now.
     pub(super) fn outage(&self, from: Duration) {
         let to = self.clock.now();
         self.lock().outages.push(Span { from, to });
     }
 
-    /// Something is wrong with a client.
+    /// Records a failure of a client.
     pub(super) fn fail(&self, scenario: usize, who: ProcessId, broken: &str) {
         self.violated(Some(scenario), "processes", format!("{who} {broken}"));
     }
 
-    /// Something is wrong with a scenario, or with all of them.
+    /// Records a violation by a scenario, or by all of them.
     pub(super) fn violated(&self, scenario: Option<usize>, promise: &'static str, broken: String) {
         self.lock().violations.push((scenario, Violation::new(promise, broken, Vec::new())));
     }
 
-    /// A resource of a scenario that is not in ZooKeeper.
+    /// Returns a resource of a scenario that is outside ZooKeeper.
     pub(super) fn resource(&self, scenario: usize, name: Name) -> Arc<FencedResource> {
         let mut entries = self.lock();
         let resource = entries.resources.entry((scenario, Name::clone(&name)));
         Arc::clone(resource.or_insert_with(|| Arc::new(FencedResource::new(name))))
     }
 
-    /// Takes all that was written down.
+    /// Takes all records.
     pub(super) fn take(&self) -> Entries {
         std::mem::take(&mut *self.lock())
     }
@@ -131,6 +138,6 @@ impl Journal {
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 }

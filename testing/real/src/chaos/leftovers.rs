@@ -1,4 +1,4 @@
-//! Where the clients of each scenario work on the servers, and what they leave there.
+//! The nodes of each scenario on the servers, and the search for nodes that are left.
 
 use std::time::Duration;
 
@@ -6,15 +6,16 @@ use tokio::time::{Instant, sleep};
 use zk_curator::retry::BoundedExponentialBackoffRetry;
 use zk_curator::{CuratorFramework, ErrorKind};
 
-use super::{ChaosError, Subject};
+use super::error::ChaosError;
+use super::settings::Subject;
 use crate::RealEnsemble;
 
-/// How often it is looked whether everything is gone.
+/// The interval between two checks for leftovers.
 const POLL: Duration = Duration::from_millis(200);
-/// How long servers may take to remove empty containers, when nobody is there any more: they look twice a second.
+/// The time that servers may take to remove empty containers, for which they look twice a second.
 const REAPING: Duration = Duration::from_secs(10);
 
-/// The nodes below which the scenarios of a round are, one each.
+/// The parent nodes of the scenarios of a round, one for each scenario.
 #[derive(Debug)]
 pub(super) struct Ground<'a> {
     connect_string: String,
@@ -32,10 +33,18 @@ impl<'a> Ground<'a> {
         let connect_string = connect_string.to_owned();
         let ground = Self { connect_string, root: format!("/chaos-{seed}"), subjects };
         let zk = ground.connect().await?;
-        let made = ground.make(&zk).await.map_err(ChaosError::zookeeper("create the nodes of the scenarios"));
+        let made = ground
+            .make(&zk)
+            .await
+            .map_err(ChaosError::zookeeper("create the nodes of the scenarios"));
         close(&zk).await?;
         made?;
         Ok(ground)
+    }
+
+    /// Returns a node that no scenario uses.
+    pub(super) fn witness(&self) -> String {
+        format!("{}/_witness", self.root)
     }
 
     async fn make(&self, zk: &CuratorFramework) -> Result<(), zk_curator::Error> {
@@ -46,16 +55,18 @@ impl<'a> Ground<'a> {
                 zk.create(format!("{chroot}{node}")).creating_parents().idempotent().await?;
             }
         }
+        zk.create(self.witness()).creating_parents().idempotent().await?;
         Ok(())
     }
 
-    /// Where a scenario is.
+    /// Returns the parent node of a scenario.
     pub(super) fn chroot(&self, scenario: usize) -> String {
         let name = self.subjects.get(scenario).map_or("", |subject| &subject.name);
         format!("{}/{name}", self.root)
     }
 
-    /// What is left of each scenario when the servers have had time to forget it, and of none in particular: sessions.
+    /// Returns the nodes that are left of each scenario after the servers had time to remove them,
+    /// and the sessions that are left of any scenario.
     pub(super) async fn leftovers(
         &self,
         ensemble: &RealEnsemble,
@@ -67,7 +78,7 @@ impl<'a> Ground<'a> {
             let zk = self.connect().await?;
             for (scenario, subject) in self.subjects.iter().enumerate() {
                 let nodes = self.nodes(&zk, scenario, subject).await;
-                let nodes = nodes.map_err(ChaosError::zookeeper("list what is left"))?;
+                let nodes = nodes.map_err(ChaosError::zookeeper("list the remaining nodes"))?;
                 if !nodes.is_empty() {
                     left.push((Some(scenario), format!("nodes are left: {nodes:?}")));
                 }
@@ -85,7 +96,7 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// The nodes of a scenario, but for those that it may leave.
+    /// Returns the nodes of a scenario, except the ones that it may leave.
     async fn nodes(
         &self,
         zk: &CuratorFramework,
@@ -97,7 +108,8 @@ impl<'a> Ground<'a> {
         Ok(nodes)
     }
 
-    /// Removes all. If the servers say that there are children of what has none, each of them is asked what it has.
+    /// Removes all nodes. If the servers report children of an empty node, compares the nodes on
+    /// each server.
     pub(super) async fn clear(&self) -> Result<Option<String>, ChaosError> {
         let zk = self.connect().await?;
         let cleared = zk.delete(&self.root).deleting_children().await;
@@ -111,7 +123,7 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// The nodes of all scenarios, as each server has them.
+    /// Lists the nodes of all scenarios on each server.
     async fn compared(&self) -> Result<String, ChaosError> {
         let mut compared = String::from("the nodes of the scenarios cannot be deleted");
         for server in self.connect_string.split(',') {
@@ -124,14 +136,17 @@ impl<'a> Ground<'a> {
         Ok(compared)
     }
 
-    async fn connect(&self) -> Result<CuratorFramework, ChaosError> {
+    pub(super) async fn connect(&self) -> Result<CuratorFramework, ChaosError> {
         self.connect_to(&self.connect_string).await
     }
 
     async fn connect_to(&self, servers: &str) -> Result<CuratorFramework, ChaosError> {
         let connect = async {
-            let retry =
-                BoundedExponentialBackoffRetry::new(Duration::from_millis(50), Duration::from_secs(1), 20);
+            let retry = BoundedExponentialBackoffRetry::new(
+                Duration::from_millis(50),
+                Duration::from_secs(1),
+                20,
+            );
             let zk = CuratorFramework::builder()
                 .connect_string(servers)
                 .session_timeout(Duration::from_secs(10))
@@ -145,7 +160,7 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// The paths of all nodes below one, without its own.
+/// Returns the paths of all nodes below one, without the node itself.
 async fn below(zk: &CuratorFramework, root: &str) -> Result<Vec<String>, zk_curator::Error> {
     let mut nodes = Vec::new();
     let mut open = vec![String::new()];
@@ -162,11 +177,11 @@ async fn below(zk: &CuratorFramework, root: &str) -> Result<Vec<String>, zk_cura
     Ok(nodes)
 }
 
-async fn close(zk: &CuratorFramework) -> Result<(), ChaosError> {
+pub(super) async fn close(zk: &CuratorFramework) -> Result<(), ChaosError> {
     zk.close().await.map_err(ChaosError::zookeeper("close the session of the run"))
 }
 
-/// How many sessions the leader knows.
+/// Returns the number of sessions that the leader knows.
 async fn sessions(ensemble: &RealEnsemble) -> Result<Option<u64>, ChaosError> {
     let leader = ensemble.leader().await?;
     let dump = ensemble.server(leader).four_letter_word("dump").await?;

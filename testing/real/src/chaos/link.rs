@@ -1,4 +1,4 @@
-//! The network of one client: a proxy to each server.
+//! The network of one client: a proxy in front of each server.
 
 use std::io;
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ impl Link {
         self.proxies.iter().map(FaultProxy::connect_string).collect::<Vec<_>>().join(",")
     }
 
-    /// The sessions that the client had last, one of each server. At most one of them is alive.
+    /// Returns the last sessions of the client, one of each proxy. At most one of them is alive.
     pub(super) fn sessions(&self) -> Vec<SessionCredentials> {
         let mut sessions: Vec<SessionCredentials> =
             self.proxies.iter().filter_map(FaultProxy::session).collect();
@@ -54,7 +54,7 @@ impl Link {
             Fault::Silence { direction, flow, reach } => {
                 for proxy in self.within(reach) {
                     if flow == Flow::Lost {
-                        // A connection with a hole in it does not exist.
+                        // A connection that has lost bytes must not continue.
                         proxy.cut();
                     }
                     silence(proxy, direction, Flow::Open);
@@ -70,7 +70,11 @@ impl Link {
             Reach::All => true,
             Reach::One(one) => one % self.proxies.len() == number,
         };
-        self.proxies.iter().enumerate().filter(move |(number, _)| of(*number)).map(|(_, proxy)| proxy)
+        self.proxies
+            .iter()
+            .enumerate()
+            .filter(move |(number, _)| of(*number))
+            .map(|(_, proxy)| proxy)
     }
 }
 

@@ -1,23 +1,25 @@
-//! Chaos in real time: the workloads of the [simulator](zk_curator_sim) on an ensemble of Apache ZooKeeper whose servers,
-//! network and clients fail for real.
+//! Chaos in real time: the workloads of the [simulator](zk_curator_sim) on an ensemble of Apache
+//! ZooKeeper whose servers, network and clients fail for real.
 //!
-//! A [`Chaos`] takes simulations as they are, workload, checkers and nodes. Every client is a process of its own, which
-//! reaches every server through a proxy of its own. A seed decides what happens to them, each independently of the others:
+//! A [`Chaos`] runs simulations unchanged, with their workloads, checkers and nodes. Every client
+//! is a process of its own, and has a proxy of its own to every server. A seed decides the faults
+//! of each of them independently:
 //!
 //! | what | how |
 //! |---|---|
 //! | servers, any or the leader | killed (SIGKILL) and started again; stopped (SIGSTOP) and continued; all stopped |
-//! | the network of a client, to one server or to all | connections cut, or refused; silent in both directions or in one, with what was sent held back or lost; slow |
+//! | the network of a client, to one server or to all | connections cut, or refused; silent in both directions or in one, with the sent requests held back or lost; slow |
 //! | the process of a client | stopped and continued; killed, and another one started in its place |
-//! | the session of a client | closed by somebody else, with its id and password |
+//! | the session of a client | closed by another connection, with its id and password |
 //!
-//! Half of what happens to clients waits for the moment in which they have acquired something. Faults last from a
-//! hundredth of a session timeout to two and a half of it. The workload drops futures as well
-//! ([`Client::maybe_cancel`](zk_curator_sim::Client::maybe_cancel)).
+//! Half of the faults of clients wait for the moment in which the client has acquired a resource.
+//! Faults last from a hundredth of a session timeout to two and a half session timeouts. The
+//! workload also drops futures ([`Client::maybe_cancel`](zk_curator_sim::Client::maybe_cancel)).
 //!
-//! After each [round](Chaos::round) all faults end. Then everybody has to finish in time, with exit code 0; no node may be
-//! left on the servers, and no session; and the checkers judge what the clients saw. `docs/guide/chaos.md` says what
-//! real time allows there, and what it does not.
+//! After each [round](Chaos::round) all faults end. Then all clients have to finish in time, with
+//! exit code 0, no node and no session may be left on the servers, and the checkers judge what the
+//! clients saw. A round in which the servers themselves have lost transactions is
+//! [void](Report::void). `docs/book/src/testing/chaos.md` describes the limits of real time.
 //!
 //! ```no_run
 //! use std::process::ExitCode;
@@ -60,7 +62,7 @@
 //! }
 //! ```
 //!
-//! `zk-chaos` is such a program for the scenarios. Unix only.
+//! `zk-chaos` runs the scenarios in this way. Unix only.
 
 mod clients;
 mod error;
@@ -73,7 +75,9 @@ mod report;
 mod round;
 mod schedule;
 mod servers;
+mod settings;
 mod wire;
+mod witness;
 mod worker;
 
 use std::path::Path;
@@ -81,110 +85,27 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio_util::sync::CancellationToken;
-
 pub use error::ChaosError;
 pub use report::{Found, RecipeReport, Report};
-
-use zk_curator_sim::Sim;
-
-/// A workload, and what it is judged by.
-#[derive(Debug, Clone)]
-struct Subject {
-    name: String,
-    sim: Sim,
-}
-
-/// A run to be made: scenarios side by side on one ensemble, each with clients of its own.
-#[derive(Debug, Clone)]
-#[must_use = "nothing happens before it is run"]
-pub struct Chaos {
-    subjects: Vec<Subject>,
-    seed: u64,
-    duration: Duration,
-    round: Duration,
-    clients: u32,
-    servers: usize,
-    session_timeout: Duration,
-    patience: Duration,
-}
+pub use settings::Chaos;
 
 impl Chaos {
-    /// A run of one minute with seed 0, three servers and four clients of each scenario. Of the simulations, which have a
-    /// name each, it takes the workload, the checkers, and the nodes.
-    pub fn of<N: Into<String>>(scenarios: impl IntoIterator<Item = (N, Sim)>) -> Self {
-        let subject = |(name, sim): (N, Sim)| Subject { name: name.into(), sim };
-        Self {
-            subjects: scenarios.into_iter().map(subject).collect(),
-            seed: 0,
-            duration: Duration::from_secs(60),
-            round: Duration::from_secs(60),
-            clients: 4,
-            servers: 3,
-            session_timeout: Duration::from_secs(3),
-            patience: Duration::from_secs(60),
-        }
-    }
-
-    /// Decides the faults, their times, and what the clients choose. Their interplay is up to the machine: the same seed
-    /// is not the same history. Default: 0.
-    pub const fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// How long there are faults, all in all. Default: 60 s.
-    pub const fn duration(mut self, duration: Duration) -> Self {
-        self.duration = duration;
-        self
-    }
-
-    /// After how long faults end, everybody has to finish, and is judged, before it all begins anew with the next seed.
-    /// At least a second. Default: 60 s.
-    pub const fn round(mut self, round: Duration) -> Self {
-        self.round = round;
-        self
-    }
-
-    /// How many clients each scenario has, each of them a process, from 1 to 1000. Default: 4.
-    pub const fn clients(mut self, clients: u32) -> Self {
-        self.clients = clients;
-        self
-    }
-
-    /// How many servers there are, at least one. Default: 3.
-    pub const fn servers(mut self, servers: usize) -> Self {
-        self.servers = servers;
-        self
-    }
-
-    /// The session timeout of the clients, from 400 ms to 60 s. Faults are measured by it. Default: 3 s.
-    pub const fn session_timeout(mut self, timeout: Duration) -> Self {
-        self.session_timeout = timeout;
-        self
-    }
-
-    /// How long clients may take to finish when the faults are over, and servers to forget them. Default: 60 s.
-    pub const fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
-        self
-    }
-
-    /// Does the work of a client and returns its exit code, if this process is one of [`Chaos::run`]: `None` if it is not.
-    /// To be called first in `main`, outside of a runtime.
+    /// Does the work of a client and returns its exit code, if [`Chaos::run`] started this process
+    /// as a client. Returns `None` otherwise. Call it first in `main`, outside a runtime.
     #[must_use]
     pub fn work_if_client(&self) -> Option<ExitCode> {
         worker::work_if_client(&self.subjects)
     }
 
-    /// Starts the servers, and the clients: processes of this program, whose `main` calls [`Chaos::work_if_client`].
-    /// Stops at the first violation. `progress` gets a line now and then.
+    /// Starts the servers and the clients. The clients are processes of this program, whose `main`
+    /// calls [`Chaos::work_if_client`]. Stops at the first violation. `progress` receives a line
+    /// from time to time.
     ///
     /// # Errors
-    /// When the run cannot be made. What it finds is in the report.
+    /// A [`ChaosError`] if the run cannot be made. Violations are in the report.
     ///
     /// # Cancel safety
-    /// All processes are killed.
+    /// If the future is dropped, all processes are killed.
     pub async fn run(&self, mut progress: impl FnMut(&str)) -> Result<Report, ChaosError> {
         let program = std::env::current_exe().map_err(ChaosError::io("find this program"))?;
         let program: Arc<Path> = program.into();
@@ -206,11 +127,22 @@ impl Chaos {
     }
 }
 
-/// Sleeps, but no longer than there are faults. Whether they are over.
-async fn sleep_or_over(time: Duration, over: &CancellationToken) -> bool {
-    tokio::select! {
-        biased;
-        () = over.cancelled() => true,
-        () = tokio::time::sleep(time) => false,
+#[cfg(test)]
+mod tests {
+    use zk_curator_sim::Sim;
+
+    use super::settings::Subject;
+    use super::*;
+
+    #[test]
+    fn a_scenario_may_ask_for_more_patience_and_not_for_less() {
+        let minute = Duration::from_secs(60);
+        let subject = |sim| Subject { name: String::new(), sim };
+        assert_eq!(subject(Sim::seed(0)).patience(minute), minute);
+        for (own, granted) in [(minute * 10, minute * 10), (minute / 10, minute)] {
+            assert_eq!(subject(Sim::seed(0).patience_after_faults(own)).patience(minute), granted);
+        }
+        let many_claims = zk_curator_sim::scenarios::named("many_claims").expect("a scenario");
+        assert!(subject(Sim::seed(0).scenario(many_claims)).patience(minute) > minute);
     }
 }

@@ -1,4 +1,4 @@
-//! A client in a process of its own, as the process that watches sees it.
+//! A client in a process of its own, as seen by the watching process.
 
 use std::io;
 use std::path::Path;
@@ -11,25 +11,25 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
-use super::ChaosError;
+use super::error::ChaosError;
 use super::journal::{Journal, Span};
 use super::wire::{Heard, Told};
 use super::worker::Life;
 use zk_curator_sim::Event;
-use zk_curator_sim::history::ProcessId;
+use zk_curator_sim::history::{Hold, ProcessId};
 
 /// A running client. Dropping it kills it.
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,
-    /// Lines for it.
+    /// The lines for the client.
     said: mpsc::UnboundedSender<Heard>,
-    /// Ends with the output.
+    /// The task that reads the output, and ends with it.
     reader: JoinHandle<()>,
 }
 
 impl Process {
-    /// `granted` is told whenever the client has acquired something.
+    /// Starts a client. `granted` is notified whenever the client has acquired a resource.
     pub(super) fn start(
         program: &Path,
         life: &Life,
@@ -39,7 +39,11 @@ impl Process {
     ) -> Result<Self, ChaosError> {
         let start = || {
             let mut command = Command::new(program);
-            command.args(life.arguments()?).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+            command
+                .args(life.arguments()?)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .kill_on_drop(true);
             let mut child = command.spawn()?;
             let missing = || io::Error::from(io::ErrorKind::BrokenPipe);
             let stdin = child.stdin.take().ok_or_else(missing)?;
@@ -66,46 +70,49 @@ impl Process {
         Ok(Self { child, said, reader })
     }
 
-    /// SIGSTOP.
+    /// Stops the process (SIGSTOP).
     pub(super) fn stop(&self) -> Result<(), ChaosError> {
         self.signal(Signal::STOP)
     }
 
-    /// SIGCONT.
+    /// Resumes the process (SIGCONT).
     pub(super) fn resume(&self) -> Result<(), ChaosError> {
         self.signal(Signal::CONT)
     }
 
     fn signal(&self, signal: Signal) -> Result<(), ChaosError> {
         let id = self.child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        // If it has ended, it has no id.
+        // A process that has ended has no id.
         id.map_or(Ok(()), |id| kill_process(id, signal))
             .map_err(|error| ChaosError::io("signal a client")(error.into()))
     }
 
-    /// SIGKILL. Returns when it has ended and all that it said is written down.
+    /// Kills the process (SIGKILL). Returns after it has ended and its output is recorded.
     pub(super) async fn kill(mut self) -> Result<(), ChaosError> {
         self.child.kill().await.map_err(ChaosError::io("kill a client"))?;
-        // A panic in it would be ours.
+        // The reader does not panic.
         drop(self.reader.await);
         Ok(())
     }
 
-    /// Tells it that there will be no more faults.
+    /// Tells the client that there will be no more faults.
     pub(super) fn faults_are_over(&self) {
-        // If it has ended, that is found out otherwise.
+        // The end of the process is detected elsewhere.
         drop(self.said.send(Heard::FaultsOver));
     }
 
-    /// Whether it has ended by itself.
+    /// Returns `true` if the process has ended by itself.
     pub(super) fn has_ended(&mut self) -> Result<bool, ChaosError> {
-        self.child.try_wait().map(|status| status.is_some()).map_err(ChaosError::io("wait for a client"))
+        self.child
+            .try_wait()
+            .map(|status| status.is_some())
+            .map_err(ChaosError::io("wait for a client"))
     }
 
-    /// Waits for its end, and until all that it said is written down.
+    /// Waits until the process has ended and its output is recorded.
     ///
     /// # Cancel safety
-    /// It may be called again.
+    /// If the future is dropped, it may be called again.
     pub(super) async fn ended(&mut self) -> Result<ExitStatus, ChaosError> {
         let status = self.child.wait().await.map_err(ChaosError::io("wait for a client"))?;
         if !self.reader.is_finished() {
@@ -115,7 +122,7 @@ impl Process {
     }
 }
 
-/// Hears what a client says.
+/// The receiver of the lines of a client.
 struct Listener {
     scenario: usize,
     who: ProcessId,
@@ -130,7 +137,7 @@ impl Listener {
         while let Some(line) = lines.next_line().await? {
             match serde_json::from_str(&line) {
                 Ok(told) => self.told(told),
-                // Half a line is the last one of a process that was killed.
+                // A killed process may end with half a line.
                 Err(error) if error.is_eof() => return Ok(()),
                 Err(error) => return Err(error.into()),
             }
@@ -142,7 +149,7 @@ impl Listener {
         let Self { scenario, who, journal, answers, granted } = self;
         match told {
             Told::Event { at, event } => {
-                if matches!(event, Event::Acquired { .. }) {
+                if matches!(event, Event::Hold(Hold::Acquired { .. })) {
                     granted.notify_waiters();
                 }
                 journal.client_says(*scenario, *who, at, event);
@@ -150,7 +157,7 @@ impl Listener {
             Told::Stall { from, to } => journal.stall(Some((*scenario, *who)), Span { from, to }),
             Told::Use { call, resource, mode, hold, token } => {
                 let event = journal.resource(*scenario, resource).use_as(mode, hold, token);
-                // It may have ended.
+                // The process may have ended.
                 drop(answers.send(Heard::Used { call, event }));
             }
             Told::Failed { broken } => journal.violated(Some(*scenario), "workload", broken),
@@ -158,7 +165,7 @@ impl Listener {
     }
 }
 
-/// Writes lines until the process ends, or nobody has any.
+/// Writes lines until the process ends, or the sender is dropped.
 async fn write(mut stdin: ChildStdin, mut lines: mpsc::UnboundedReceiver<Heard>) {
     while let Some(heard) = lines.recv().await {
         let Ok(mut line) = serde_json::to_vec(&heard) else { continue };

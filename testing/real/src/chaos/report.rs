@@ -1,85 +1,99 @@
-//! What came of a run.
+//! The result of a run.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
 use super::journal::Entries;
-use super::{Chaos, judge};
+use super::judge;
+use super::settings::Chaos;
 use zk_curator_sim::checkers::Violation;
-use zk_curator_sim::history::{ProcessId, ResourceUse};
+use zk_curator_sim::history::{
+    Barrier, Commit, Hold, Lifecycle, ProcessId, Queue, ResourceUse, Shared,
+};
 use zk_curator_sim::{Event, History};
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Report {
-    /// How long it took.
+    /// The duration of the run.
     pub took: Duration,
-    /// How often there were faults, and then none.
+    /// The number of rounds, each with a time with faults and a time without.
     pub rounds: u32,
-    /// Faults, by their kind.
+    /// The number of faults, by their kind.
     pub faults: BTreeMap<&'static str, u64>,
-    /// Of each scenario.
+    /// The figures of each scenario.
     pub scenarios: BTreeMap<String, RecipeReport>,
-    /// What is wrong.
+    /// The violations.
     pub found: Vec<Found>,
+    /// The seeds of the rounds that were not judged, because the servers lost transactions that
+    /// they had acknowledged, each with the evidence. ZooKeeper before 3.9.4 can do that
+    /// (ZOOKEEPER-4643, 4646, 4785).
+    pub void: Vec<(u64, String)>,
 }
 
-/// What the clients of a scenario have done.
+/// The figures of the clients of a scenario.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecipeReport {
-    /// Records in the histories.
+    /// The number of records in the histories.
     pub records: u64,
-    /// What was achieved: acquisitions, items worked off, barriers passed, decisions heard, calls answered.
+    /// The number of successes: acquisitions, processed items, passed barriers, received decisions,
+    /// returned calls.
     pub achieved: u64,
-    /// How often something was acquired.
+    /// The number of times that a resource was acquired.
     pub acquired: u64,
-    /// How often it was learnt that what was held is lost.
+    /// The number of times that a client learnt of the loss of a hold.
     pub lost: u64,
-    /// How often a resource was used.
+    /// The number of accepted uses of resources.
     pub used: u64,
-    /// How often it refused that.
+    /// The number of refused uses of resources.
     pub refused: u64,
-    /// The longest time in which no client did anything.
+    /// The longest time without an event of any client.
     pub longest_silence: Duration,
-    /// The longest time from the end of the faults until all clients had finished.
+    /// The longest time between the end of the faults and the end of the last client.
     pub longest_recovery: Duration,
 }
 
-/// Something wrong.
+/// A violation.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Found {
-    /// With which seed.
+    /// The seed of its round.
     pub seed: u64,
-    /// With which scenario; none for what is wrong with the servers in the end.
+    /// The scenario; `None` for a failure of the servers at the end.
     pub scenario: Option<String>,
-    /// What.
+    /// The violation.
     pub violation: Violation,
-    /// What the clients of the scenario did and saw.
+    /// The events of the clients of the scenario.
     pub history: History,
 }
 
-/// What came of one round.
+/// The result of one round.
 #[derive(Debug)]
 pub(super) struct Round {
     faults: BTreeMap<&'static str, u64>,
     scenarios: Vec<(String, RecipeReport)>,
     violations: Vec<(Option<String>, Violation, History)>,
+    lost: Option<String>,
 }
 
 impl Round {
-    pub(super) fn judged(chaos: &Chaos, entries: Entries) -> Self {
+    /// Judges a round. `lost` describes how the servers have lost transactions, if they have.
+    pub(super) fn judged(chaos: &Chaos, entries: Entries, lost: Option<String>) -> Self {
         let mut scenarios = Vec::new();
         let mut violations = Vec::new();
         for (number, subject) in chaos.subjects.iter().enumerate() {
             let history = judge::history(&entries, number, chaos.session_timeout);
             let told = entries.violations.iter().filter(|(of, _)| *of == Some(number));
             let told = told.map(|(_, violation)| violation.clone());
-            let judged =
-                subject.sim.subject().checkers.iter().filter_map(|checker| checker.check(&history).err());
+            let judged = subject
+                .sim
+                .subject()
+                .checkers
+                .iter()
+                .filter_map(|checker| checker.check(&history).err());
             for violation in told.chain(judged) {
                 violations.push((Some(subject.name.clone()), violation, history.clone()));
             }
@@ -88,25 +102,34 @@ impl Round {
         for (_, violation) in entries.violations.iter().filter(|(of, _)| of.is_none()) {
             violations.push((None, violation.clone(), History::new()));
         }
-        Self { faults: entries.faults, scenarios, violations }
+        if lost.is_some() {
+            violations.clear();
+        }
+        Self { faults: entries.faults, scenarios, violations, lost }
     }
 
-    /// One line.
+    /// Formats the result in one line.
     pub(super) fn summary(&self, seed: u64) -> String {
         let mut all = RecipeReport::default();
         for (_, scenario) in &self.scenarios {
             all.add(scenario);
         }
         let faults: u64 = self.faults.values().sum();
-        let achieved: Vec<String> =
-            self.scenarios.iter().map(|(name, scenario)| format!("{name} {}", scenario.achieved)).collect();
+        let achieved: Vec<String> = self
+            .scenarios
+            .iter()
+            .map(|(name, scenario)| format!("{name} {}", scenario.achieved))
+            .collect();
+        let judged = match &self.lost {
+            Some(lost) => format!("not judged: {lost}"),
+            None => format!("{} violations", self.violations.len()),
+        };
         format!(
-            "seed {seed}: {faults} faults; achieved: {}; {} lost, {} uses refused; recovered in {:.1?}; {} violations",
+            "seed {seed}: {faults} faults; achieved: {}; {} lost, {} uses refused; recovered in {:.1?}; {judged}",
             achieved.join(", "),
             all.lost,
             all.refused,
             all.longest_recovery,
-            self.violations.len()
         )
     }
 }
@@ -118,30 +141,35 @@ impl RecipeReport {
         for record in history.records() {
             let achieves = matches!(
                 record.event,
-                Event::Acquired { .. }
-                    | Event::Done { .. }
-                    | Event::Entered { .. }
-                    | Event::Decided { .. }
-                    | Event::Return { .. }
-                    | Event::Issued { .. }
-                    | Event::Counted { .. }
+                Event::Hold(Hold::Acquired { .. })
+                    | Event::Queue(Queue::Done { .. })
+                    | Event::Barrier(Barrier::Entered { .. })
+                    | Event::Commit(Commit::Decided { .. })
+                    | Event::Shared(
+                        Shared::Return { .. } | Shared::Issued { .. } | Shared::Counted { .. }
+                    )
             );
             report.achieved += u64::from(achieves);
             match &record.event {
-                Event::Acquired { .. } => report.acquired += 1,
-                Event::Lost { .. } => report.lost += 1,
-                Event::Used { outcome: ResourceUse::Refused, .. } => report.refused += 1,
-                Event::Used { .. } => report.used += 1,
+                Event::Hold(Hold::Acquired { .. }) => report.acquired += 1,
+                Event::Hold(Hold::Lost { .. }) => report.lost += 1,
+                Event::Hold(Hold::Used { outcome: ResourceUse::Refused, .. }) => {
+                    report.refused += 1;
+                }
+                Event::Hold(Hold::Used { .. }) => report.used += 1,
                 Event::FaultsOver => over = Some(record.at),
-                Event::Finished => {
-                    let recovery = over.map(|over| record.at.saturating_sub(over)).unwrap_or_default();
+                Event::Lifecycle(Lifecycle::Finished) => {
+                    let recovery =
+                        over.map(|over| record.at.saturating_sub(over)).unwrap_or_default();
                     report.longest_recovery = report.longest_recovery.max(recovery);
                 }
                 _ => {}
             }
             let does = !matches!(
                 record.event,
-                Event::Paused | Event::Resumed | Event::Killed | Event::Expired | Event::Fault { .. }
+                Event::Lifecycle(
+                    Lifecycle::Paused | Lifecycle::Resumed | Lifecycle::Killed | Lifecycle::Expired
+                ) | Event::Fault { .. }
             );
             if does && record.who != ProcessId::World {
                 report.longest_silence = report.longest_silence.max(record.at.saturating_sub(last));
@@ -175,6 +203,7 @@ impl Report {
         for (scenario, violation, history) in round.violations {
             self.found.push(Found { seed, scenario, violation, history });
         }
+        self.void.extend(round.lost.map(|lost| (seed, lost)));
     }
 }
 
@@ -197,6 +226,12 @@ impl fmt::Display for Report {
                 scenario.refused,
                 scenario.longest_silence.as_secs_f64(),
                 scenario.longest_recovery.as_secs_f64()
+            )?;
+        }
+        for (seed, lost) in &self.void {
+            writeln!(
+                f,
+                "seed {seed} is not judged, because the servers have lost transactions: {lost}"
             )?;
         }
         write!(f, "{} violations", self.found.len())

@@ -1,4 +1,4 @@
-//! A time with faults and a time without, and then the judgement.
+//! A round: a time with faults, a time without, and then the judgement.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -11,21 +11,25 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::clients::{Client, Weather};
+use super::error::ChaosError;
 use super::journal::{Journal, Span};
-use super::leftovers::Ground;
+use super::leftovers::{self, Ground};
 use super::link::Link;
 use super::process::Process;
 use super::report::Round;
+use super::settings::Chaos;
 use super::wire::Clock;
 use super::worker::Life;
-use super::{Chaos, ChaosError, servers};
+use super::{servers, witness};
 use crate::{RealEnsemble, RealZooKeeper};
 use zk_curator_sim::Event;
+use zk_curator_sim::history::Lifecycle;
 
-/// How often the process that watches looks whether it runs.
+/// The interval at which the watching process measures if it runs.
 const HEARTBEAT: Duration = Duration::from_millis(10);
 
-/// Starts the clients of all scenarios, disturbs everything for a time, and then waits until everybody has finished.
+/// Starts the clients of all scenarios, injects faults for a time, and then waits until all clients
+/// have finished.
 pub(super) async fn play(
     chaos: &Chaos,
     seed: u64,
@@ -45,6 +49,11 @@ pub(super) async fn play(
     let addresses: Vec<SocketAddr> = ensemble.servers().iter().map(RealZooKeeper::addr).collect();
 
     let heartbeat = tokio::spawn(watch_the_clock(journal.clone()));
+    let observer = ground.connect().await?;
+    let witness = tokio::spawn({
+        let (zk, path, over) = (observer.clone(), ground.witness(), weather.over.clone());
+        async move { witness::watch(&zk, path, over).await }
+    });
     let mut lives = JoinSet::new();
     let mut disturbances = JoinSet::new();
     for (scenario, subject) in chaos.subjects.iter().enumerate() {
@@ -73,9 +82,9 @@ pub(super) async fn play(
             let client = Arc::new(client);
             let program = Arc::clone(program);
             let living = Arc::clone(&client);
-            lives.spawn(
-                async move { Ok::<_, ChaosError>((Arc::clone(&living), living.live(program).await?)) },
-            );
+            lives.spawn(async move {
+                Ok::<_, ChaosError>((Arc::clone(&living), living.live(program).await?))
+            });
             disturbances.spawn(Arc::clone(&client).disturb_link());
             disturbances.spawn(client.end_sessions());
         }
@@ -85,8 +94,10 @@ pub(super) async fn play(
         sleep(faulty).await;
         weather.over.cancel();
     };
-    let (disturbed, ()) =
-        tokio::join!(servers::disturb(ensemble, seed, chaos.session_timeout, journal, &weather.over), storm);
+    let (disturbed, ()) = tokio::join!(
+        servers::disturb(ensemble, seed, chaos.session_timeout, journal, &weather.over),
+        storm
+    );
     disturbed?;
     while let Some(done) = disturbances.join_next().await {
         done?;
@@ -97,28 +108,10 @@ pub(super) async fn play(
     }
 
     journal.world(Event::FaultsOver);
-    let deadline = Instant::now() + chaos.patience;
-    for (_, process) in &clients {
-        process.faults_are_over();
-    }
-    for (client, mut process) in clients {
-        let who = client.who();
-        match timeout_at(deadline, process.ended()).await {
-            Ok(status) => {
-                let status = status?;
-                if !status.success() {
-                    journal.fail(client.scenario, who, &format!("has ended with {status}"));
-                }
-            }
-            Err(_) => {
-                let broken = format!("has not finished within {:?} after the faults", chaos.patience);
-                journal.fail(client.scenario, who, &broken);
-                process.kill().await?;
-                journal.client(client.scenario, who, Event::Killed);
-            }
-        }
-    }
+    finished(chaos, journal, clients).await?;
     heartbeat.abort();
+    let lost = witness.await?;
+    leftovers::close(&observer).await?;
     let left = ground.leftovers(ensemble, chaos.patience).await?;
     for (scenario, left) in left {
         journal.violated(scenario, "nothing is left", left);
@@ -126,10 +119,43 @@ pub(super) async fn play(
     if let Some(broken) = ground.clear().await? {
         journal.violated(None, "nothing is left", broken);
     }
-    Ok(Round::judged(chaos, journal.take()))
+    Ok(Round::judged(chaos, journal.take(), lost))
 }
 
-/// Notices when this process does not run: the machine has other things to do.
+/// Waits until every client has finished. A client that takes too long is killed.
+async fn finished(
+    chaos: &Chaos,
+    journal: &Journal,
+    mut clients: Vec<(Arc<Client>, Process)>,
+) -> Result<(), ChaosError> {
+    let over = Instant::now();
+    for (_, process) in &clients {
+        process.faults_are_over();
+    }
+    let patience = |client: &Client| chaos.subjects[client.scenario].patience(chaos.patience);
+    // Waits for one client after another, beginning with the clients that have the least time.
+    clients.sort_by_key(|(client, _)| patience(client));
+    for (client, mut process) in clients {
+        let (who, patience) = (client.who(), patience(&client));
+        match timeout_at(over + patience, process.ended()).await {
+            Ok(status) => {
+                let status = status?;
+                if !status.success() {
+                    journal.fail(client.scenario, who, &format!("has ended with {status}"));
+                }
+            }
+            Err(_) => {
+                let broken = format!("has not finished within {patience:?} after the faults");
+                journal.fail(client.scenario, who, &broken);
+                process.kill().await?;
+                journal.client(client.scenario, who, Lifecycle::Killed);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Records when this process does not run because the machine is busy.
 async fn watch_the_clock(journal: Journal) {
     loop {
         let from = journal.clock().now();

@@ -1,11 +1,13 @@
-//! What is disturbed, when, how, and for how long: decided by a seed, whatever happens meanwhile.
+//! The schedule of the faults, their times and their durations. A seed decides it, regardless of
+//! the events of the run.
 
 use std::fmt;
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
 use zk_curator_testing::{Direction, Flow};
 
-/// What faults happen to, one at a time.
+/// The target of faults, which happen to it one at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
     /// The servers.
@@ -18,61 +20,61 @@ pub(super) enum Target {
     Session(u32),
 }
 
-/// A fault: what is done, and later taken back.
+/// A fault, which ends after a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// SIGKILL, and a start later.
+    /// SIGKILL, and later a restart.
     KillServer(Which),
-    /// SIGSTOP, and SIGCONT later.
+    /// SIGSTOP, and later SIGCONT.
     StopServer(Which),
     /// SIGSTOP for all servers.
     StopAll,
-    /// All connections are cut; new ones are accepted at once.
+    /// All connections are cut. New connections are accepted immediately.
     Cut,
-    /// All connections are cut, and new ones refused.
+    /// All connections are cut, and new ones are refused.
     Refuse(Reach),
-    /// Bytes wait, or vanish.
+    /// Bytes are held back, or lost.
     Silence { direction: Direction, flow: Flow, reach: Reach },
-    /// Bytes take this long, in either direction.
+    /// Bytes are delayed by this time, in both directions.
     Delay(Duration),
-    /// SIGSTOP, and SIGCONT later.
+    /// SIGSTOP, and later SIGCONT.
     StopClient,
-    /// SIGKILL, and another process later.
+    /// SIGKILL, and later another process.
     KillClient,
-    /// The session is closed by somebody else who knows its password.
+    /// Another connection closes the session with its id and password.
     Expire,
 }
 
-/// Which server.
+/// The choice of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Which {
-    /// Whoever leads then.
+    /// The leader at the time of the fault.
     Leader,
-    /// The one with this number, from zero, modulo their count.
+    /// The server with this number, from zero, modulo the number of servers.
     Number(usize),
 }
 
-/// Between a client and which servers.
+/// The servers that a fault of a client's network affects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {
     All,
-    /// The one with this number, from zero, modulo their count.
+    /// The server with this number, from zero, modulo the number of servers.
     One(usize),
 }
 
 /// A fault and its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Step {
-    /// Since the end of the step before.
+    /// The time since the end of the previous step.
     pub(super) after: Duration,
-    /// Not before the client has acquired something, if it does so soon.
+    /// `true` if the step waits until the client has acquired a resource, if it does so soon.
     pub(super) when_granted: bool,
     pub(super) fault: Fault,
-    pub(super) lasting: Duration,
+    pub(super) duration: Duration,
 }
 
 impl Fault {
-    /// The kind, for counting.
+    /// Returns the kind, for counting.
     pub(super) const fn kind(self) -> &'static str {
         match self {
             Self::KillServer(Which::Leader) => "leader killed",
@@ -110,7 +112,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The faults of one target, without an end.
+/// The endless sequence of faults of one target.
 #[derive(Debug, Clone)]
 pub(super) struct Schedule {
     target: Target,
@@ -126,15 +128,15 @@ impl Schedule {
             Target::Process(client) => (3, client),
             Target::Session(client) => (4, client),
         };
-        // Seeds that are close, or targets, must not have the same faults a little later.
+        // Close seeds, and the targets of one seed, must not have the same faults with a shift.
         let mut rng = fastrand::Rng::with_seed(seed);
         let rng = fastrand::Rng::with_seed(rng.u64(..) ^ (kind << 32 | u64::from(number)));
         Self { target, session_timeout, rng }
     }
 
-    /// Half of the faults are over before anybody gives a connection up, some go on for about as long as a session
-    /// lives, and some for longer.
-    fn lasting(&mut self) -> Duration {
+    /// Draws a duration. Half of the faults end before a connection is given up. The others last
+    /// about as long as a session, or longer.
+    fn duration(&mut self) -> Duration {
         let part = match self.rng.u8(0..10) {
             0..5 => self.between(0.01, 0.4),
             5..8 => self.between(0.4, 1.1),
@@ -167,8 +169,8 @@ impl Schedule {
             2 => Fault::Refuse(reach),
             3..5 => Fault::Delay(self.seconds(0.002, 0.8)),
             _ => {
-                let direction =
-                    [Direction::Both, Direction::ToServer, Direction::ToClient][self.rng.usize(0..3)];
+                let direction = [Direction::Both, Direction::ToServer, Direction::ToClient]
+                    [self.rng.usize(0..3)];
                 let flow = if self.rng.bool() { Flow::Stalled } else { Flow::Lost };
                 Fault::Silence { direction, flow, reach }
             }
@@ -184,13 +186,23 @@ impl Iterator for Schedule {
             Target::Servers => (self.seconds(1.0, 8.0), self.server()),
             Target::Link(_) => (self.seconds(0.5, 8.0), self.link()),
             Target::Process(_) => {
-                let fault = if self.rng.u8(0..3) == 0 { Fault::KillClient } else { Fault::StopClient };
+                let fault =
+                    if self.rng.u8(0..3) == 0 { Fault::KillClient } else { Fault::StopClient };
                 (self.seconds(1.0, 12.0), fault)
             }
             Target::Session(_) => (self.seconds(5.0, 40.0), Fault::Expire),
         };
         let when_granted = self.target != Target::Servers && self.rng.bool();
-        Some(Step { after, when_granted, fault, lasting: self.lasting() })
+        Some(Step { after, when_granted, fault, duration: self.duration() })
+    }
+}
+
+/// Sleeps, but at most until the faults are over. Returns `true` if they are over.
+pub(super) async fn sleep_or_over(time: Duration, over: &CancellationToken) -> bool {
+    tokio::select! {
+        biased;
+        () = over.cancelled() => true,
+        () = tokio::time::sleep(time) => false,
     }
 }
 
@@ -207,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_is_the_same_schedule_and_no_two_targets_have_the_same() {
+    fn a_seed_gives_each_target_its_own_repeatable_schedule() {
         assert_eq!(steps(7, Target::Link(1)), steps(7, Target::Link(1)));
         assert_ne!(steps(7, Target::Link(1)), steps(8, Target::Link(1)));
         assert_ne!(steps(7, Target::Link(1)), steps(7, Target::Link(2)));
@@ -215,16 +227,17 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_fault_comes_for_shorter_and_for_longer_than_a_session() {
+    fn every_fault_lasts_shorter_or_longer_than_a_session() {
         let targets = [Target::Servers, Target::Link(0), Target::Process(0), Target::Session(0)];
         let all: Vec<Step> = targets.into_iter().flat_map(|target| steps(7, target)).collect();
         let kinds: BTreeSet<&str> = all.iter().map(|step| step.fault.kind()).collect();
         assert_eq!(kinds.len(), 14, "{kinds:?}");
         for kind in kinds {
-            let mut lasting = all.iter().filter(|step| step.fault.kind() == kind).map(|step| step.lasting);
-            assert!(lasting.clone().any(|lasting| lasting < TIMEOUT / 3), "{kind}");
-            assert!(lasting.clone().any(|lasting| lasting > TIMEOUT), "{kind}");
-            assert!(lasting.all(|lasting| lasting <= TIMEOUT * 5 / 2), "{kind}");
+            let mut durations =
+                all.iter().filter(|step| step.fault.kind() == kind).map(|step| step.duration);
+            assert!(durations.clone().any(|duration| duration < TIMEOUT / 3), "{kind}");
+            assert!(durations.clone().any(|duration| duration > TIMEOUT), "{kind}");
+            assert!(durations.all(|duration| duration <= TIMEOUT * 5 / 2), "{kind}");
         }
     }
 }

@@ -1,20 +1,20 @@
-//! The servers of a run, and what happens to them.
+//! The servers of a run, and the faults that happen to them.
 
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use zk_curator_client::{ExpiredBy, SessionCredentials, SessionState, ZooKeeper};
 
+use super::error::ChaosError;
 use super::journal::Journal;
-use super::schedule::{Fault, Schedule, Step, Target, Which};
-use super::{ChaosError, sleep_or_over};
+use super::schedule::{Fault, Schedule, Step, Target, Which, sleep_or_over};
 use crate::{RealEnsemble, RealError};
 use zk_curator_sim::Event;
 
-/// `tickTime`: the servers judge sessions with this granularity.
+/// `tickTime`, the granularity with which the servers expire sessions.
 pub(super) const TICK: Duration = Duration::from_millis(200);
 
-/// Starts servers for sessions of seconds, which clean up behind their clients at once.
+/// Starts servers for short sessions, which remove the nodes of ended clients quickly.
 pub(super) async fn start(servers: usize) -> Result<RealEnsemble, RealError> {
     RealEnsemble::builder(servers)
         .tick_time(TICK)
@@ -24,7 +24,8 @@ pub(super) async fn start(servers: usize) -> Result<RealEnsemble, RealError> {
         .await
 }
 
-/// Disturbs the servers until the faults are over. All of them run then, and one of them leads.
+/// Disturbs the servers until the faults are over. At the end all of them run, and one of them
+/// leads.
 pub(super) async fn disturb(
     ensemble: &mut RealEnsemble,
     seed: u64,
@@ -32,18 +33,19 @@ pub(super) async fn disturb(
     journal: &Journal,
     over: &CancellationToken,
 ) -> Result<(), ChaosError> {
-    for Step { after, fault, lasting, .. } in Schedule::new(seed, Target::Servers, session_timeout) {
+    for Step { after, fault, duration, .. } in Schedule::new(seed, Target::Servers, session_timeout)
+    {
         if sleep_or_over(after, over).await {
             break;
         }
         let Some(victims) = victims(ensemble, fault).await else { continue };
-        journal.fault(fault.kind(), format!("{fault}: {victims:?}, for {lasting:.1?}"));
+        journal.fault(fault.kind(), format!("{fault}: {victims:?}, for {duration:.1?}"));
         let began = journal.clock().now();
         let kill = matches!(fault, Fault::KillServer(_));
         for &server in &victims {
             if kill { ensemble.kill(server).await? } else { ensemble.pause(server).await? }
         }
-        sleep_or_over(lasting, over).await;
+        sleep_or_over(duration, over).await;
         for &server in &victims {
             if kill { ensemble.restart(server).await? } else { ensemble.resume(server).await? }
         }
@@ -54,7 +56,7 @@ pub(super) async fn disturb(
     Ok(())
 }
 
-/// Which servers a fault is for; `None` if it is for a leader, and there is none now.
+/// Returns the servers that a fault affects; `None` if it is for a leader and there is none now.
 async fn victims(ensemble: &RealEnsemble, fault: Fault) -> Option<Vec<usize>> {
     let count = ensemble.servers().len();
     let (Fault::KillServer(which) | Fault::StopServer(which)) = fault else {
@@ -66,8 +68,13 @@ async fn victims(ensemble: &RealEnsemble, fault: Fault) -> Option<Vec<usize>> {
     }
 }
 
-/// Ends a session, as somebody who knows its password can, and does not rest before a server has said that it is over.
-pub(super) async fn end_session(connect_string: &str, session: SessionCredentials, timeout: Duration) {
+/// Ends a session by its id and password, as any client can. Repeats that until a server has
+/// confirmed the end.
+pub(super) async fn end_session(
+    connect_string: &str,
+    session: SessionCredentials,
+    timeout: Duration,
+) {
     loop {
         let zk = ZooKeeper::builder(connect_string)
             .session_timeout(timeout)
@@ -85,7 +92,7 @@ pub(super) async fn end_session(connect_string: &str, session: SessionCredential
         if closed || zk.state() == SessionState::Expired(ExpiredBy::Server) {
             return;
         }
-        // Nobody knows.
+        // The outcome is unknown.
         tokio::time::sleep(TICK).await;
     }
 }

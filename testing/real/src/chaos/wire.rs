@@ -1,4 +1,5 @@
-//! What the processes of the clients and the one that watches them tell each other: lines of JSON through pipes.
+//! The messages between the processes of the clients and the watching process: lines of JSON
+//! through pipes.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -7,19 +8,19 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use zk_curator_sim::Event;
-use zk_curator_sim::history::{Mode, Name};
+use zk_curator_sim::history::{Hold, Mode, Name};
 
 /// A line from a client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Told {
-    /// Something to be written down.
+    /// An event to record.
     Event { at: Duration, event: Event },
-    /// It did not run between these two times.
+    /// The client did not run between these two times.
     Stall { from: Duration, to: Duration },
-    /// It uses a resource outside of ZooKeeper, and waits for the answer.
+    /// The client uses a resource outside ZooKeeper, and waits for the response.
     Use { call: u64, resource: Name, mode: Mode, hold: u64, token: i64 },
-    /// It cannot go on.
+    /// The client cannot continue.
     Failed { broken: String },
 }
 
@@ -27,8 +28,8 @@ pub(super) enum Told {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Heard {
-    /// What the resource did.
-    Used { call: u64, event: Event },
+    /// The result of a use of a resource.
+    Used { call: u64, event: Hold },
     /// There will be no more faults.
     FaultsOver,
 }
@@ -40,12 +41,12 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// Zero is now.
+    /// Starts a clock at zero.
     pub(super) fn start() -> Self {
         Self { origin: monotonic() }
     }
 
-    /// The clock with the same zero, in another process.
+    /// Creates a clock with the same zero in another process.
     pub(super) const fn with_origin(origin: Duration) -> Self {
         Self { origin }
     }
@@ -60,11 +61,11 @@ impl Clock {
 }
 
 fn monotonic() -> Duration {
-    // Never negative on this clock.
+    // The time of this clock is never negative.
     clock_gettime(ClockId::Monotonic).try_into().unwrap_or_default()
 }
 
-/// Writes one line, at once: what was said before a SIGKILL has been said.
+/// Writes one line without buffering, so a SIGKILL cannot lose it.
 pub(super) fn tell(line: &Told) -> io::Result<()> {
     let mut text = serde_json::to_string(line)?;
     text.push('\n');

@@ -1,11 +1,11 @@
-//! A client in a process of its own, from the inside.
+//! The inner side of a client in a process of its own.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, BufRead};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -13,29 +13,30 @@ use tokio::runtime;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 
-use super::Subject;
+use super::settings::Subject;
 use super::wire::{Clock, Heard, Told, tell};
-use zk_curator_sim::history::{Mode, Name, ProcessId};
+use zk_curator_client::internal::Locked;
+use zk_curator_sim::history::{Hold, Mode, Name, ProcessId};
 use zk_curator_sim::host::{Answered, Remote, seed_of};
-use zk_curator_sim::{Client, ClientParts, Event, Manner, Rounds, Run, Workload};
+use zk_curator_sim::{Client, ClientParts, ClientSettings, Event, Rounds, Run, Workload};
 
-/// The first argument of a process that is a client.
+/// The first argument of a client process.
 const FLAG: &str = "--client-of-chaos";
 
-/// How often a client looks whether it runs.
+/// The interval at which a client measures if it runs.
 const HEARTBEAT: Duration = Duration::from_millis(10);
-/// A heartbeat that is late by more is a pause of the process.
+/// A heartbeat with a longer delay counts as a pause of the process.
 const LATE: Duration = Duration::from_millis(40);
-/// One future in so many is cancelled.
+/// One future in this many is cancelled.
 const CANCEL_ONE_IN: u32 = 20;
-/// More clients than a scenario may have.
+/// A number above the maximum number of clients of a scenario.
 const CLIENTS: u64 = 1000;
-/// More rounds of work than there is time for; the last one is when the faults are over.
+/// More rounds of work than the time allows. The last one begins when the faults are over.
 const ROUNDS: u32 = 1 << 30;
-/// More than there is time for in one life.
+/// More rounds than the time of one life allows.
 const ROUNDS_OF_A_LIFE: u32 = 1 << 20;
 
-/// What a life of a client is told when it begins.
+/// The parameters of a life of a client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Life {
     pub(super) scenario: String,
@@ -50,15 +51,19 @@ pub(super) struct Life {
 }
 
 impl Life {
-    /// The arguments of its process.
+    /// Returns the arguments of its process.
     pub(super) fn arguments(&self) -> io::Result<[OsString; 2]> {
         Ok([FLAG.into(), serde_json::to_string(self)?.into()])
     }
 
-    /// Another life of the same client. What is random in it is different: GUIDs, above all, which processes that were
-    /// killed have left on the servers.
+    /// Returns another life of the same client, with different random choices. Killed processes
+    /// have left GUIDs on the servers, which must not occur again.
     pub(super) fn reborn(&self, incarnation: u32) -> Self {
-        Self { incarnation, seed: seed_of(self.seed, "life", u64::from(incarnation)), ..self.clone() }
+        Self {
+            incarnation,
+            seed: seed_of(self.seed, "life", u64::from(incarnation)),
+            ..self.clone()
+        }
     }
 
     pub(super) const fn who(&self) -> ProcessId {
@@ -66,13 +71,14 @@ impl Life {
     }
 }
 
-/// Does the work of a client, if that is what this process was started for.
+/// Does the work of a client, if this process was started for that.
 pub(super) fn work_if_client(subjects: &[Subject]) -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next()? != FLAG {
         return None;
     }
-    let life = arguments.next().and_then(|life| serde_json::from_slice(life.as_encoded_bytes()).ok());
+    let life =
+        arguments.next().and_then(|life| serde_json::from_slice(life.as_encoded_bytes()).ok());
     let code = life.and_then(|life: Life| {
         let subject = subjects.iter().find(|subject| subject.name == life.scenario)?;
         let runtime = runtime::Builder::new_current_thread().enable_all().build().ok()?;
@@ -82,7 +88,7 @@ pub(super) fn work_if_client(subjects: &[Subject]) -> Option<ExitCode> {
 }
 
 async fn work(life: Life, workload: &Workload) -> ExitCode {
-    // A panic in any task is the end.
+    // A panic in any task ends the process.
     let default = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         default(panic);
@@ -94,7 +100,7 @@ async fn work(life: Life, workload: &Workload) -> ExitCode {
         who,
         clock,
         numbers: AtomicU64::new(u64::from(life.number)),
-        calls: Mutex::default(),
+        calls: Locked::default(),
     });
     let run = Run::remote(Arc::clone(&watcher) as Arc<dyn Remote>);
     run.set_cancelling(CANCEL_ONE_IN);
@@ -114,7 +120,7 @@ async fn work(life: Life, workload: &Workload) -> ExitCode {
                 }
             }
         }
-        // Whoever watches is gone.
+        // The watching process is gone.
         std::process::exit(1);
     }));
     drop(tokio::spawn(watch_the_clock(clock)));
@@ -123,7 +129,7 @@ async fn work(life: Life, workload: &Workload) -> ExitCode {
         clients: life.clients,
         rounds: ROUNDS,
         begun,
-        manner: Manner::default(),
+        manner: ClientSettings::default(),
         seed: life.seed,
         connect_string: life.connect_string,
         connector: None,
@@ -141,7 +147,7 @@ async fn work(life: Life, workload: &Workload) -> ExitCode {
     }
 }
 
-/// Reads what the process that watches says, to the end.
+/// Reads the lines of the watching process until the end of input.
 fn listen(said: &mpsc::UnboundedSender<Heard>) {
     for line in io::stdin().lock().lines() {
         let heard = line.ok().and_then(|line| serde_json::from_str(&line).ok());
@@ -152,7 +158,7 @@ fn listen(said: &mpsc::UnboundedSender<Heard>) {
     }
 }
 
-/// Notices when the process did not run, whoever stopped it.
+/// Reports when the process did not run, for any reason.
 async fn watch_the_clock(clock: Clock) {
     loop {
         let from = clock.now();
@@ -164,37 +170,37 @@ async fn watch_the_clock(clock: Clock) {
     }
 }
 
-/// Says a line, or ends: nobody listens any more.
+/// Writes a line. Ends the process if the reader is gone.
 fn say(line: &Told) {
     if tell(line).is_err() {
         std::process::exit(1);
     }
 }
 
-/// What a run in this process has of the rest of the run.
+/// The connection of this process to the rest of the run.
 struct Watcher {
     who: ProcessId,
     clock: Clock,
-    /// The last number.
+    /// The last issued number.
     numbers: AtomicU64,
-    calls: Mutex<Calls>,
+    calls: Locked<Calls>,
 }
 
-/// Who waits for an answer.
+/// The callers that wait for a response.
 #[derive(Default)]
 struct Calls {
     next: u64,
-    waiting: BTreeMap<u64, oneshot::Sender<Event>>,
+    waiting: BTreeMap<u64, oneshot::Sender<Hold>>,
 }
 
 impl Watcher {
     fn calls(&self) -> MutexGuard<'_, Calls> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+        self.calls.lock()
     }
 
-    fn answered(&self, call: u64, used: Event) {
+    fn answered(&self, call: u64, used: Hold) {
         if let Some(waiting) = self.calls().waiting.remove(&call) {
-            // It may have been cancelled.
+            // The caller may have been cancelled.
             drop(waiting.send(used));
         }
     }
@@ -202,7 +208,7 @@ impl Watcher {
 
 impl Remote for Watcher {
     fn record(&self, who: ProcessId, event: Event) {
-        // What happens to all is known there.
+        // The watching process itself records the events of the world.
         if who == self.who {
             say(&Told::Event { at: self.clock.now(), event });
         }
@@ -213,10 +219,14 @@ impl Remote for Watcher {
     }
 
     fn number(&self) -> u64 {
-        // The time, so that they grow over all processes; the lowest digits are those of this client.
+        // Numbers begin with the time, so they grow across processes. The lowest digits belong to
+        // this client.
         let now = u64::try_from(self.clock.now().as_micros()).unwrap_or_default() * CLIENTS;
         let next = |last: u64| (last + CLIENTS).max(now + last % CLIENTS);
-        match self.numbers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last))) {
+        match self
+            .numbers
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)))
+        {
             Ok(last) | Err(last) => next(last),
         }
     }
@@ -234,7 +244,7 @@ impl Remote for Watcher {
         Box::pin(async move {
             match answered.await {
                 Ok(used) => used,
-                // The process ends.
+                // The process is about to end.
                 Err(_) => std::future::pending().await,
             }
         })
@@ -245,7 +255,7 @@ impl Remote for Watcher {
 mod tests {
     use super::*;
 
-    /// A process that was killed leaves GUIDs: those of the next are to be others.
+    /// A killed process leaves GUIDs on the servers. The next life must draw other ones.
     #[test]
     fn no_two_lives_of_a_client_draw_the_same_numbers() {
         let life = Life {

@@ -6,17 +6,16 @@ use std::io::BufRead;
 use tokio::sync::mpsc;
 use zk_curator_testing::TestCluster;
 
-use crate::{complain_of, print};
+use crate::output::{complain_of, print};
 
-/// What a line asks for, of a server counted from zero.
+/// A command for a server, counted from zero.
 enum Command {
     Stop(usize),
     Start(usize),
 }
 
-/// Does what the lines on standard input ask for. When they end, the servers go on.
-///
-/// Returns when an answer cannot be written.
+/// Executes the commands on standard input. The servers continue after the end of input. Returns
+/// when a response cannot be written.
 pub(crate) async fn obey(servers: &TestCluster) -> Box<dyn Error> {
     let mut lines = lines();
     while let Some(line) = lines.recv().await {
@@ -50,7 +49,8 @@ async fn start(servers: &TestCluster, member: usize) -> std::io::Result<()> {
 
 fn parse(line: &str, members: usize) -> Option<Command> {
     let (verb, number) = line.trim().split_once(' ')?;
-    let member = number.trim().parse::<usize>().ok()?.checked_sub(1).filter(|member| *member < members)?;
+    let member =
+        number.trim().parse::<usize>().ok()?.checked_sub(1).filter(|member| *member < members)?;
     match verb {
         "stop" => Some(Command::Stop(member)),
         "start" => Some(Command::Start(member)),
@@ -58,8 +58,8 @@ fn parse(line: &str, members: usize) -> Option<Command> {
     }
 }
 
-/// The lines of standard input. They are read on a thread that nobody waits for: a read cannot be
-/// ended.
+/// Reads the lines of standard input, on a thread that nothing waits for, because a read cannot be
+/// cancelled.
 fn lines() -> mpsc::Receiver<String> {
     let (sender, lines) = mpsc::channel(1);
     std::thread::spawn(move || {

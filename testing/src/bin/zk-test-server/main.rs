@@ -1,22 +1,23 @@
-//! Serves an embedded ZooKeeper until a signal ends it, for clients in any language; `--help` tells
+//! Serves an embedded ZooKeeper for clients in any language until a signal ends it. `--help` lists
 //! the options.
 #![expect(clippy::print_stderr, reason = "a program talks to its terminal")]
 
 mod control;
 mod options;
+mod output;
 mod store;
 
 use std::error::Error;
-use std::io::Write;
 use std::process::ExitCode;
 
 use options::{Options, Task};
+use output::{complain_of, print};
 use store::Store;
 use zk_curator_testing::{TestCluster, TestServer, stop_signal};
 
 /// The exit code of wrong options, and of a server that cannot start.
 const CANNOT_START: u8 = 2;
-/// The exit code of a server that served, but could not save what it had.
+/// The exit code of a server that ran, but could not save its state.
 const CANNOT_SAVE: u8 = 1;
 
 #[tokio::main]
@@ -35,7 +36,7 @@ async fn main() -> ExitCode {
     done.unwrap_or_else(|error| complain(error.as_ref(), CANNOT_START))
 }
 
-/// Tells an error and its causes in one line.
+/// Prints an error and its causes in one line.
 fn complain(error: &dyn Error, code: u8) -> ExitCode {
     let mut line = error.to_string();
     let mut cause = error.source();
@@ -47,19 +48,8 @@ fn complain(error: &dyn Error, code: u8) -> ExitCode {
     ExitCode::from(code)
 }
 
-fn complain_of(line: &str) {
-    eprintln!("zk-test-server: {line}");
-}
-
-fn print(line: &str) -> Result<(), Box<dyn Error>> {
-    let mut stdout = std::io::stdout();
-    writeln!(stdout, "{line}")?;
-    stdout.flush()?;
-    Ok(())
-}
-
 async fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
-    // Before anybody can know that the server runs, and so send it one.
+    // Registers the handler before a user can know that the server runs, and send a signal.
     let stopped = stop_signal().map_err(|error| format!("cannot receive signals: {error}"))?;
     let store = options.data_dir.map(Store::open).transpose()?;
     let mut builder = options.builder.host(options.host);
@@ -67,9 +57,10 @@ async fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
         builder = builder.snapshot(snapshot);
     }
     let members = options.ports.len();
-    let servers = TestCluster::builder(members).settings(builder).ports(options.ports).start().await?;
+    let servers =
+        TestCluster::builder(members).settings(builder).ports(options.ports).start().await?;
     if let Some(store) = &store {
-        // That it cannot be done is to be known now, not when all is to be kept.
+        // Saves once now, so that a failure shows at the start, not at the end.
         store.save(&servers)?;
     }
     for addr in servers.members().iter().filter_map(TestServer::addr) {

@@ -15,30 +15,30 @@ A ZooKeeper in memory, for tests: every operation and four-letter word, containe
 
 usage: zk-test-server [OPTION…]
 
-Prints one line `listening on HOST:PORT` per server when it is ready. Ends with SIGTERM or Ctrl-C, exit code 0;
-a wrong option, a port that is taken or a damaged data directory are exit code 2, data that cannot
-be saved are 1.
+Prints one line `listening on HOST:PORT` per server when it is ready. Ends with SIGTERM or Ctrl-C, exit code 0.
+The exit code is 2 for a wrong option, a port in use or a damaged data directory, and 1 if the data
+cannot be saved.
 
-  --host ADDRESS              where to listen: an address, or a name of this machine [127.0.0.1]
+  --host ADDRESS              the address to listen on, or a name of this machine [127.0.0.1]
   --port N                    the TCP port; 0 is any free one [2181]
-  --ensemble N                so many servers that agree on what is written; a line `stop 2` or `start 2` on standard
-                              input stops or starts the second one, answered by `stopped 2` or `started 2` [1]
-  --ports A,B,C               their ports; without it those from --port on
+  --ensemble N                the number of servers in an ensemble; a line `stop 2` or `start 2` on standard input stops
+                              or starts the second one, and is answered by `stopped 2` or `started 2` [1]
+  --ports A,B,C               the ports of the ensemble [consecutive ones from --port]
   --tick-time MS              the granularity of session expiry, in milliseconds [2000]
   --min-session-timeout MS    the shortest timeout of a session [2 ticks]
   --max-session-timeout MS    the longest timeout of a session [20 ticks]
-  --max-client-connections N  how many connections one address may have; 0 is no limit [0]
+  --max-client-connections N  the maximum number of connections of one address; 0 is no limit [0]
   --jute-max-buffer BYTES     the longest frame a client may send [1048575]
-  --data-dir DIR              where nodes and sessions are saved at the end, and loaded from at the start; one
-                              server for a directory [they are forgotten]
-  --max-backlog BYTES         how much may wait for a client that does not read [16777216]
-  --container-interval MS     how often empty containers and outlived nodes are removed [1000]
-  --zookeeper-version V       behave like 3.8 or 3.9, where they differ [3.9]
-  --super-digest super:HASH   who may do everything, as zookeeper.DigestAuthenticationProvider.superDigest
-  --read-only                 serve as a server without quorum does: read-only clients only, no writes; those of an
+  --data-dir DIR              the directory to load nodes and sessions from at the start, and to save them to at the
+                              end; for one server only [none]
+  --max-backlog BYTES         the maximum size of the queue for a client that does not read [16777216]
+  --container-interval MS     the interval at which empty containers and expired nodes are removed [1000]
+  --zookeeper-version V       behave like 3.8 or 3.9 where they differ [3.9]
+  --super-digest super:HASH   the super user, as in zookeeper.DigestAuthenticationProvider.superDigest
+  --read-only                 serve like a server without a quorum: only read-only clients, no writes; servers of an
                               ensemble do so while they have no quorum
-  --reconfig-enabled          answer `reconfig` as Apache ZooKeeper does where it is enabled and the server alone:
-                              it is not implemented
+  --reconfig-enabled          answer `reconfig` as a standalone Apache ZooKeeper with reconfig does: it is not
+                              implemented
   -h, --help                  print this
   -V, --version               print the version";
 
@@ -47,12 +47,12 @@ const VERSION: &str = concat!("zk-test-server ", env!("CARGO_PKG_VERSION"));
 /// The tick of Apache ZooKeeper's sample configuration.
 const TICK: Duration = Duration::from_secs(2);
 const CONTAINER_INTERVAL: Duration = Duration::from_secs(1);
-/// How many servers an ensemble has at most.
+/// The maximum number of servers of an ensemble.
 const MOST_MEMBERS: u16 = 99;
-/// The longest frame whose length its header can tell.
+/// The longest frame length that the header can express.
 const MAX_FRAME: u32 = i32::MAX.cast_unsigned();
 
-/// What the command line asks for.
+/// The request of the command line.
 #[derive(Debug)]
 pub(crate) enum Task {
     /// A text for standard output.
@@ -60,21 +60,21 @@ pub(crate) enum Task {
     Serve(Box<Options>),
 }
 
-/// How to serve.
+/// The options of serving.
 #[derive(Debug)]
 pub(crate) struct Options {
     pub(crate) host: IpAddr,
-    /// Of each server.
+    /// The port of each server.
     pub(crate) ports: Vec<u16>,
     pub(crate) data_dir: Option<PathBuf>,
-    /// Everything else.
+    /// The other settings.
     pub(crate) builder: TestServerBuilder,
 }
 
 /// Reads the command line.
 ///
 /// # Errors
-/// One line that tells what is wrong.
+/// A text of one line that describes the error.
 pub(crate) fn parse(mut arguments: Parser) -> Result<Task, lexopt::Error> {
     let (mut host, mut port) = (IpAddr::V4(Ipv4Addr::LOCALHOST), 2181);
     let (mut ensemble, mut ports) = (None, None);
@@ -104,7 +104,9 @@ pub(crate) fn parse(mut arguments: Parser) -> Result<Task, lexopt::Error> {
                     limit => builder.max_client_connections(limit as usize),
                 };
             }
-            "--jute-max-buffer" => builder = builder.max_frame(value.number(1..=MAX_FRAME)? as usize),
+            "--jute-max-buffer" => {
+                builder = builder.max_frame(value.number(1..=MAX_FRAME)? as usize);
+            }
             "--max-backlog" => builder = builder.max_backlog(value.number(0..=u32::MAX)? as usize),
             "--data-dir" => data_dir = Some(value.path()?),
             "--container-interval" => builder = builder.container_check_interval(value.millis()?),
@@ -117,7 +119,9 @@ pub(crate) fn parse(mut arguments: Parser) -> Result<Task, lexopt::Error> {
     }
     let (shortest, longest) = (shortest.unwrap_or(tick * 2), longest.unwrap_or(tick * 20));
     if shortest > longest {
-        let text = format!("the shortest session timeout, {shortest:?}, is above the longest, {longest:?}");
+        let text = format!(
+            "the shortest session timeout, {shortest:?}, is above the longest, {longest:?}"
+        );
         return Err(text.into());
     }
     builder = builder.tick_time(tick).min_session_timeout(shortest).max_session_timeout(longest);
@@ -125,8 +129,12 @@ pub(crate) fn parse(mut arguments: Parser) -> Result<Task, lexopt::Error> {
     Ok(Task::Serve(Box::new(Options { host, ports, data_dir, builder })))
 }
 
-/// The ports of all servers: those given, or those from the first one on.
-fn ports_of(first: u16, given: Option<Vec<u16>>, ensemble: Option<u16>) -> Result<Vec<u16>, lexopt::Error> {
+/// Returns the ports of all servers: the given ones, or consecutive ones from the first.
+fn ports_of(
+    first: u16,
+    given: Option<Vec<u16>>,
+    ensemble: Option<u16>,
+) -> Result<Vec<u16>, lexopt::Error> {
     let members = ensemble.unwrap_or(1);
     match given {
         Some(_) if ensemble.is_none() => Err("option '--ports' is for '--ensemble'".into()),
@@ -134,13 +142,14 @@ fn ports_of(first: u16, given: Option<Vec<u16>>, ensemble: Option<u16>) -> Resul
         Some(ports) => Err(format!("{} ports for {members} servers", ports.len()).into()),
         None if first == 0 => Ok(vec![0; members.into()]),
         None => {
-            let port = |number: u16| first.checked_add(number).ok_or_else(|| "ports above 65535".into());
+            let port =
+                |number: u16| first.checked_add(number).ok_or_else(|| "ports above 65535".into());
             (0..members).map(port).collect()
         }
     }
 }
 
-/// The value of an option that is still to be read.
+/// The value of an option, before it is parsed.
 struct Value<'a> {
     option: &'a str,
     arguments: &'a mut Parser,
@@ -165,10 +174,9 @@ impl Value<'_> {
         T: FromStr + PartialOrd + Display,
     {
         let text = self.text()?;
-        text.parse()
-            .ok()
-            .filter(|number| range.contains(number))
-            .ok_or_else(|| self.wrong(&text, &format!("a number from {} to {}", range.start(), range.end())))
+        text.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| {
+            self.wrong(&text, &format!("a number from {} to {}", range.start(), range.end()))
+        })
     }
 
     fn ports(&mut self) -> Result<Vec<u16>, lexopt::Error> {

@@ -9,35 +9,38 @@ use zk_curator_testing::{Snapshot, SnapshotError, TestCluster};
 /// The file in the directory.
 const FILE: &str = "snapshot";
 
-/// Where nodes and sessions are kept while no server runs.
+/// The place of nodes and sessions while no server runs.
 #[derive(Debug)]
 pub(crate) struct Store {
     file: PathBuf,
 }
 
 impl Store {
-    /// The store in a directory, which is made if it is not there.
+    /// Opens the store in a directory, and creates the directory if necessary.
     ///
     /// # Errors
-    /// One line that tells what is wrong.
+    /// A text of one line that describes the error.
     pub(crate) fn open(directory: PathBuf) -> Result<Self, String> {
-        fs::create_dir_all(&directory)
-            .map_err(|error| format!("cannot make the directory {}: {error}", directory.display()))?;
+        fs::create_dir_all(&directory).map_err(|error| {
+            format!("cannot make the directory {}: {error}", directory.display())
+        })?;
         Ok(Self { file: directory.join(FILE) })
     }
 
-    /// What was saved; `None` when nothing was.
+    /// Loads the saved state; `None` if there is none.
     ///
     /// # Errors
     /// [`SnapshotError`].
     pub(crate) fn load(&self) -> Result<Option<Snapshot>, SnapshotError> {
         match Snapshot::load(&self.file) {
-            Err(SnapshotError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(SnapshotError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                Ok(None)
+            }
             loaded => loaded.map(Some),
         }
     }
 
-    /// Saves what the servers have.
+    /// Saves the state of the servers.
     ///
     /// # Errors
     /// [`SnapshotError::Io`].

@@ -1,4 +1,5 @@
-//! [`Snapshot`]: the nodes and sessions of a server, to start another server with or to save to a file.
+//! [`Snapshot`]: the nodes and sessions of a server, to start another server with or to save to a
+//! file.
 //!
 //! # Layout
 //! ```text
@@ -100,8 +101,8 @@ impl Snapshot {
         })
     }
 
-    /// Saves the snapshot to a file. Writes a new file beside it, with `.new` appended to the name,
-    /// and replaces an existing file when all is written. Blocks the thread.
+    /// Saves the snapshot to a file. Writes a new file next to it, with `.new` appended to the
+    /// name, and replaces an existing file when all is written. Blocks the thread.
     ///
     /// The file contains the passwords of the sessions.
     ///
@@ -115,14 +116,15 @@ impl Snapshot {
         let written = self.write(&new).map_err(failed("write", &new));
         let saved = written.and_then(|()| fs::rename(&new, path).map_err(failed("replace", path)));
         if saved.is_err() {
-            // The error before this one is the one to report.
+            // The earlier error is the one to report.
             fs::remove_file(&new).ok();
         }
         saved
     }
 
     fn write(&self, path: &Path) -> io::Result<()> {
-        let mut out = Output { file: File::create(path)?, hash: Sha1::new(), pending: Encoder::new() };
+        let mut out =
+            Output { file: File::create(path)?, hash: Sha1::new(), pending: Encoder::new() };
         self.encode(&mut out)?;
         out.finish()?.sync_all()
     }
@@ -156,11 +158,12 @@ impl Snapshot {
     }
 
     fn decode(bytes: Bytes) -> Result<Self, Damage> {
-        let Some((content, hash)) = bytes.strip_prefix(MAGIC).and_then(<[u8]>::split_last_chunk::<HASH>)
+        let Some((content, hash)) =
+            bytes.strip_prefix(MAGIC).and_then(<[u8]>::split_last_chunk::<HASH>)
         else {
             return Err(Damage::Foreign);
         };
-        // Before the checksum, which in another version may be another.
+        // Checks the version before the checksum, which may differ in another version.
         let mut input = Decoder::new(bytes.slice_ref(content));
         match input.i32("version")? {
             VERSION => {}
@@ -176,7 +179,8 @@ impl Snapshot {
         if input.remaining() > 0 {
             return Err(Damage::Content("something follows the nodes"));
         }
-        let lives = |owner| sessions.living.binary_search_by_key(&owner, |session| session.id).is_ok();
+        let lives =
+            |owner| sessions.living.binary_search_by_key(&owner, |session| session.id).is_ok();
         if !tree.owners().all(|(owner, _)| lives(owner)) {
             return Err(Damage::Content("the session of an ephemeral node is missing"));
         }
@@ -213,21 +217,28 @@ fn decode_sessions(input: &mut Decoder) -> Result<SavedSessions, Damage> {
     Ok(SavedSessions { next_id, opened, living })
 }
 
-/// A number that is not negative, and so far from the largest that what is added to it does not
+/// Returns a number that is not negative, and far enough below the maximum that additions do not
 /// overflow.
 fn in_range(number: i64) -> Result<i64, Damage> {
-    if (0..1 << 62).contains(&number) { Ok(number) } else { Err(Damage::Content("a number is out of range")) }
+    if (0..1 << 62).contains(&number) {
+        Ok(number)
+    } else {
+        Err(Damage::Content("a number is out of range"))
+    }
 }
 
 fn length(len: usize) -> i64 {
     i64::try_from(len).unwrap_or(i64::MAX)
 }
 
-fn failed<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> SnapshotError + 'a {
+fn failed<'a>(
+    action: &'static str,
+    path: &'a Path,
+) -> impl FnOnce(io::Error) -> SnapshotError + 'a {
     move |source| SnapshotError::Io { action, path: path.to_owned(), source }
 }
 
-/// Writes records in pieces that are neither tiny nor all of them.
+/// Writes records in pieces of a medium size.
 struct Output<W> {
     file: W,
     hash: Sha1,
@@ -250,7 +261,7 @@ impl<W: Write> Output<W> {
         self.raw(&pending)
     }
 
-    /// Ends with the checksum.
+    /// Writes the checksum at the end.
     fn finish(mut self) -> io::Result<W> {
         self.flush()?;
         self.file.write_all(&self.hash.digest().bytes())?;

@@ -18,7 +18,7 @@ fn decode(bytes: &[u8]) -> Result<Snapshot, Damage> {
     Snapshot::decode(Bytes::copy_from_slice(bytes))
 }
 
-/// What is wrong with other contents that have the right checksum.
+/// Returns the damage of other contents with the right checksum.
 fn damage_of(contents: &[u8]) -> Damage {
     let sum = Sha1::from(contents).digest().bytes();
     decode(&[contents, &sum[..]].concat()).unwrap_err()
@@ -51,18 +51,19 @@ async fn contents_that_no_server_has_are_refused() {
         assert!(matches!(damage_of(&contents[..at]), Damage::Field(_)), "cut at {at}");
     }
     assert!(matches!(damage_of(&[contents, b"x"].concat()), Damage::Content(_)));
-    // The zxid, the next session, how many there have been, and how many sessions and nodes follow.
+    // The zxid, the next session, the number of past sessions, and the numbers of sessions and
+    // nodes.
     for at in [12, 20, 28, 36, 44] {
         for number in [i64::MIN, -1, i64::MAX] {
             let mut changed = contents.to_vec();
             changed[at..at + 8].copy_from_slice(&number.to_be_bytes());
-            // Fewer sessions than none are none.
+            // A negative number of sessions counts as none.
             if at != 36 || number > 0 {
                 damage_of(&changed);
             }
         }
     }
-    // Of every other field, what a server cannot have; and whatever it is, nothing panics.
+    // Every other field gets an impossible value. No value may panic.
     for at in 12..contents.len() {
         for bit in [1, 0x40, 0x80] {
             let mut changed = contents.to_vec();
