@@ -9,17 +9,15 @@ use zk_curator::ErrorKind;
 use zk_curator::retry::{BackoffRetry, RetryPolicy, SessionFailedRetryPolicy};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_testing::{TestServer, Verdict};
-use zk_curator_tests::{builder, simulated};
+use zk_curator_tests::{always, builder, simulated};
 
-/// How long a read takes that is refused so many times and then finds no node; how often it was refused.
+/// Returns how long a read takes that is refused `refusals` times and then finds no node, and how
+/// often it was refused.
 async fn read(policy: impl RetryPolicy, refusals: u64) -> (ErrorKind, u64, Duration) {
     let server = TestServer::in_memory().await;
     let zk = builder(&server).retry(policy).build().expect("a framework");
     zk.start().await.expect("a connection");
-    let refused = server.rule(|request| match request.is(OpCode::GetData) {
-        true => Verdict::Refuse(ErrorCode::OperationTimeout),
-        false => Verdict::Pass,
-    });
+    let refused = always(&server, OpCode::GetData, Verdict::Refuse(ErrorCode::OperationTimeout));
     let refused = refused.times(refusals);
     let began = Instant::now();
     let kind = zk.get_data("/a").await.expect_err("no node").kind();
@@ -47,7 +45,8 @@ fn every_backoff_is_a_policy() {
         assert_eq!((zero.0, zero.1), (ErrorKind::NoNode, 100));
         let stop = read(BackoffRetry::new(|| Stop {}), 4).await;
         assert_eq!((stop.0, stop.1), (ErrorKind::OperationTimeout, 1));
-        let boxed = || -> Box<dyn Backoff + Send> { Box::new(Constant::new(Duration::from_secs(2))) };
+        let boxed =
+            || -> Box<dyn Backoff + Send> { Box::new(Constant::new(Duration::from_secs(2))) };
         assert_eq!(read(BackoffRetry::new(boxed), 2).await, (ErrorKind::NoNode, 2, 4 * second));
         let (kind, refused, took) = read(BackoffRetry::new(ExponentialBackoff::default), 3).await;
         assert_eq!((kind, refused), (ErrorKind::NoNode, 3));
@@ -61,17 +60,19 @@ fn every_backoff_is_a_policy() {
 fn every_operation_has_a_backoff_of_its_own() {
     simulated(async {
         let policy = || BackoffRetry::new(|| Doubling(0));
-        assert_eq!(read(policy(), 9).await, (ErrorKind::OperationTimeout, 4, Duration::from_millis(70)));
+        assert_eq!(
+            read(policy(), 9).await,
+            (ErrorKind::OperationTimeout, 4, Duration::from_millis(70))
+        );
         let server = TestServer::in_memory().await;
         let zk = builder(&server).retry(policy()).build().expect("a framework");
         zk.start().await.expect("a connection");
-        let _refused = server.rule(|request| match request.is(OpCode::GetData) {
-            true => Verdict::Refuse(ErrorCode::OperationTimeout),
-            false => Verdict::Pass,
-        });
+        let _refused =
+            always(&server, OpCode::GetData, Verdict::Refuse(ErrorCode::OperationTimeout));
         for _ in 0..3 {
             let began = Instant::now();
-            let (one, two) = tokio::join!(zk.get_data("/a").into_future(), zk.get_data("/b").into_future(),);
+            let (one, two) =
+                tokio::join!(zk.get_data("/a").into_future(), zk.get_data("/b").into_future(),);
             assert!(one.is_err() && two.is_err());
             assert_eq!(began.elapsed(), Duration::from_millis(70));
         }

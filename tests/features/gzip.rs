@@ -2,17 +2,17 @@
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use zk_curator::compression::{CompressionFailure, CompressionProvider, GzipCompressionProvider, GzipError};
+use zk_curator::compression::{
+    CompressionFailure, CompressionProvider, GzipCompressionProvider, GzipError,
+};
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_testing::TestServer;
-use zk_curator_tests::{builder, in_memory, simulated};
+use zk_curator_tests::{builder, simulated_on, simulated_with, start};
 
 pub(crate) const MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
 
 pub(crate) async fn compressing(server: &TestServer) -> CuratorFramework {
-    let zk = builder(server).enable_compression().build().unwrap();
-    zk.start().await.unwrap();
-    zk
+    start(builder(server).enable_compression()).await
 }
 
 pub(crate) fn is_compressed(server: &TestServer, path: &str) -> bool {
@@ -21,8 +21,7 @@ pub(crate) fn is_compressed(server: &TestServer, path: &str) -> bool {
 
 #[test]
 fn data_are_compressed_where_an_operation_says_so() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let text = "data ".repeat(1000);
         zk.create("/a").data(text.clone()).compressed().await.unwrap();
         assert!(is_compressed(&server, "/a"));
@@ -40,9 +39,8 @@ fn data_are_compressed_where_an_operation_says_so() {
 }
 
 #[test]
-fn a_framework_compresses_everything_unless_an_operation_says_otherwise() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+fn a_framework_compresses_unless_an_operation_opts_out() {
+    simulated_on(TestServer::in_memory, async |server| {
         let zk = compressing(&server).await;
         zk.create("/a").data("data").await.unwrap();
         zk.create("/plain").data("data").uncompressed().await.unwrap();
@@ -61,19 +59,20 @@ fn a_framework_compresses_everything_unless_an_operation_says_otherwise() {
         plain.set_data("/a", "4").await.unwrap();
         plain.transaction().set_data("/t", "4").commit().await.unwrap();
         zk.transaction().uncompressed().set_data("/plain", "4").commit().await.unwrap();
-        assert_eq!(["/a", "/t", "/plain"].map(|path| server.probe().data(path).unwrap()), ["4", "4", "4"]);
+        assert_eq!(
+            ["/a", "/t", "/plain"].map(|path| server.probe().data(path).unwrap()),
+            ["4", "4", "4"]
+        );
         assert_eq!(plain.get_data("/a").await.unwrap(), "4");
         assert!(zk.is_compressing() && !plain.is_compressing());
     });
 }
 
 #[test]
-fn what_cannot_be_decompressed_is_a_typed_error_and_a_bomb_is_too() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+fn undecompressible_data_and_bombs_are_typed_errors() {
+    simulated_on(TestServer::in_memory, async |server| {
         let gzip = GzipCompressionProvider::new().max_decompressed_size(1 << 20);
-        let zk = builder(&server).compression_provider(gzip).build().unwrap();
-        zk.start().await.unwrap();
+        let zk = start(builder(&server).compression_provider(gzip)).await;
         zk.create("/plain").data("not gzip").await.unwrap();
         zk.create("/bomb").data(vec![0; 64 << 20]).compressed().await.unwrap();
         for path in ["/plain", "/bomb"] {
@@ -83,7 +82,7 @@ fn what_cannot_be_decompressed_is_a_typed_error_and_a_bomb_is_too() {
                 (ErrorKind::Undecodable, "get_data", path)
             );
             assert!(!error.is_retryable() && !error.may_have_applied());
-            let source = std::error::Error::source(&error).unwrap().downcast_ref::<GzipError>().unwrap();
+            let source = error.cause().unwrap().downcast_ref::<GzipError>().unwrap();
             assert_eq!(
                 matches!(source, GzipError::TooLarge { limit: 1_048_576 }),
                 path == "/bomb",
@@ -109,10 +108,8 @@ impl CompressionProvider for Broken {
 
 #[test]
 fn what_cannot_be_compressed_is_not_sent() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
-        let zk = builder(&server).compression_provider(Broken).enable_compression().build().unwrap();
-        zk.start().await.unwrap();
+    simulated_on(TestServer::in_memory, async |server| {
+        let zk = start(builder(&server).compression_provider(Broken).enable_compression()).await;
         for (operation, result) in [
             ("create", zk.create("/a").await.map(drop)),
             ("set_data", zk.set_data("/a", "").await.map(drop)),
@@ -120,7 +117,7 @@ fn what_cannot_be_compressed_is_not_sent() {
         ] {
             let error = result.unwrap_err();
             assert_eq!((error.kind(), error.operation()), (ErrorKind::InvalidArgument, operation));
-            assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "no room in /a");
+            assert_eq!(error.cause().unwrap().to_string(), "no room in /a");
         }
         assert!(!server.probe().exists("/a"));
     });

@@ -1,50 +1,55 @@
-//! Every recipe with compression on one side and none on the other: what they say to each other is never compressed.
-//! What users hand in is, where it has a node of its own.
+//! Every recipe with compression on one side only: protocol data are never compressed. What users
+//! hand in is, where it has a node of its own.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::join;
 use tokio::time::timeout;
+use zk_curator::certain::is_receipt;
 use zk_curator::{CreateMode, CuratorFramework};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::barrier::{DistributedBarrier, DistributedDoubleBarrier};
-use zk_curator_recipes::cache::CuratorCache;
+use zk_curator_recipes::cache::{CacheBuilder, CuratorCache};
 use zk_curator_recipes::config::ConfigStore;
+use zk_curator_recipes::group::{Group, GroupMember};
 use zk_curator_recipes::leader::{Election, LeaderLatch, LeaderSelector};
 use zk_curator_recipes::lock::{
     HandoverMutex, InterProcessMultiLock, InterProcessMutex, InterProcessSemaphore,
     InterProcessSemaphoreMutex, RevocableReadWriteLock, Revoked, attempt_revoke,
 };
+use zk_curator_recipes::name::NameService;
 use zk_curator_recipes::queue::jobs::{JobState, Jobs};
 use zk_curator_recipes::queue::{
     CorruptItem, DistributedQueue, Error, FifoQueue, LockingQueue, PutMode, SimpleDistributedQueue,
 };
+use zk_curator_recipes::schedule::{OncePer, Schedule};
 use zk_curator_recipes::two_phase::{self, Coordinator, Form, Outcome, Site, Vote};
 use zk_curator_testing::{TestServer, Verdict};
 
 use crate::gzip::{compressing, is_compressed};
-use zk_curator_tests::{connected, is_kept, items, once, simulated, until};
+use zk_curator_tests::{
+    always, assert_matches, connected, is_kept, items, once, simulated_each_on, simulated_on, until,
+};
 
 const A_MOMENT: Duration = Duration::from_secs(1);
 
 /// Runs a test with two clients, of which one compresses: the first, then the second.
 fn both_ways(test: impl AsyncFn(&TestServer, &CuratorFramework, &CuratorFramework)) {
-    simulated(async {
-        for compresses in [true, false] {
-            let server = TestServer::in_memory().await;
-            let (gzip, plain) = (compressing(&server).await, connected(&server).await);
-            let (one, other) = if compresses { (&gzip, &plain) } else { (&plain, &gzip) };
-            test(&server, one, other).await;
-        }
+    simulated_each_on([true, false], TestServer::in_memory, async |compresses, server| {
+        let (gzip, plain) = (compressing(&server).await, connected(&server).await);
+        let (one, other) = if compresses { (&gzip, &plain) } else { (&plain, &gzip) };
+        test(&server, one, other).await;
     });
 }
 
 #[test]
 fn a_holder_hears_of_a_request_to_let_go() {
     both_ways(async |server, one, other| {
-        let (lock, same) =
-            (RevocableReadWriteLock::new(one, "/lock"), RevocableReadWriteLock::new(other, "/lock"));
+        let (lock, same) = (
+            RevocableReadWriteLock::new(one, "/lock"),
+            RevocableReadWriteLock::new(other, "/lock"),
+        );
         let guard = lock.label("ada").write_lock().acquire().await.unwrap();
         assert_eq!(same.write_lock().participants().await.unwrap()[0].label, "ada");
         assert!(attempt_revoke(other, guard.path()).await.unwrap());
@@ -62,18 +67,19 @@ fn a_holder_hears_of_a_request_to_let_go() {
     });
 }
 
-/// Java's clients write their address by default, and `__REVOKE__` as it is.
+/// Java's clients write their address by default, and `__REVOKE__` uncompressed.
 #[test]
 fn the_bytes_of_java_are_read_and_written() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         let (zk, java) = (compressing(&server).await, connected(&server).await);
         let lock = InterProcessMutex::new(&zk, "/lock").label("ada");
         let guard = lock.acquire().await.unwrap();
         assert_eq!(server.probe().data(guard.path()).unwrap(), "ada");
-        let waits = java.create("/lock/_c_0-lock-").mode(CreateMode::EphemeralSequential).data("10.0.0.1");
+        let waits =
+            java.create("/lock/_c_0-lock-").mode(CreateMode::EphemeralSequential).data("10.0.0.1");
         waits.await.unwrap();
-        let labels: Vec<_> = lock.participants().await.unwrap().into_iter().map(|one| one.label).collect();
+        let labels: Vec<_> =
+            lock.participants().await.unwrap().into_iter().map(|one| one.label).collect();
         assert_eq!(labels, ["ada", "10.0.0.1"]);
         java.set_data(guard.path(), "__REVOKE__").await.unwrap();
         timeout(A_MOMENT, guard.revoked()).await.unwrap();
@@ -89,7 +95,8 @@ fn semaphores_and_other_locks_have_labels_that_all_can_read() {
     both_ways(async |_, one, other| {
         one.create("/count").data(2i32.to_be_bytes().to_vec()).await.unwrap();
         for zk in [one, other] {
-            let semaphore = InterProcessSemaphore::with_shared_count(zk, "/semaphore", "/count").label("ada");
+            let semaphore =
+                InterProcessSemaphore::with_shared_count(zk, "/semaphore", "/count").label("ada");
             let _lease = semaphore.acquire().await.unwrap();
             let same = InterProcessSemaphore::with_shared_count(other, "/semaphore", "/count");
             assert_eq!(same.participants().await.unwrap()[0].label, "ada");
@@ -100,7 +107,10 @@ fn semaphores_and_other_locks_have_labels_that_all_can_read() {
         assert_eq!(same.participants().await.unwrap()[0].label, "bob");
         let handover = HandoverMutex::new(InterProcessMutex::new(one, "/handover").label("eve"), 1);
         let _held = handover.acquire().await.unwrap();
-        assert_eq!(InterProcessMutex::new(other, "/handover").participants().await.unwrap()[0].label, "eve");
+        assert_eq!(
+            InterProcessMutex::new(other, "/handover").participants().await.unwrap()[0].label,
+            "eve"
+        );
         let _all = InterProcessMultiLock::of_mutexes(one, ["/m1", "/m2"]).acquire().await.unwrap();
         assert!(InterProcessMutex::new(other, "/m2").try_acquire().await.unwrap().is_none());
     });
@@ -114,8 +124,10 @@ fn elections_have_ids_and_values_that_all_can_read() {
         assert_eq!(LeaderLatch::new(other, "/latch").leader().await.unwrap().unwrap().label, "ada");
         let selector = LeaderSelector::new(one, "/selector").id("bob");
         let same = LeaderSelector::new(other, "/selector");
-        let seen =
-            selector.run(|_| async { same.participants().await.unwrap().remove(0).label }).await.unwrap();
+        let seen = selector
+            .run(|_| async { same.participants().await.unwrap().remove(0).label })
+            .await
+            .unwrap();
         assert_eq!(seen, "bob");
         let (election, same) = (Election::new(one, "/election"), Election::new(other, "/election"));
         let mut observer = same.observe();
@@ -170,8 +182,9 @@ fn a_configuration_is_updated_and_followed_by_all() {
 fn all_sites_of_a_transaction_hear_of_each_other() {
     both_ways(async |_, one, other| {
         for form in [Form::Symmetric, Form::Coordinated, Form::Ephemeral] {
-            let begin =
-                Coordinator::begin(one, "/tx", ["a", "b"], "payload").form(form).deadline(A_MOMENT * 60);
+            let begin = Coordinator::begin(one, "/tx", ["a", "b"], "payload")
+                .form(form)
+                .deadline(A_MOMENT * 60);
             let mut coordinator = begin.await.unwrap();
             let mut a = Site::join(one, "/tx", "a").await.unwrap();
             let mut b = Site::join(other, "/tx", "b").await.unwrap();
@@ -194,11 +207,11 @@ fn all_sites_of_a_transaction_hear_of_each_other() {
 fn jobs_are_cleaned_and_inspected_by_all() {
     both_ways(async |server, one, other| {
         let (jobs, same) = (Jobs::new(one, "/jobs"), Jobs::new(other, "/jobs"));
-        jobs.submit_as("a", "job").await.unwrap();
+        jobs.submit("job").id("a").await.unwrap();
         assert_eq!(is_compressed(server, "/jobs/all/a"), one.is_compressing());
         let a = jobs.worker("w").next().await.unwrap();
         assert_eq!(a.data(), "job");
-        let executing = same.inspect().await.unwrap().remove(0).state;
+        let executing = same.list().all().await.unwrap().remove(0).state;
         assert!(matches!(executing, JobState::Executing { worker, .. } if worker == "w"));
         let mut cleaner = Box::pin(same.clean());
         assert!(timeout(A_MOMENT, &mut cleaner).await.is_err());
@@ -210,21 +223,27 @@ fn jobs_are_cleaned_and_inspected_by_all() {
         assert_eq!(a.attempt(), 2);
         a.complete_with("result").await.unwrap();
         assert_eq!(
-            is_compressed(server, &format!("/jobs/done/{}", items(&server.probe(), "/jobs/done")[0])),
+            is_compressed(
+                server,
+                &format!("/jobs/done/{}", items(&server.probe(), "/jobs/done")[0])
+            ),
             one.is_compressing()
         );
         assert_eq!(jobs.result("a").await.unwrap().unwrap(), "result");
-        jobs.submit_as("b", "job").await.unwrap();
+        jobs.submit("job").id("b").await.unwrap();
         worker.next().await.unwrap().reject("bad").await.unwrap();
-        let states: Vec<_> = same.inspect().await.unwrap().into_iter().map(|job| job.state).collect();
-        assert!(matches!(&states[..], [JobState::Done { .. }, JobState::Failed { why, .. }] if why == "bad"));
+        let states: Vec<_> =
+            same.list().all().await.unwrap().into_iter().map(|job| job.state).collect();
+        assert_matches!(&states[..], [JobState::Done { .. }, JobState::Failed { why, .. }]
+            if why == "bad");
     });
 }
 
 #[test]
 fn consumers_wait_for_claims_of_all() {
     both_ways(async |_, one, other| {
-        let (queue, same) = (LockingQueue::new(one, "/locking"), LockingQueue::new(other, "/locking"));
+        let (queue, same) =
+            (LockingQueue::new(one, "/locking"), LockingQueue::new(other, "/locking"));
         queue.put("item").await.unwrap();
         let held = queue.consumer().next().await.unwrap();
         let mut waits = same.consumer();
@@ -243,7 +262,7 @@ fn consumers_wait_for_claims_of_all() {
     });
 }
 
-/// The parent has data of whoever has created it; the producer of an item is a path.
+/// The parent has the data of the client that created it; the producer of an item is a path.
 #[test]
 fn queues_keep_their_own_data_apart_from_items() {
     both_ways(async |server, one, other| {
@@ -256,16 +275,13 @@ fn queues_keep_their_own_data_apart_from_items() {
 
         let fifo = FifoQueue::new(one, "/fifo").put_mode(PutMode::TwoPhase);
         let mut put = Box::pin(fifo.put("item"));
-        let hold = server.rule(|request| match request.opcode() {
-            OpCode::Multi => Verdict::Delay(A_MOMENT * 5),
-            _ => Verdict::Pass,
-        });
+        let hold = always(server, OpCode::Multi, Verdict::Delay(A_MOMENT * 5));
         assert!(timeout(A_MOMENT, &mut put).await.is_err());
         let same = FifoQueue::new(other, "/fifo");
         assert!(timeout(A_MOMENT, same.take()).await.is_err());
         drop(hold);
         put.await.unwrap();
-        // With a receipt, and a lost answer to it.
+        // With a receipt, and a lost response to it.
         let lost = once(server, OpCode::Multi, Verdict::LoseReply);
         assert_eq!(fifo.take().await.unwrap(), "item");
         assert_eq!(lost.hits(), 1);
@@ -274,8 +290,7 @@ fn queues_keep_their_own_data_apart_from_items() {
 
 #[test]
 fn items_are_compressed_and_moved_as_they_are() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         let zk = compressing(&server).await;
         let queue = LockingQueue::new(&zk, "/queue");
         queue.put("item").await.unwrap();
@@ -302,8 +317,7 @@ fn items_are_compressed_and_moved_as_they_are() {
 /// Of a producer that does not compress.
 #[test]
 fn an_item_that_is_not_compressed_is_reported_once() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         let (zk, plain) = (compressing(&server).await, connected(&server).await);
         let why = CorruptItem::Compression;
         let (queue, same) = (LockingQueue::new(&zk, "/queue"), LockingQueue::new(&plain, "/queue"));
@@ -311,7 +325,7 @@ fn an_item_that_is_not_compressed_is_reported_once() {
         queue.put("item").await.unwrap();
         let mut consumer = queue.consumer();
         let corrupt = consumer.next().await.map(drop);
-        assert!(matches!(corrupt, Err(Error::Corrupt { why: seen, .. }) if seen == why), "{corrupt:?}");
+        assert_matches!(corrupt, Err(Error::Corrupt { why: seen, .. }) if seen == why);
         assert_eq!(consumer.next().await.unwrap().data(), "item");
 
         let (queue, same) =
@@ -323,8 +337,8 @@ fn an_item_that_is_not_compressed_is_reported_once() {
         assert_eq!(auto_ack.next().await.unwrap().items, [Bytes::from("item")]);
 
         let jobs = Jobs::new(&zk, "/jobs");
-        Jobs::new(&plain, "/jobs").submit_as("a", "plain").await.unwrap();
-        jobs.submit_as("b", "job").await.unwrap();
+        Jobs::new(&plain, "/jobs").submit("plain").id("a").await.unwrap();
+        jobs.submit("job").id("b").await.unwrap();
         let mut worker = jobs.worker("w");
         assert!(matches!(worker.next().await, Err(Error::Corrupt { .. })));
         assert_eq!(worker.next().await.unwrap().id(), "b");
@@ -352,6 +366,14 @@ fn caches_decompress_where_they_are_told() {
             assert_eq!(data(&told), "value");
             assert_eq!(data(&raw), stored);
             assert_eq!(data(&default), zk.get_data("/tree/a").await.unwrap());
+            // The same where the server is asked.
+            let of_root = |cache: CacheBuilder| cache.max_depth(0).start();
+            for (cache, expected) in [
+                (of_root(CuratorCache::tree(zk, "/tree").decompressed()), data(&told)),
+                (of_root(CuratorCache::tree(zk, "/tree").undecompressed()), stored.clone()),
+            ] {
+                assert_eq!(cache.get_through("/tree/a").await.unwrap().unwrap().data, expected);
+            }
             // Bytes that only look compressed.
             zk.set_data("/tree/a", &[0x1f, 0x8b, 8, 0, 1][..]).uncompressed().await.unwrap();
             for cache in [&told, &raw] {
@@ -367,5 +389,161 @@ fn caches_decompress_where_they_are_told() {
             assert_eq!(data(&told), "value");
             assert!(told.unreadable().is_empty());
         }
+    });
+}
+
+/// The name of a receipt of another client.
+const RECEIPT: &str = "_r_5e0a7c8e-0000-4000-8000-000000000001";
+
+/// Listings of a recipe's nodes contain receipts, whose data are not compressed.
+#[test]
+fn receipts_in_listings_are_left_out_before_they_are_decoded() {
+    both_ways(async |server, one, other| {
+        // Its own receipt, too.
+        let (names, same) = (NameService::new(one, "/names"), NameService::new(one, "/names"));
+        names.bind("a", "value").await.unwrap();
+        assert!(server.probe().children("/names").iter().any(|name| is_receipt(name)));
+        for path in ["/group", "/typed"] {
+            one.create(path).await.unwrap();
+        }
+        for path in ["/names", "/group", "/typed"] {
+            other.create(format!("{path}/{RECEIPT}")).data("7").uncompressed().await.unwrap();
+        }
+        let listed = same.list().await.unwrap();
+        assert_eq!(
+            listed.into_iter().map(|(name, bound)| (name, bound.data)).collect::<Vec<_>>(),
+            [("a".to_owned(), "value".into())]
+        );
+
+        let member = GroupMember::builder(one, "/group", "m").data("value").start();
+        let group = Group::new(one, "/group");
+        let expected = [("m".to_owned(), Bytes::from("value"))];
+        assert_eq!(group.wait_for(1).await.unwrap().into_iter().collect::<Vec<_>>(), expected);
+        assert_eq!(group.members().await.unwrap().into_iter().collect::<Vec<_>>(), expected);
+        member.leave().await.unwrap();
+
+        let typed = one.typed::<String>();
+        typed.create("/typed/a", &"value".to_owned()).await.unwrap();
+        let children = typed.children("/typed").await.unwrap();
+        assert_eq!(children.into_iter().map(|node| node.value).collect::<Vec<_>>(), ["value"]);
+    });
+}
+
+/// The directories of all recipes, each with a receipt and a node of an application in it.
+#[test]
+fn recipes_list_their_nodes_beside_those_of_others() {
+    both_ways(async |_, one, other| {
+        let foreign = async |path: &str| {
+            for name in [RECEIPT, "notes"] {
+                let create =
+                    other.create(format!("{path}/{name}")).creating_parents_as_containers();
+                create.data("7").uncompressed().await.unwrap();
+            }
+        };
+        for path in ["/lock", "/semaphore/leases", "/latch", "/selector", "/election"] {
+            foreign(path).await;
+        }
+        let mutex = InterProcessMutex::new(one, "/lock").label("ada");
+        let held = mutex.acquire().await.unwrap();
+        assert_eq!(mutex.participants().await.unwrap().len(), 1);
+        held.release().await.unwrap();
+        let semaphore = InterProcessSemaphore::new(one, "/semaphore", 1).label("ada");
+        let held = semaphore.acquire().await.unwrap();
+        assert_eq!(semaphore.participants().await.unwrap().len(), 1);
+        held.release().await.unwrap();
+        let latch = LeaderLatch::new(one, "/latch").id("ada");
+        let candidate = latch.join();
+        candidate.await_leadership().await.unwrap();
+        assert_eq!(latch.participants().await.unwrap().len(), 1);
+        let selector = LeaderSelector::new(one, "/selector").id("bob");
+        let seen =
+            selector.run(|_| async { selector.participants().await.unwrap().len() }).await.unwrap();
+        assert_eq!(seen, 1);
+        let election = Election::new(one, "/election");
+        let elected = election.campaign("value").await.unwrap();
+        assert_eq!(election.leader().await.unwrap().unwrap().value, "value");
+        drop(elected);
+        let double = DistributedDoubleBarrier::new(one, "/double", 1);
+        timeout(A_MOMENT, double.enter()).await.unwrap().unwrap().leave().await.unwrap();
+
+        let jobs = Jobs::new(one, "/jobs");
+        jobs.submit("payload").await.unwrap();
+        for directory in ["pending", "executing", "leases", "later"] {
+            foreign(&format!("/jobs/{directory}")).await;
+        }
+        for directory in ["done", "failed"] {
+            let receipt = other.create(format!("/jobs/{directory}/{RECEIPT}")).data("7");
+            receipt.uncompressed().await.unwrap();
+        }
+        assert_eq!(jobs.list().all().await.unwrap().len(), 1);
+        let mut worker = jobs.worker("w");
+        let job = loop {
+            match worker.next().await {
+                Ok(job) => break job,
+                Err(Error::Foreign { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        };
+        assert_eq!((job.data(), jobs.list().all().await.unwrap().len()), (&"payload".into(), 1));
+
+        let queue = LockingQueue::new(one, "/queue");
+        queue.put("item").await.unwrap();
+        foreign("/queue/items").await;
+        let mut consumer = queue.consumer();
+        let item = loop {
+            match consumer.next().await {
+                Ok(item) => break item,
+                Err(Error::Foreign { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        };
+        assert_eq!(item.data(), "item");
+
+        let mut coordinator = Coordinator::begin(one, "/txs/1", ["a"], "payload").await.unwrap();
+        foreign("/txs").await;
+        foreign("/txs/1").await;
+        let mut site = Site::join(other, "/txs/1", "a").await.unwrap();
+        site.vote(Vote::Commit).await.unwrap();
+        assert_eq!(coordinator.outcome().await.unwrap(), Outcome::Committed);
+        assert!(two_phase::inspect(one, "/txs/1").await.unwrap().is_some());
+
+        let once =
+            OncePer::new(one, "/cron", Schedule::every(A_MOMENT)).tolerance(A_MOMENT * u32::MAX);
+        let ran = std::cell::Cell::new(false);
+        let stop = tokio_util::sync::CancellationToken::new();
+        let body = |_| async {
+            ran.set(true);
+            stop.cancel();
+            Ok::<_, String>(())
+        };
+        let shutdown = zk_curator_recipes::Shutdown::on(stop.clone());
+        once.run_until(shutdown, body).await.unwrap();
+        foreign("/cron").await;
+        assert!(ran.get());
+        assert_eq!(once.slots().await.unwrap().len(), 1);
+    });
+}
+
+/// Jobs of producers with and without compression do not hide each other.
+#[test]
+fn a_payload_that_cannot_be_decoded_hides_no_other_job() {
+    simulated_on(TestServer::in_memory, async |server| {
+        let (gzip, plain) = (compressing(&server).await, connected(&server).await);
+        let jobs = Jobs::new(&gzip, "/jobs");
+        jobs.submit("good").id("a").await.unwrap();
+        Jobs::new(&plain, "/jobs").submit("bad").id("b").await.unwrap();
+        let page = jobs.list().with_payload().await.unwrap();
+        assert_eq!(page.jobs.iter().map(|job| job.id.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(page.jobs[0].payload().unwrap().unwrap(), "good");
+        let corrupt = |error: &Error| {
+            let why = CorruptItem::Compression;
+            matches!(error, Error::Corrupt { path, why: found } if path == "/jobs/all/b" && *found == why)
+        };
+        assert!(page.jobs[1].payload().is_err_and(|error| corrupt(&error)));
+        let bad = jobs.get("b").await.unwrap().unwrap();
+        assert!(
+            bad.value::<String>().is_err_and(|error| corrupt(&error))
+                && bad.state == JobState::Pending
+        );
     });
 }

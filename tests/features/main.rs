@@ -1,9 +1,10 @@
-//! What is off by default.
+//! Features that are off by default.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod backoff;
 #[path = "../../client/tests/certificates/mod.rs"]
 mod certificates;
+mod durations;
 mod gzip;
 mod gzip_recipes;
 mod harness;

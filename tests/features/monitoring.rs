@@ -8,7 +8,7 @@ use serde_json::Value;
 use zk_curator_recipes::observe::{Metric, MetricKind};
 
 const PREFIX: &str = "zk_curator_";
-/// What Prometheus adds to each series.
+/// The labels that Prometheus adds to each series.
 const ADDED: [&str; 2] = ["job", "instance"];
 
 fn read(name: &str) -> String {
@@ -17,7 +17,10 @@ fn read(name: &str) -> String {
 }
 
 fn all_metrics() -> impl Iterator<Item = &'static Metric> {
-    zk_curator::observe::METRICS.iter().chain(zk_curator_recipes::observe::METRICS)
+    let framework = zk_curator::observe::METRICS.iter();
+    framework
+        .chain(zk_curator_recipes::observe::METRICS)
+        .chain(zk_curator_discovery::observe::METRICS)
 }
 
 /// The metric of a series: histograms have several.
@@ -25,7 +28,9 @@ fn metric(series: &str) -> &'static Metric {
     let ends = ["_sum", "_count", "_bucket"];
     all_metrics()
         .find(|metric| match metric.kind {
-            MetricKind::Histogram => ends.iter().any(|end| series.strip_suffix(end) == Some(metric.name)),
+            MetricKind::Histogram => {
+                ends.iter().any(|end| series.strip_suffix(end) == Some(metric.name))
+            }
             _ => metric.name == series,
         })
         .unwrap_or_else(|| panic!("there is no metric {series}"))
@@ -61,7 +66,9 @@ fn check(expression: &str) -> BTreeSet<&'static str> {
         assert_eq!(is_rate, is_counted, "{series} is a {}: {expression}", metric.kind);
     }
     assert!(!found.is_empty(), "no metric in {expression}");
-    for (_, by) in expression.match_indices("by (").map(|(at, by)| (at, &expression[at + by.len()..])) {
+    for (_, by) in
+        expression.match_indices("by (").map(|(at, by)| (at, &expression[at + by.len()..]))
+    {
         for label in by.split_once(')').unwrap().0.split(", ") {
             assert!(labels.contains(label), "no label {label}: {expression}");
         }
@@ -98,8 +105,9 @@ fn the_dashboard_shows_every_metric() {
 fn alerts_name_metrics_that_exist_and_are_explained() {
     let (rules, readme) = (read("alerts.yml"), read("README.md"));
     let of = |key: &str| {
-        let lines =
-            rules.lines().filter_map(move |line| line.trim_start_matches([' ', '-']).strip_prefix(key));
+        let lines = rules
+            .lines()
+            .filter_map(move |line| line.trim_start_matches([' ', '-']).strip_prefix(key));
         lines.map(str::trim).collect::<Vec<_>>()
     };
     let (alerts, expressions) = (of("alert:"), of("expr:"));
@@ -115,12 +123,47 @@ fn alerts_name_metrics_that_exist_and_are_explained() {
     assert_eq!(alerts, explained);
 }
 
+/// `scripts/check-alerts` plays them; here, that each alert has an incident in which it fires.
+#[test]
+fn every_alert_has_an_incident() {
+    let (rules, incidents) = (read("alerts.yml"), read("alerts-test.yml"));
+    let alerts: BTreeSet<&str> =
+        rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    let mut fired = BTreeSet::new();
+    for case in incidents.split("  - name: ").skip(1) {
+        let name = case.lines().next().unwrap().trim();
+        assert!(alerts.contains(name), "there is no alert {name}");
+        if case.contains("exp_labels: {") {
+            fired.insert(name);
+        }
+        for series in case.lines().filter_map(|line| line.trim().strip_prefix("- series: ")) {
+            // As a selector is written: with a space after each comma.
+            let series = series.trim_matches('\'');
+            let name = series.split_once('{').unwrap().0;
+            let labels = series.split_once('{').unwrap().1.trim_end_matches('}').split(", ");
+            for label in labels.map(|label| label.split_once('=').unwrap().0) {
+                assert!(metric(name).labels.contains(&label) || ADDED.contains(&label), "{series}");
+            }
+        }
+    }
+    assert_eq!(fired, alerts);
+}
+
+/// A counter without the label `framework` mixes the values of several frameworks.
+#[test]
+fn every_metric_names_its_framework() {
+    for metric in all_metrics() {
+        assert!(metric.labels.contains(&"framework"), "{}", metric.name);
+    }
+}
+
 #[test]
 fn the_tables_in_the_documentation_are_those_of_the_program() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let tables = [
         ("src/observe/mod.rs", zk_curator::observe::METRICS),
         ("recipes/src/observe.rs", zk_curator_recipes::observe::METRICS),
+        ("discovery/src/observe.rs", zk_curator_discovery::observe::METRICS),
     ];
     for (file, metrics) in tables {
         let text = fs::read_to_string(root.join(file)).unwrap();
@@ -131,7 +174,8 @@ fn the_tables_in_the_documentation_are_those_of_the_program() {
         let expected: Vec<Vec<String>> = metrics
             .iter()
             .map(|metric| {
-                let labels: Vec<_> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
+                let labels: Vec<_> =
+                    metric.labels.iter().map(|label| format!("`{label}`")).collect();
                 let labels = if labels.is_empty() { "–".to_owned() } else { labels.join(", ") };
                 vec![format!("{}`", metric.name), metric.kind.to_string(), labels]
             })

@@ -1,6 +1,5 @@
 //! SASL through the framework, to the embedded server, which has none.
 
-use std::error::Error as _;
 use std::time::Duration;
 
 use zk_curator::{CuratorFramework, ErrorKind};
@@ -15,9 +14,10 @@ async fn the_framework_refuses_a_server_that_proves_nothing() {
         .authorization("digest", "alice:s3cret");
     assert!(!format!("{builder:?}").contains("s3cret"));
     let zk = builder.build().unwrap();
-    let started = tokio::time::timeout(Duration::from_secs(10), zk.start()).await.expect("an answer");
+    let started =
+        tokio::time::timeout(Duration::from_secs(10), zk.start()).await.expect("an answer");
     let error = started.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AuthFailed);
     let why = format!("{}: the challenge is for another algorithm", server.connect_string());
-    assert_eq!(error.source().unwrap().to_string(), why);
+    assert_eq!(error.cause().unwrap().to_string(), why);
 }

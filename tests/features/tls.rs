@@ -1,6 +1,5 @@
 //! TLS through the framework, in front of the embedded server.
 
-use std::error::Error as _;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,13 +25,14 @@ async fn serve(ca: &Authority) -> (TestServer, SocketAddr) {
 
 fn framework(addr: SocketAddr, trusted: &Authority, patience: Duration) -> CuratorFramework {
     let tls = TlsConnector::builder().ca_pem(trusted.pem.clone()).build().unwrap();
-    let builder = builder_for(&addr.to_string()).connection_timeout(patience).connector(Arc::new(tls));
+    let builder =
+        builder_for(&addr.to_string()).connection_timeout(patience).connector(Arc::new(tls));
     builder.build().unwrap()
 }
 
 /// An ensemble names the client ports without TLS.
 #[test]
-fn a_framework_with_tls_does_not_follow_an_ensemble_to_other_ports() {
+fn with_tls_the_tracker_does_not_move_to_plain_ports() {
     let tls: Arc<dyn Connector> =
         Arc::new(TlsConnector::builder().ca_pem(Authority::new("ca").pem).build().unwrap());
     let builder = || builder_for("zk1:2281").connector(Arc::clone(&tls));
@@ -63,7 +63,7 @@ fn a_framework_lives_over_tls() {
 }
 
 #[test]
-fn what_is_wrong_with_a_certificate_is_the_source_of_every_error() {
+fn a_certificate_problem_is_the_source_of_every_error() {
     real_time(async {
         let ca = Authority::new("ca");
         let (_server, addr) = serve(&ca).await;
@@ -73,7 +73,7 @@ fn what_is_wrong_with_a_certificate_is_the_source_of_every_error() {
         let read = zk.get_data("/a").await.unwrap_err();
         for error in [&started, &read] {
             assert_eq!(error.kind(), ErrorKind::ConnectionLoss);
-            let failure = error.source().unwrap().downcast_ref::<io::Error>().unwrap();
+            let failure = error.cause().unwrap().downcast_ref::<io::Error>().unwrap();
             assert_eq!(
                 TlsError::of(failure).map(TlsError::kind),
                 Some(&TlsErrorKind::UnknownCa),
@@ -81,7 +81,7 @@ fn what_is_wrong_with_a_certificate_is_the_source_of_every_error() {
             );
         }
         assert!(!read.may_have_applied());
-        assert_eq!(zk.last_failure().unwrap().to_string(), started.source().unwrap().to_string());
+        assert_eq!(zk.last_failure().unwrap().to_string(), started.cause().unwrap().to_string());
         zk.close().await.unwrap();
     });
 }

@@ -1,5 +1,5 @@
-//! The adapter for `zookeeper-async` on the embedded server: the conformance suite of raw clients, and what happens to the
-//! mutex when something breaks.
+//! The adapter for `zookeeper-async` on the embedded server: the conformance suite of raw clients,
+//! and what happens to the mutex when something breaks.
 
 use std::sync::Arc;
 

@@ -4,7 +4,9 @@ use zk_curator::certain::Receipt;
 use zk_curator::{Acl, CreateMode, CuratorFramework, ErrorKind, Permissions};
 use zk_curator_proto::OpCode;
 use zk_curator_testing::{TestServer, Verdict};
-use zk_curator_tests::{connected, in_memory, once, simulated};
+use zk_curator_tests::{
+    connected, cut_at_next_write, in_memory, once, simulated_each_on, simulated_on,
+};
 
 async fn with_receipt() -> (TestServer, CuratorFramework, Receipt) {
     let (server, zk) = in_memory().await;
@@ -18,38 +20,64 @@ const LOSSES: [Verdict; 2] = [Verdict::LoseReply, Verdict::LoseRequest];
 /// Without a receipt each of them would fail with `may_have_applied`, or be applied twice.
 #[test]
 fn each_operation_is_applied_once_whatever_is_lost() {
-    simulated(async {
-        for verdict in LOSSES {
-            let (server, zk, receipt) = with_receipt().await;
-            let lost = || once(&server, OpCode::Multi, verdict);
+    simulated_each_on(LOSSES, with_receipt, async |verdict, (server, zk, receipt)| {
+        let lost = || once(&server, OpCode::Multi, verdict);
 
-            let first = lost();
-            let created = zk.create("/receipts/n-").mode(CreateMode::PersistentSequential).data("a");
-            let created = created.certain(&receipt).await.unwrap();
-            let mut names = zk.children("/receipts").await.unwrap();
-            names.retain(|name| name.starts_with("n-"));
-            assert_eq!(names.len(), 1, "{verdict:?}: {names:?}");
-            let path = format!("/receipts/{}", names[0]);
-            assert_eq!(server.probe().stat(&path).unwrap().czxid, created.zxid(), "{verdict:?}");
+        let first = lost();
+        let created = zk.create("/receipts/n-").mode(CreateMode::PersistentSequential).data("a");
+        let created = created.certain(&receipt).await.unwrap();
+        let mut names = zk.children("/receipts").await.unwrap();
+        names.retain(|name| name.starts_with("n-"));
+        assert_eq!(names.len(), 1, "{verdict:?}: {names:?}");
+        let path = format!("/receipts/{}", names[0]);
+        assert_eq!(server.probe().stat(&path).unwrap().czxid, created.zxid(), "{verdict:?}");
 
-            let second = lost();
-            let written = zk.set_data(path.as_str(), "b").certain(&receipt).await.unwrap();
-            let stat = server.probe().stat(&path).unwrap();
-            assert_eq!((stat.version, stat.mzxid), (1, written.zxid()), "{verdict:?}");
+        let second = lost();
+        let written = zk.set_data(path.as_str(), "b").certain(&receipt).await.unwrap();
+        let stat = server.probe().stat(&path).unwrap();
+        assert_eq!((stat.version, stat.mzxid), (1, written.zxid()), "{verdict:?}");
 
-            let third = lost();
-            zk.delete(path.as_str()).version(1).certain(&receipt).await.unwrap();
-            assert!(!server.probe().exists(&path));
-            assert_eq!((first.hits(), second.hits(), third.hits()), (1, 1, 1));
-        }
+        let third = lost();
+        zk.delete(path.as_str()).version(1).certain(&receipt).await.unwrap();
+        assert!(!server.probe().exists(&path));
+        assert_eq!((first.hits(), second.hits(), third.hits()), (1, 1, 1));
     });
 }
 
-/// Somebody else creates the node again before the outcome is known: a repetition would delete theirs.
+/// Another client creates the node again before the outcome is known. The versions of that begin
+/// again, so a repetition overwrites it, as [`SetDataBuilder`](zk_curator::op::SetDataBuilder)
+/// says; a certain write does not.
+#[test]
+fn a_certain_write_leaves_the_next_node_of_the_name() {
+    let cases = [(false, "ours"), (true, "theirs")];
+    simulated_each_on(cases, with_receipt, async |(is_certain, expected), stage| {
+        let (server, zk, receipt) = stage;
+        zk.create("/node").await.unwrap();
+        let operator = connected(&server).await;
+        let cut = cut_at_next_write(&server, &zk, Verdict::LoseReply);
+        let write = zk.set_data("/node", "ours").version(0);
+        let task = tokio::spawn(async move {
+            if is_certain {
+                write.certain(&receipt).commit().await.map(drop)
+            } else {
+                write.await.map(drop)
+            }
+        });
+        cut.fired().await;
+        assert_eq!(operator.get_data("/node").await.unwrap(), "ours");
+        operator.delete("/node").await.unwrap();
+        operator.create("/node").data("theirs").await.unwrap();
+        drop(cut);
+        task.await.unwrap().unwrap();
+        assert_eq!(operator.get_data("/node").await.unwrap(), expected);
+    });
+}
+
+/// Another client creates the node again before the outcome is known: a repetition would delete
+/// that node.
 #[test]
 fn a_certain_delete_leaves_the_next_node_of_the_name() {
-    simulated(async {
-        let (server, zk, receipt) = with_receipt().await;
+    simulated_on(with_receipt, async |(server, zk, receipt)| {
         zk.create("/node").await.unwrap();
         zk.transaction().certain(&receipt).await.unwrap();
         let operator = connected(&server).await;
@@ -64,27 +92,28 @@ fn a_certain_delete_leaves_the_next_node_of_the_name() {
 
 #[test]
 fn missing_parents_are_created_as_the_builder_says() {
-    simulated(async {
-        for verdict in LOSSES {
-            let (server, zk, receipt) = with_receipt().await;
-            let missing = zk.create("/a/b/c").certain(&receipt).await.unwrap_err();
-            assert_eq!((missing.kind(), missing.path()), (ErrorKind::NoNode, "/a/b/c"));
-            let lost = once(&server, OpCode::Multi, verdict).after(1);
-            zk.create("/a/b/c").data("x").creating_parents_as_containers().certain(&receipt).await.unwrap();
-            assert_eq!((server.probe().data("/a/b/c").unwrap(), lost.hits()), ("x".into(), 1));
-            // Also the namespace.
-            let inside = zk.using_namespace("team").unwrap();
-            let there = Receipt::at(&inside, "/");
-            inside.create("/x").certain(&there).await.unwrap();
-            assert!(server.probe().exists("/team/x"));
-        }
+    simulated_each_on(LOSSES, with_receipt, async |verdict, (server, zk, receipt)| {
+        let missing = zk.create("/a/b/c").certain(&receipt).await.unwrap_err();
+        assert_eq!((missing.kind(), missing.path()), (ErrorKind::NoNode, "/a/b/c"));
+        let lost = once(&server, OpCode::Multi, verdict).after(1);
+        zk.create("/a/b/c")
+            .data("x")
+            .creating_parents_as_containers()
+            .certain(&receipt)
+            .await
+            .unwrap();
+        assert_eq!((server.probe().data("/a/b/c").unwrap(), lost.hits()), ("x".into(), 1));
+        // Also the namespace.
+        let inside = zk.using_namespace("team").unwrap();
+        let there = Receipt::at(&inside, "/");
+        inside.create("/x").certain(&there).await.unwrap();
+        assert!(server.probe().exists("/team/x"));
     });
 }
 
 #[test]
 fn errors_are_those_of_the_operation() {
-    simulated(async {
-        let (_server, zk, receipt) = with_receipt().await;
+    simulated_on(with_receipt, async |(_server, zk, receipt)| {
         zk.create("/node").await.unwrap();
         zk.create("/node/child").await.unwrap();
         for (operation, path, expected, certain) in [
@@ -98,7 +127,12 @@ fn errors_are_those_of_the_operation() {
                 zk.set_data("/node", "x").version(7).certain(&receipt),
             ),
             ("delete", "/node", ErrorKind::NotEmpty, zk.delete("/node").certain(&receipt)),
-            ("delete", "/node", ErrorKind::BadVersion, zk.delete("/node").version(7).certain(&receipt)),
+            (
+                "delete",
+                "/node",
+                ErrorKind::BadVersion,
+                zk.delete("/node").version(7).certain(&receipt),
+            ),
         ] {
             let error = certain.await.unwrap_err();
             assert_eq!(
@@ -116,9 +150,8 @@ fn errors_are_those_of_the_operation() {
 }
 
 #[test]
-fn options_that_find_out_in_another_way_are_refused_and_nothing_is_sent() {
-    simulated(async {
-        let (server, zk, receipt) = with_receipt().await;
+fn options_with_their_own_proof_are_refused_and_not_sent() {
+    simulated_on(with_receipt, async |(server, zk, receipt)| {
         let before = server.probe().total_requests();
         for certain in [
             zk.create("/x").protected().certain(&receipt),
@@ -143,12 +176,13 @@ fn options_that_find_out_in_another_way_are_refused_and_nothing_is_sent() {
 /// The data are stored as the builder says, and with its ACL and its kind.
 #[test]
 fn the_options_of_the_builder_are_kept() {
-    simulated(async {
-        let (server, zk, receipt) = with_receipt().await;
+    simulated_on(with_receipt, async |(server, zk, receipt)| {
         let read_only = vec![Acl::new(Permissions::READ, "world", "anyone")];
-        let create = zk.create("/node").mode(CreateMode::Ephemeral).data("x").acl(read_only.clone());
+        let create =
+            zk.create("/node").mode(CreateMode::Ephemeral).data("x").acl(read_only.clone());
         let applied = create.certain(&receipt).await.unwrap();
-        let (acl, stat) = (zk.get_acl("/node").await.unwrap(), server.probe().stat("/node").unwrap());
+        let (acl, stat) =
+            (zk.get_acl("/node").await.unwrap(), server.probe().stat("/node").unwrap());
         assert_eq!(acl, read_only);
         assert!(stat.is_ephemeral());
         // It has a guard, which deletes the node.

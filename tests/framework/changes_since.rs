@@ -12,7 +12,8 @@ use zk_curator::{CuratorFramework, ErrorKind, EventType, WatchedEvent};
 use zk_curator_proto::OpCode;
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
-    Server, builder, cancel, connected, expire, in_memory, on_each_server, once, session_id, simulated, until,
+    Server, builder, connected, expire, in_memory, on_each_server, once, session_id,
+    simulated_drops, simulated_on, simulated_with, start, until,
 };
 
 use EventType::{NodeChildrenChanged, NodeDataChanged, NodeDeleted};
@@ -40,7 +41,8 @@ async fn populate(zk: &CuratorFramework, count: usize) -> i64 {
 }
 
 fn sorted(changes: Vec<WatchedEvent>) -> Vec<(String, EventType)> {
-    let mut changes: Vec<_> = changes.into_iter().map(|event| (event.path, event.event_type)).collect();
+    let mut changes: Vec<_> =
+        changes.into_iter().map(|event| (event.path, event.event_type)).collect();
     changes.sort_by(|(one, _), (two, _)| one.cmp(two));
     changes
 }
@@ -112,31 +114,32 @@ async fn exactly_what_has_changed_is_told(server: Server) {
 
 #[test]
 fn paths_are_within_namespace_and_chroot() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         let outside = connected(&server).await;
         outside.create("/chroot/ns/p").creating_parents().await.unwrap();
-        let zk = builder(&server).connect_string("memory:2181/chroot").namespace("ns").build().unwrap();
-        zk.start().await.unwrap();
+        let zk = start(builder(&server).connect_string("memory:2181/chroot").namespace("ns")).await;
         let known = zk.create("/a").await.unwrap().stat.czxid;
         zk.set_data("/", "new").await.unwrap();
         zk.set_data("/a", "new").await.unwrap();
         zk.create("/p/q").await.unwrap();
-        let changes = zk.changes_since(known).data(["/", "/a", "/p", "/none"]).children(["/p", "/a"]).await;
+        let changes =
+            zk.changes_since(known).data(["/", "/a", "/p", "/none"]).children(["/p", "/a"]).await;
         let expected = [
             ("/", NodeDataChanged),
             ("/a", NodeDataChanged),
             ("/none", NodeDeleted),
             ("/p", NodeChildrenChanged),
         ];
-        assert_eq!(sorted(changes.unwrap()), expected.map(|(path, event)| (path.to_owned(), event)));
+        assert_eq!(
+            sorted(changes.unwrap()),
+            expected.map(|(path, event)| (path.to_owned(), event))
+        );
     });
 }
 
 #[test]
 fn each_change_is_told_once_by_however_many_sessions() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let known = populate(&zk, 1_000).await;
         zk.delete(node(7)).await.unwrap();
         zk.set_data(node(8), "new").await.unwrap();
@@ -155,8 +158,7 @@ fn each_change_is_told_once_by_however_many_sessions() {
 
 #[test]
 fn a_lost_session_is_asked_again_or_fails_whole() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let known = populate(&zk, 20_000).await;
         zk.set_data(node(0), "new").await.unwrap();
         zk.set_data(node(19_999), "new").await.unwrap();
@@ -186,8 +188,7 @@ fn a_lost_session_is_asked_again_or_fails_whole() {
 
 #[test]
 fn options_and_paths_are_checked() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         let secret = Schema::exact("secret", "/secret").watched(Allowance::Must);
         let zk = builder(&server).schema_set(SchemaSet::new([secret]).unwrap()).build().unwrap();
         let early = zk.changes_since(1).data(["/a"]).await.unwrap_err();
@@ -201,10 +202,11 @@ fn options_and_paths_are_checked() {
         assert_eq!((forbidden.kind(), forbidden.path()), (ErrorKind::SchemaViolation, "/secret"));
         assert_eq!(server.probe().total_requests(), before.total_requests());
         let slow = once(&server, OpCode::SetWatches, Verdict::Delay(Duration::from_secs(5)));
-        let late = zk.changes_since(1).data(["/a"]).deadline(Duration::from_secs(1)).await.unwrap_err();
+        let late =
+            zk.changes_since(1).data(["/a"]).deadline(Duration::from_secs(1)).await.unwrap_err();
         assert_eq!((late.kind(), slow.hits()), (ErrorKind::OperationTimeout, 1));
         until(&server, |probe| probe.sessions().len() == 1 && probe.watches().is_empty()).await;
-        // The present session is of no concern, but for what it has seen.
+        // The current session does not matter, except for the transactions that it has seen.
         expire(&server, &zk).await;
         let changes = zk.changes_since(1).data(["/a"]).await.unwrap();
         assert_eq!(sorted(changes), [("/a".to_owned(), NodeDeleted)]);
@@ -213,22 +215,21 @@ fn options_and_paths_are_checked() {
 
 #[test]
 fn a_dropped_question_leaves_nothing() {
-    simulated(async {
-        let steps = cancel::at_every_step(
-            async || {
-                let (server, zk) = in_memory().await;
-                let known = populate(&zk, 10).await;
-                zk.set_data(node(1), "new").await.unwrap();
-                (server, zk, known)
-            },
-            async |(_, zk, known)| zk.changes_since(*known).data(nodes(10)).children(["/p"]).await.unwrap(),
-            async |(server, zk, _), changes| {
-                assert!(changes.is_none_or(|changes| sorted(changes) == [(node(1), NodeDataChanged)]));
-                zk.close().await.unwrap();
-                until(&server, |probe| probe.watches().is_empty() && probe.sessions().is_empty()).await;
-            },
-        )
-        .await;
-        assert!(steps > 3, "{steps}");
-    });
+    simulated_drops(
+        3,
+        async || {
+            let (server, zk) = in_memory().await;
+            let known = populate(&zk, 10).await;
+            zk.set_data(node(1), "new").await.unwrap();
+            (server, zk, known)
+        },
+        async |(_, zk, known)| {
+            zk.changes_since(*known).data(nodes(10)).children(["/p"]).await.unwrap()
+        },
+        async |(server, zk, _), changes| {
+            assert!(changes.is_none_or(|changes| sorted(changes) == [(node(1), NodeDataChanged)]));
+            zk.close().await.unwrap();
+            until(&server, |probe| probe.watches().is_empty() && probe.sessions().is_empty()).await;
+        },
+    );
 }

@@ -1,5 +1,5 @@
-//! `close` and the cleanup that is still owed: what futures and guards owe when it is called, what it cannot clean up, and
-//! how long it takes.
+//! `close` and pending cleanup: the cleanup of futures and guards at the time of the call, nodes
+//! that it cannot delete, and its duration.
 
 use std::future::{Future, IntoFuture, poll_fn};
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use zk_curator::retry::RetryNTimes;
 use zk_curator::{ConnectionState, CreateMode, CuratorFramework, Error, ErrorCode, ErrorKind};
 use zk_curator_proto::OpCode;
 use zk_curator_testing::{TestServer, Verdict};
-use zk_curator_tests::{builder, once, simulated, until_state};
+use zk_curator_tests::{builder, once, simulated, simulated_on, start, until_state};
 
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(4);
 /// The pause before a retry: longer than anything here takes.
@@ -22,24 +22,28 @@ type Operation = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 async fn patient() -> (TestServer, CuratorFramework) {
     let server = TestServer::in_memory().await;
     let zk = builder(&server).close_timeout(CLOSE_TIMEOUT).retry(RetryNTimes::new(3, PAUSE));
-    let zk = zk.build().unwrap();
-    zk.start().await.unwrap();
+    let zk = start(zk).await;
     (server, zk)
 }
 
-/// Operations that leave a lasting node behind if they are abandoned, with the request that fails.
+/// Operations that leave a persistent node behind if they are abandoned, with the request that
+/// fails.
 async fn operations(zk: &CuratorFramework) -> Vec<(OpCode, Operation)> {
     zk.create("/deleted").await.unwrap();
     zk.create("/tree/child").creating_parents().await.unwrap();
     let owned = zk.create("/owned").owned().await.unwrap();
-    let numbered = zk.create("/numbered-").mode(CreateMode::PersistentSequential).owned().await.unwrap();
+    let numbered =
+        zk.create("/numbered-").mode(CreateMode::PersistentSequential).owned().await.unwrap();
     let create = |path: &str| zk.create(path).data("ours");
     let plain = create("/plain").protected().into_future();
     let protected = create("/protected").protected().owned().into_future();
     let by_data = create("/by-data").protected_by_data().owned().into_future();
     vec![
         (OpCode::Delete, Box::pin(zk.delete("/deleted").guaranteed().into_future())),
-        (OpCode::Delete, Box::pin(zk.delete("/tree").guaranteed().deleting_children().into_future())),
+        (
+            OpCode::Delete,
+            Box::pin(zk.delete("/tree").guaranteed().deleting_children().into_future()),
+        ),
         (OpCode::Delete, Box::pin(owned.delete())),
         (OpCode::Delete, Box::pin(numbered.delete())),
         (OpCode::Create2, Box::pin(async { plain.await.map(|_| ()) })),
@@ -48,8 +52,11 @@ async fn operations(zk: &CuratorFramework) -> Vec<(OpCode, Operation)> {
     ]
 }
 
-/// One operation, in the pause after its first request was lost, or the answer to it.
-async fn paused(which: usize, verdict: Verdict) -> Option<(TestServer, CuratorFramework, Operation)> {
+/// One operation, in the pause after its first request was lost, or the response to it.
+async fn paused(
+    which: usize,
+    verdict: Verdict,
+) -> Option<(TestServer, CuratorFramework, Operation)> {
     let (server, zk) = patient().await;
     let (opcode, mut operation) = operations(&zk).await.into_iter().nth(which)?;
     let lost = once(&server, opcode, verdict);
@@ -63,10 +70,11 @@ async fn paused(which: usize, verdict: Verdict) -> Option<(TestServer, CuratorFr
     Some((server, zk, operation))
 }
 
-/// The nodes of the operations that were dropped without a poll: only that of `which` is looked at.
+/// The nodes of operations that were dropped without a poll. Only the node of `which` is checked.
 fn assert_gone(server: &TestServer, which: usize) {
     let prefix = ["/deleted", "/tree", "/owned", "/numbered-", "/_c_", "/_c_", "/by-data"][which];
-    let left: Vec<_> = server.probe().paths().into_iter().filter(|path| path.starts_with(prefix)).collect();
+    let left: Vec<_> =
+        server.probe().paths().into_iter().filter(|path| path.starts_with(prefix)).collect();
     assert!(left.is_empty(), "{left:?}");
 }
 
@@ -108,7 +116,7 @@ fn close_settles_operations_that_are_dropped_while_it_runs() {
     });
 }
 
-/// As in `select!` loops: the future is there, and not polled while the framework is closed.
+/// As in `select!` loops: the future exists, but is not polled while the framework is closed.
 #[test]
 fn close_settles_operations_that_nobody_polls() {
     simulated(async {
@@ -128,7 +136,8 @@ fn close_settles_operations_in_flight() {
         for polled in [true, false] {
             for which in 0.. {
                 let (server, zk) = patient().await;
-                let Some((opcode, mut operation)) = operations(&zk).await.into_iter().nth(which) else {
+                let Some((opcode, mut operation)) = operations(&zk).await.into_iter().nth(which)
+                else {
                     break;
                 };
                 let slow = once(&server, opcode, Verdict::Delay(Duration::from_millis(100)));
@@ -136,7 +145,7 @@ fn close_settles_operations_in_flight() {
                 if polled {
                     let operation = tokio::spawn(operation);
                     zk.close().await.unwrap();
-                    // It has its answer, or learns that nothing will come of it.
+                    // It has its response, or learns that nothing will come of it.
                     if let Err(error) = operation.await.unwrap() {
                         assert_eq!(error.kind(), ErrorKind::Closed, "{which}");
                     }
@@ -145,7 +154,8 @@ fn close_settles_operations_in_flight() {
                     drop(operation);
                 }
                 assert!(slow.hits() <= 1);
-                let kept = polled && server.probe().paths().iter().any(|path| path.ends_with("-plain"));
+                let kept =
+                    polled && server.probe().paths().iter().any(|path| path.ends_with("-plain"));
                 if !kept {
                     assert_gone(&server, which);
                 }
@@ -156,8 +166,7 @@ fn close_settles_operations_in_flight() {
 
 #[test]
 fn close_names_what_it_could_not_clean_up_within_its_timeout() {
-    simulated(async {
-        let (server, zk) = patient().await;
+    simulated_on(patient, async |(server, zk)| {
         let mut errors = zk.background_errors();
         let ephemeral = zk.create("/e").mode(CreateMode::Ephemeral).owned().await.unwrap();
         let node = zk.create("/n").owned().await.unwrap();
@@ -165,7 +174,7 @@ fn close_names_what_it_could_not_clean_up_within_its_timeout() {
         server.stop().await;
         until_state(&zk, ConnectionState::Suspended).await;
         let delete = tokio::spawn(zk.delete("/d").guaranteed().into_future());
-        // It has looked for a connection, and owes the delete.
+        // It has waited for a connection, and its delete is pending.
         sleep(Duration::from_millis(1)).await;
         drop((ephemeral, node));
         let began = Instant::now();
@@ -180,7 +189,7 @@ fn close_names_what_it_could_not_clean_up_within_its_timeout() {
         assert_eq!(told.to_string(), error.to_string());
         assert!(errors.next().await.is_none());
         delete.await.unwrap().unwrap_err();
-        // Who asks again is told the same.
+        // A second call returns the same error.
         assert_eq!(zk.close().await.unwrap_err().to_string(), error.to_string());
     });
 }
@@ -201,8 +210,7 @@ fn close_goes_on_when_its_future_is_dropped() {
 
 #[test]
 fn close_counts_what_it_does_not_list() {
-    simulated(async {
-        let (server, zk) = patient().await;
+    simulated_on(patient, async |(server, zk)| {
         let mut nodes = Vec::new();
         for n in 0..100 {
             nodes.push(zk.create(format!("/n{n:02}")).owned().await.unwrap());
@@ -219,8 +227,7 @@ fn close_counts_what_it_does_not_list() {
 
 #[test]
 fn close_names_what_a_server_refuses_to_delete() {
-    simulated(async {
-        let (server, zk) = patient().await;
+    simulated_on(patient, async |(server, zk)| {
         let mut errors = zk.background_errors();
         let node = zk.create("/n").owned().await.unwrap();
         let refused = once(&server, OpCode::Delete, Verdict::Refuse(ErrorCode::NoAuth));
@@ -228,7 +235,10 @@ fn close_names_what_a_server_refuses_to_delete() {
         assert!(poll_fn(|cx| Poll::Ready(close.as_mut().poll(cx).is_pending())).await);
         drop(node);
         let error = close.await.unwrap_err();
-        assert_eq!((refused.hits(), error.left_behind().unwrap().paths()), (1, &["/n".to_owned()][..]));
+        assert_eq!(
+            (refused.hits(), error.left_behind().unwrap().paths()),
+            (1, &["/n".to_owned()][..])
+        );
         assert!(error.left_behind().unwrap().session_failure().is_none());
         assert_eq!(errors.next().await.unwrap().kind(), ErrorKind::NoAuth);
         assert_eq!(errors.next().await.unwrap().kind(), ErrorKind::LeftBehind);
@@ -237,9 +247,8 @@ fn close_names_what_a_server_refuses_to_delete() {
 
 /// The holder may still keep the node, with `leak`, so it is not deleted under it.
 #[test]
-fn close_names_the_lasting_nodes_of_guards_that_outlive_it() {
-    simulated(async {
-        let (server, zk) = patient().await;
+fn close_names_the_persistent_nodes_of_guards_that_outlive_it() {
+    simulated_on(patient, async |(server, zk)| {
         let kept = zk.create("/kept").owned().await.unwrap();
         let session_bound = zk.create("/e").mode(CreateMode::Ephemeral).owned().await.unwrap();
         let error = zk.close().await.unwrap_err();
@@ -251,8 +260,7 @@ fn close_names_the_lasting_nodes_of_guards_that_outlive_it() {
 
 #[test]
 fn close_waits_a_moment_for_guards_that_hear_of_it() {
-    simulated(async {
-        let (server, zk) = patient().await;
+    simulated_on(patient, async |(server, zk)| {
         let (dropped, leaked) = tokio::join!(
             zk.create("/dropped").owned().into_future(),
             zk.create("/leaked").owned().into_future(),
@@ -268,8 +276,7 @@ fn close_waits_a_moment_for_guards_that_hear_of_it() {
 
 #[test]
 fn an_abandoned_create_with_a_lost_answer_is_reported() {
-    simulated(async {
-        let (server, zk) = patient().await;
+    simulated_on(patient, async |(server, zk)| {
         let mut errors = zk.background_errors();
         let held = once(&server, OpCode::Create2, Verdict::Delay(PAUSE));
         let mut create = Box::pin(zk.create("/n").owned().into_future());

@@ -1,5 +1,5 @@
-//! The framework and a lock on several servers that lag, and whose leaders change: what is not known to every server
-//! yet is found all the same.
+//! The framework and a lock on several servers that lag, and whose leaders change: nodes are found
+//! even if a server does not show them yet.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,8 +11,13 @@ use zk_curator::{ConnectionState, CreateMode, CuratorFramework};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::barrier::DistributedBarrier;
 use zk_curator_recipes::lock::InterProcessMutex;
-use zk_curator_testing::{RuleGuard, TestCluster, Verdict};
-use zk_curator_tests::{CONNECTION_TIMEOUT, SESSION_TIMEOUT, simulated, until_state};
+use zk_curator_recipes::two_phase::{Coordinator, Outcome, Site, Vote};
+use zk_curator_testing::Verdict::{LoseReply, LoseRequest, Pass, Refuse};
+use zk_curator_testing::{RuleGuard, RuleRequest, TestCluster};
+use zk_curator_tests::{
+    CONNECTION_TIMEOUT, SESSION_TIMEOUT, cluster_of_three, is_write_multi, session_id, simulated,
+    simulated_each_on, simulated_on, until_state,
+};
 
 /// A framework that knows these servers of a cluster.
 async fn connected(cluster: &TestCluster, servers: &str) -> CuratorFramework {
@@ -28,7 +33,7 @@ async fn connected(cluster: &TestCluster, servers: &str) -> CuratorFramework {
     zk
 }
 
-/// Three servers, and a framework that knows the two followers; `/jobs` is there.
+/// Three servers with a node `/jobs`, and a framework that knows the two followers.
 async fn two_followers() -> (TestCluster, CuratorFramework) {
     let cluster = TestCluster::in_memory(3).await;
     assert_eq!(cluster.leader(), Some(2));
@@ -40,7 +45,7 @@ async fn two_followers() -> (TestCluster, CuratorFramework) {
 /// How late a server is that lags.
 const LATE: Duration = Duration::from_millis(500);
 
-/// What a server knows below `/jobs` when it is asked to catch up.
+/// The children of `/jobs` that a server knows when it is asked to catch up.
 fn seen_at_check(cluster: &TestCluster) -> (Arc<Mutex<Vec<usize>>>, Vec<RuleGuard>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let rule = |member: usize| {
@@ -50,7 +55,7 @@ fn seen_at_check(cluster: &TestCluster) -> (Arc<Mutex<Vec<usize>>>, Vec<RuleGuar
                 let there = watched.probe().member(member).children("/jobs").len();
                 seen.lock().expect("no panic").push(there);
             }
-            Verdict::Pass
+            Pass
         })
     };
     let rules = (0..cluster.members().len()).map(rule).collect();
@@ -58,41 +63,42 @@ fn seen_at_check(cluster: &TestCluster) -> (Arc<Mutex<Vec<usize>>>, Vec<RuleGuar
 }
 
 #[test]
-fn a_protected_create_is_found_at_a_server_that_had_not_heard_of_it() {
-    simulated(async {
-        for mode in [CreateMode::Persistent, CreateMode::EphemeralSequential] {
-            let (cluster, zk) = two_followers().await;
-            let lags = (cluster.lag_by(0, LATE), cluster.lag_by(1, LATE));
-            let lost = cluster
-                .rule(|request| if request.is_create() { Verdict::LoseReply } else { Verdict::Pass })
-                .times(1);
-            let (seen, rules) = seen_at_check(&cluster);
-            let created = zk.create("/jobs/job-").mode(mode).protected().await.unwrap();
-            assert_eq!(lost.hits(), 1);
-            drop(rules);
-            let probe = cluster.probe();
-            assert_eq!(probe.latest().children("/jobs").len(), 1, "created twice\n{probe}");
-            assert!(probe.latest().exists(&created.path), "{} is not it\n{probe}", created.path);
-            // Without the check before the search, it would not have been found.
-            assert_eq!(*seen.lock().unwrap(), [0], "{mode:?}");
-            // The end of a session is a write, too.
-            drop(lags);
-            zk.close().await.unwrap();
-        }
+fn a_protected_create_is_found_at_a_lagging_server() {
+    let cases = [CreateMode::Persistent, CreateMode::EphemeralSequential];
+    simulated_each_on(cases, two_followers, async |mode, (cluster, zk)| {
+        let lags = (cluster.lag_by(0, LATE), cluster.lag_by(1, LATE));
+        let lost =
+            cluster.rule(|request| if request.is_create() { LoseReply } else { Pass }).times(1);
+        let (seen, rules) = seen_at_check(&cluster);
+        let created = zk.create("/jobs/job-").mode(mode).protected().await.unwrap();
+        assert_eq!(lost.hits(), 1);
+        drop(rules);
+        let probe = cluster.probe();
+        assert_eq!(probe.latest().children("/jobs").len(), 1, "created twice\n{probe}");
+        assert!(probe.latest().exists(&created.path), "{} is not it\n{probe}", created.path);
+        // Without the check before the search, it would not have been found.
+        assert_eq!(*seen.lock().unwrap(), [0], "{mode:?}");
+        // The end of a session is a write, too.
+        drop(lags);
+        zk.close().await.unwrap();
     });
 }
 
 #[test]
 fn a_protected_create_of_a_lost_request_is_created_once() {
-    simulated(async {
-        let (cluster, zk) = two_followers().await;
-        let _lags =
-            (cluster.lag_by(0, Duration::from_millis(50)), cluster.lag_by(1, Duration::from_millis(90)));
-        let lost = cluster
-            .rule(|request| if request.is_create() { Verdict::LoseRequest } else { Verdict::Pass })
-            .times(1);
-        let created =
-            zk.create("/jobs/job-").mode(CreateMode::EphemeralSequential).protected().await.unwrap();
+    simulated_on(two_followers, async |(cluster, zk)| {
+        let _lags = (
+            cluster.lag_by(0, Duration::from_millis(50)),
+            cluster.lag_by(1, Duration::from_millis(90)),
+        );
+        let lost =
+            cluster.rule(|request| if request.is_create() { LoseRequest } else { Pass }).times(1);
+        let created = zk
+            .create("/jobs/job-")
+            .mode(CreateMode::EphemeralSequential)
+            .protected()
+            .await
+            .unwrap();
         assert_eq!(lost.hits(), 1);
         let probe = cluster.probe();
         assert_eq!(probe.latest().children("/jobs").len(), 1, "{probe}");
@@ -101,51 +107,47 @@ fn a_protected_create_of_a_lost_request_is_created_once() {
 }
 
 #[test]
-fn a_certain_write_is_proven_at_a_server_that_had_not_heard_of_it() {
-    simulated(async {
-        for (verdict, written) in [(Verdict::LoseReply, 1), (Verdict::LoseRequest, 0)] {
-            let (cluster, zk) = two_followers().await;
-            let receipt = Receipt::at(&zk, "/jobs");
-            let lags = (cluster.lag_by(0, LATE), cluster.lag_by(1, LATE));
-            let lost = cluster
-                .rule(move |request| if request.is(OpCode::Multi) { verdict } else { Verdict::Pass })
-                .times(1);
-            // What the server knows when it is asked.
-            let seen = Arc::new(Mutex::new(Vec::new()));
-            let looks: Vec<_> = (0..2)
-                .map(|member| {
-                    let (seen, watched) = (Arc::clone(&seen), cluster.clone());
-                    cluster.member(member).rule(move |request| {
-                        if request.is(OpCode::Multi) && !request.is_about("/jobs") {
-                            let stat = watched.probe().member(member).stat("/jobs").expect("a node");
-                            seen.lock().expect("no panic").push(stat.version);
-                        }
-                        Verdict::Pass
-                    })
+fn a_certain_write_is_proven_at_a_lagging_server() {
+    let cases = [(LoseReply, 1), (LoseRequest, 0)];
+    simulated_each_on(cases, two_followers, async |(verdict, written), (cluster, zk)| {
+        let receipt = Receipt::at(&zk, "/jobs");
+        let lags = (cluster.lag_by(0, LATE), cluster.lag_by(1, LATE));
+        let lost = cluster
+            .rule(move |request| if request.is(OpCode::Multi) { verdict } else { Pass })
+            .times(1);
+        // The state of the server when it is asked.
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let looks: Vec<_> = (0..2)
+            .map(|member| {
+                let (seen, watched) = (Arc::clone(&seen), cluster.clone());
+                cluster.member(member).rule(move |request| {
+                    if request.is(OpCode::Multi) && !request.is_about("/jobs") {
+                        let stat = watched.probe().member(member).stat("/jobs").expect("a node");
+                        seen.lock().expect("no panic").push(stat.version);
+                    }
+                    Pass
                 })
-                .collect();
-            let write = zk.transaction().set_data("/jobs", "x").certain(&receipt).into_future();
-            let write = tokio::spawn(write);
-            lost.fired().await;
-            assert_eq!(cluster.probe().latest().stat("/jobs").unwrap().version, written);
-            let applied = write.await.unwrap().unwrap();
-            assert_eq!(*seen.lock().unwrap(), [0], "{verdict:?}: it lags");
-            let stat = cluster.probe().latest().stat("/jobs").unwrap();
-            assert_eq!((stat.version, stat.mzxid), (1, applied.zxid()), "{verdict:?}");
-            drop((lags, looks, receipt));
-            zk.close().await.unwrap();
-        }
+            })
+            .collect();
+        let write = zk.transaction().set_data("/jobs", "x").certain(&receipt).into_future();
+        let write = tokio::spawn(write);
+        lost.fired().await;
+        assert_eq!(cluster.probe().latest().stat("/jobs").unwrap().version, written);
+        let applied = write.await.unwrap().unwrap();
+        assert_eq!(*seen.lock().unwrap(), [0], "{verdict:?}: it lags");
+        let stat = cluster.probe().latest().stat("/jobs").unwrap();
+        assert_eq!((stat.version, stat.mzxid), (1, applied.zxid()), "{verdict:?}");
+        drop((lags, looks, receipt));
+        zk.close().await.unwrap();
     });
 }
 
 #[test]
-fn what_the_janitor_owes_is_deleted_at_a_server_that_had_not_heard_of_it() {
-    simulated(async {
-        let (cluster, zk) = two_followers().await;
+fn the_janitor_deletes_its_nodes_at_a_lagging_server() {
+    simulated_on(two_followers, async |(cluster, zk)| {
         let lags = (cluster.lag_by(0, LATE), cluster.lag_by(1, LATE));
-        let lost = cluster
-            .rule(|request| if request.is_create() { Verdict::LoseReply } else { Verdict::Pass })
-            .times(1);
+        let lost =
+            cluster.rule(|request| if request.is_create() { LoseReply } else { Pass }).times(1);
         let create = zk.create("/jobs/job-").protected().into_future();
         let create = tokio::spawn(create);
         lost.fired().await;
@@ -159,8 +161,7 @@ fn what_the_janitor_owes_is_deleted_at_a_server_that_had_not_heard_of_it() {
 
 #[test]
 fn sessions_and_states_survive_a_change_of_leader() {
-    simulated(async {
-        let cluster = TestCluster::in_memory(3).await;
+    simulated_on(cluster_of_three, async |cluster| {
         let zk = connected(&cluster, &cluster.connect_string()).await;
         zk.create("/e").mode(CreateMode::Ephemeral).await.unwrap();
         let session = zk.session().unwrap().id;
@@ -171,8 +172,8 @@ fn sessions_and_states_survive_a_change_of_leader() {
     });
 }
 
-/// Contenders for one lock at servers that lag, part and lead in turn. Each notes its grant in the node `/log`, whose
-/// data grow only by writes that are fenced by the lock.
+/// Contenders for one lock at servers that lag, part and lead in turn. Each notes its grant in the
+/// node `/log`, whose data grow only by writes that are fenced by the lock.
 #[test]
 fn a_lock_is_held_by_one_whatever_happens_to_the_servers() {
     simulated(async {
@@ -225,64 +226,60 @@ fn a_lock_is_held_by_one_whatever_happens_to_the_servers() {
 /// Also when it is repeated: `sync` and the read are one attempt.
 #[test]
 fn a_synced_read_answers_what_the_leader_knows() {
-    simulated(async {
-        for verdict in [Verdict::Pass, Verdict::LoseRequest, Verdict::LoseReply] {
-            let (cluster, other) = two_followers().await;
-            let zk = connected(&cluster, "zk1:2181").await;
-            let lag = cluster.lag(0);
-            connected(&cluster, "zk3:2181").await.create("/jobs/new").data("x").await.expect("a node");
-            assert_eq!(zk.exists("/jobs/new").await.expect("an answer"), None, "it does not lag");
-            let lost =
-                cluster.rule(move |request| if request.is(OpCode::Sync) { verdict } else { Verdict::Pass });
-            let lost = lost.times(1);
-            let (exists, data, children) =
-                (zk.exists("/jobs/new"), zk.get_data("/jobs/new"), zk.children("/jobs"));
-            assert!(exists.synced().await.expect("an answer").is_some(), "{verdict:?}");
-            assert_eq!(lost.hits(), u64::from(verdict != Verdict::Pass));
-            assert_eq!(data.synced().watched().await.expect("a node").value.0, "x");
-            assert_eq!(children.synced().await.expect("a node"), ["new"]);
-            drop(lag);
-            other.delete("/jobs/new").await.expect("a node");
-        }
+    let cases = [Pass, LoseRequest, LoseReply];
+    simulated_each_on(cases, two_followers, async |verdict, (cluster, other)| {
+        let zk = connected(&cluster, "zk1:2181").await;
+        let lag = cluster.lag(0);
+        connected(&cluster, "zk3:2181").await.create("/jobs/new").data("x").await.expect("a node");
+        assert_eq!(zk.exists("/jobs/new").await.expect("an answer"), None, "it does not lag");
+        let lost =
+            cluster.rule(move |request| if request.is(OpCode::Sync) { verdict } else { Pass });
+        let lost = lost.times(1);
+        let (exists, data, children) =
+            (zk.exists("/jobs/new"), zk.get_data("/jobs/new"), zk.children("/jobs"));
+        assert!(exists.synced().await.expect("an answer").is_some(), "{verdict:?}");
+        assert_eq!(lost.hits(), u64::from(verdict != Pass));
+        assert_eq!(data.synced().watched().await.expect("a node").value.0, "x");
+        assert_eq!(children.synced().await.expect("a node"), ["new"]);
+        drop(lag);
+        other.delete("/jobs/new").await.expect("a node");
     });
 }
 
 /// Also when it is repeated, and where a `sync` proves nothing.
 #[test]
 fn a_linearizable_read_answers_what_was_committed() {
-    simulated(async {
-        for verdict in [Verdict::Pass, Verdict::LoseRequest, Verdict::LoseReply] {
-            let (cluster, other) = two_followers().await;
-            let zk = connected(&cluster, "zk1:2181").await;
-            let lag = cluster.lag_by(0, LATE);
-            connected(&cluster, "zk3:2181").await.create("/jobs/new").data("x").await.expect("a node");
-            assert_eq!(zk.exists("/jobs/new").await.expect("an answer"), None, "it does not lag");
-            let _refused = cluster.rule(|request| {
-                if request.is(OpCode::Sync) { Verdict::Refuse(ErrorCode::SystemError) } else { Verdict::Pass }
-            });
-            let lost =
-                cluster.rule(move |request| if request.is(OpCode::Multi) { verdict } else { Verdict::Pass });
-            let lost = lost.times(1);
-            let (exists, data, children) =
-                (zk.exists("/jobs/new"), zk.get_data("/jobs/new"), zk.children("/jobs"));
-            assert!(exists.linearizable().await.expect("an answer").is_some(), "{verdict:?}");
-            assert_eq!(lost.hits(), u64::from(verdict != Verdict::Pass));
-            assert_eq!(data.linearizable().watched().await.expect("a node").value.0, "x");
-            assert_eq!(children.linearizable().await.expect("a node"), ["new"]);
-            // The check is of a node that is not there.
-            assert_eq!(zk.exists("/none").linearizable().await.expect("an answer"), None);
-            drop(lag);
-            other.delete("/jobs/new").await.expect("a node");
-        }
+    let cases = [Pass, LoseRequest, LoseReply];
+    simulated_each_on(cases, two_followers, async |verdict, (cluster, other)| {
+        let zk = connected(&cluster, "zk1:2181").await;
+        let lag = cluster.lag_by(0, LATE);
+        connected(&cluster, "zk3:2181").await.create("/jobs/new").data("x").await.expect("a node");
+        assert_eq!(zk.exists("/jobs/new").await.expect("an answer"), None, "it does not lag");
+        let _refused = cluster.rule(|request| {
+            if request.is(OpCode::Sync) { Refuse(ErrorCode::Unimplemented) } else { Pass }
+        });
+        let lost =
+            cluster.rule(move |request| if request.is(OpCode::Multi) { verdict } else { Pass });
+        let lost = lost.times(1);
+        let (exists, data, children) =
+            (zk.exists("/jobs/new"), zk.get_data("/jobs/new"), zk.children("/jobs"));
+        assert!(exists.linearizable().await.expect("an answer").is_some(), "{verdict:?}");
+        assert_eq!(lost.hits(), u64::from(verdict != Pass));
+        assert_eq!(data.linearizable().watched().await.expect("a node").value.0, "x");
+        assert_eq!(children.linearizable().await.expect("a node"), ["new"]);
+        // The check is of a node that is not there.
+        assert_eq!(zk.exists("/none").linearizable().await.expect("an answer"), None);
+        drop(lag);
+        other.delete("/jobs/new").await.expect("a node");
     });
 }
 
-/// Curator's waiter believes the server that it asks, and goes on.
+/// Curator's waiter believes its lagging server, and passes.
 #[test]
 fn a_barrier_holds_up_whoever_asks_a_server_that_lags() {
-    simulated(async {
-        let (cluster, zk) = two_followers().await;
-        let (keeper, waiter) = (connected(&cluster, "zk3:2181").await, connected(&cluster, "zk1:2181").await);
+    simulated_on(two_followers, async |(cluster, zk)| {
+        let (keeper, waiter) =
+            (connected(&cluster, "zk3:2181").await, connected(&cluster, "zk1:2181").await);
         let lag = cluster.lag(0);
         DistributedBarrier::new(&keeper, "/barrier").set().await.expect("a barrier");
         assert_eq!(waiter.exists("/barrier").await.expect("an answer"), None, "it does not lag");
@@ -298,12 +295,11 @@ fn a_barrier_holds_up_whoever_asks_a_server_that_lags() {
     });
 }
 
-/// The session has moved, also while its client is nowhere at all: a node that it did not find at the new server must not
-/// appear later.
+/// The session has moved, also while its client is nowhere at all: a node that it did not find at
+/// the new server must not appear later.
 #[test]
-fn what_a_stopped_server_reads_when_its_client_has_gone_elsewhere_is_refused() {
-    simulated(async {
-        let (cluster, zk) = two_followers().await;
+fn a_stopped_server_refuses_requests_of_a_moved_session() {
+    simulated_on(two_followers, async |(cluster, zk)| {
         let session = zk.session().expect("a session").id.get();
         let first = cluster.attached_to(session).expect("a server");
         let creates = || cluster.member(first).probe().requests(OpCode::Create2);
@@ -320,4 +316,33 @@ fn what_a_stopped_server_reads_when_its_client_has_gone_elsewhere_is_refused() {
         zk.sync("/jobs").await.expect("an answer");
         assert_eq!(zk.exists("/jobs/stale").await.expect("an answer"), None);
     });
+}
+
+/// Read from that server, the vote would not be there, and the decision that it led to would make
+/// it too late.
+#[test]
+fn a_counted_vote_is_not_late_where_the_server_lags() {
+    simulated_on(two_followers, async |(cluster, zk)| {
+        let keeper = connected(&cluster, "zk3:2181").await;
+        let mut coordinator =
+            Coordinator::begin(&keeper, "/transaction", ["a"], "").await.expect("none before");
+        let mut site = Site::join(&zk, "/transaction", "a").await.expect("a site");
+        let decided = tokio::spawn(async move { coordinator.outcome().await });
+        let _lags = [0, 1].map(|follower| cluster.lag_by(follower, LATE));
+        let victim = session_id(&zk).get();
+        let lost = cluster
+            .rule(move |request| {
+                let is_vote = request.session_id() == victim && is_write(request);
+                if is_vote { LoseReply } else { Pass }
+            })
+            .times(1);
+        site.vote(Vote::Commit).await.expect("it counts");
+        assert_eq!(lost.hits(), 1);
+        assert_eq!(decided.await.expect("no panic").expect("a decision"), Outcome::Committed);
+        assert_eq!(site.outcome().await.expect("a decision"), Outcome::Committed);
+    });
+}
+
+fn is_write(request: &RuleRequest<'_>) -> bool {
+    is_write_multi(request) || request.is_create() || request.is(OpCode::SetData)
 }

@@ -1,5 +1,5 @@
-//! Bugs of Curator that are not at home in another file, each by its number. The others are where the thing itself is
-//! tested: `grep -rn curator_ tests`.
+//! Bugs of Curator that are not at home in another file, each by its number. The other bugs are in
+//! the tests of the feature concerned: `grep -rn curator_ tests`.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,18 +11,17 @@ use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::cancel::each_step;
 use zk_curator_tests::{
-    CONNECTION_TIMEOUT, SESSION_TIMEOUT, builder, connected, expire, impatient, in_memory, once,
-    poll_then_drop, simulated, until, until_state,
+    CONNECTION_TIMEOUT, SESSION_TIMEOUT, always, builder, connected, expire, impatient, once,
+    poll_then_drop, rule_if, simulated, simulated_on, simulated_with, start, until, until_state,
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// CURATOR-208/205/228/109/375: an interrupt was swallowed, wrapped, or told twice. A dropped future is told to nobody,
-/// takes nothing down with it, and leaves the framework as it was.
+/// CURATOR-208/205/228/109/375: an interrupt was swallowed, wrapped, or reported twice. A dropped
+/// future is reported to no one, affects nothing else, and leaves the framework unchanged.
 #[test]
 fn curator_208_an_operation_that_is_dropped_disturbs_no_other() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         zk.create("/a").data("1").await.unwrap();
         let states = zk.status().epoch;
         let mut errors = zk.background_errors();
@@ -32,7 +31,10 @@ fn curator_208_an_operation_that_is_dropped_disturbs_no_other() {
             let [before, after] = others;
             let before = tokio::spawn(before);
             let dropped = poll_then_drop(zk.set_data("/a", "1").into_future(), step).await;
-            assert_eq!((before.await.unwrap().unwrap(), after.await.unwrap()), ("1".into(), "1".into()));
+            assert_eq!(
+                (before.await.unwrap().unwrap(), after.await.unwrap()),
+                ("1".into(), "1".into())
+            );
             dropped.is_some()
         })
         .await;
@@ -41,17 +43,14 @@ fn curator_208_an_operation_that_is_dropped_disturbs_no_other() {
     });
 }
 
-/// CURATOR-675: an error for the unhandled-error listener hung the stage that it belonged to. Here an error has one
-/// way: to who waits, or to the background errors.
+/// CURATOR-675: an error for the unhandled-error listener hung the stage that it belonged to. Here
+/// an error has one way: to the caller that waits, or to the background errors.
 #[test]
-fn curator_675_an_error_is_told_once_to_who_waits_or_else_in_the_background() {
-    simulated(async {
-        let (server, zk) = impatient().await;
+fn curator_675_an_error_is_reported_exactly_once() {
+    simulated_on(impatient, async |(server, zk)| {
         let mut errors = zk.background_errors();
-        let refused = server.rule(|request| match request.is_delete() {
-            true => Verdict::Refuse(ErrorCode::NoAuth),
-            false => Verdict::Pass,
-        });
+        let refused =
+            rule_if(&server, |request| request.is_delete(), Verdict::Refuse(ErrorCode::NoAuth));
         assert_eq!(zk.delete("/a").guaranteed().await.unwrap_err().kind(), ErrorKind::NoAuth);
         assert!(tokio::time::timeout(HOUR, errors.next()).await.is_err(), "told already");
         drop(zk.create("/a").owned().await.unwrap());
@@ -60,23 +59,24 @@ fn curator_675_an_error_is_told_once_to_who_waits_or_else_in_the_background() {
     });
 }
 
-/// CURATOR-442 and defect r: timeouts by the wall clock. All of ours are monotonic: it is of no matter what the clocks of
-/// the servers show, or that they are set back an hour in the middle.
+/// CURATOR-442 and defect r: timeouts by the wall clock. All clocks here are monotonic, so the
+/// clocks of the servers do not matter, even if they are set back by an hour in the middle.
 #[test]
 fn curator_442_defect_r_wall_clocks_change_no_timeout() {
     simulated(async {
         let mut took = Vec::new();
-        for clock in [SystemTime::UNIX_EPOCH, SystemTime::now(), SystemTime::now() + 10_000 * HOUR] {
+        for clock in [SystemTime::UNIX_EPOCH, SystemTime::now(), SystemTime::now() + 10_000 * HOUR]
+        {
             let server = TestServer::builder().tcp(false).wall_clock(clock).start().await.unwrap();
-            let zk = builder(&server).retry(RetryUntilElapsed::new(HOUR, HOUR / 4)).build().unwrap();
-            zk.start().await.unwrap();
+            let zk = start(builder(&server).retry(RetryUntilElapsed::new(HOUR, HOUR / 4))).await;
             let created = zk.create("/a").await.unwrap().stat.ctime;
             let shown = clock.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
-            assert!(i128::from(created) - i128::try_from(shown).unwrap() < 1_000, "the server's own clock");
-            let refused = server.rule(|request| match request.is(OpCode::GetData) {
-                true => Verdict::Refuse(ErrorCode::OperationTimeout),
-                false => Verdict::Pass,
-            });
+            assert!(
+                i128::from(created) - i128::try_from(shown).unwrap() < 1_000,
+                "the server's own clock"
+            );
+            let refused =
+                always(&server, OpCode::GetData, Verdict::Refuse(ErrorCode::OperationTimeout));
             let began = Instant::now();
             zk.get_data("/a").await.unwrap_err();
             assert_eq!((refused.hits(), began.elapsed()), (5, HOUR));
@@ -85,23 +85,26 @@ fn curator_442_defect_r_wall_clocks_change_no_timeout() {
             until_state(&zk, ConnectionState::Lost).await;
             took.push(began.elapsed());
         }
-        assert!(took.windows(2).all(|pair| pair[0].abs_diff(pair[1]) < SESSION_TIMEOUT / 3), "{took:?}");
+        assert!(
+            took.windows(2).all(|pair| pair[0].abs_diff(pair[1]) < SESSION_TIMEOUT / 3),
+            "{took:?}"
+        );
     });
 }
 
-/// Defect n: Curator's guaranteed deletes call themselves, without a pause of their own. Here a hundred of them are one
-/// task, each with a pause that grows.
+/// Defect n: Curator's guaranteed deletes call themselves, without a pause of their own. Here a
+/// hundred of them are one task, each with a pause that grows.
 #[test]
 fn curator_defect_n_guaranteed_deletes_pause_and_do_not_pile_up() {
-    simulated(async {
-        let (server, zk) = impatient().await;
+    simulated_on(impatient, async |(server, zk)| {
         for n in 0..100 {
             zk.create(format!("/{n}")).await.unwrap();
         }
-        let refused = server.rule(|request| match request.is_delete() {
-            true => Verdict::Refuse(ErrorCode::OperationTimeout),
-            false => Verdict::Pass,
-        });
+        let refused = rule_if(
+            &server,
+            |request| request.is_delete(),
+            Verdict::Refuse(ErrorCode::OperationTimeout),
+        );
         let tasks = Handle::current().metrics().num_alive_tasks();
         for n in 0..100 {
             zk.delete(format!("/{n}")).guaranteed().await.unwrap_err();
@@ -117,12 +120,11 @@ fn curator_defect_n_guaranteed_deletes_pause_and_do_not_pile_up() {
     });
 }
 
-/// Curator's `unfixForNamespace` takes away the prefix `/foo` of `/foobar` (CURATOR-379, defect p): in what watches and
-/// transactions answer, too.
+/// Curator's `unfixForNamespace` takes away the prefix `/foo` of `/foobar` (CURATOR-379, defect p):
+/// in what watches and transactions answer, too.
 #[test]
-fn curator_379_defect_p_a_neighbour_is_no_part_of_the_namespace_in_any_answer() {
-    simulated(async {
-        let (_server, root) = in_memory().await;
+fn curator_379_defect_p_results_never_strip_a_neighbours_path() {
+    simulated_with(async |_server, root| {
         let foo = root.using_namespace("foo").unwrap();
         foo.create("/bar").await.unwrap();
         root.create("/foobar").await.unwrap();
@@ -133,31 +135,36 @@ fn curator_379_defect_p_a_neighbour_is_no_part_of_the_namespace_in_any_answer() 
         assert_eq!(results[1].created_path(), Some("/foobar"));
         let mut seen = Vec::new();
         for _ in 0..3 {
-            let Some(zk_curator::PersistentEvent::Changed(event)) = everything.next().await else { panic!() };
+            let Some(zk_curator::PersistentEvent::Changed(event)) = everything.next().await else {
+                panic!()
+            };
             seen.push(event.path);
         }
         assert_eq!(seen, ["/foobar", "/foo/bar", "/foo/foobar"]);
         for path in ["/bar", "/foobar"] {
-            let Some(zk_curator::PersistentEvent::Changed(event)) = within.next().await else { panic!() };
+            let Some(zk_curator::PersistentEvent::Changed(event)) = within.next().await else {
+                panic!()
+            };
             assert_eq!(event.path, path);
         }
     });
 }
 
-/// CURATOR-190/489: the prefix was put in front of the prefixed name at each new attempt, or its id was missing.
+/// CURATOR-190/489: the prefix was put in front of the prefixed name at each new attempt, or its id
+/// was missing.
 #[test]
-fn curator_489_the_prefix_of_a_protected_node_is_there_once_however_often_it_is_created() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let lost = server
-            .rule(|request| if request.is_create() { Verdict::LoseRequest } else { Verdict::Pass })
-            .times(4);
-        let created = zk.create("/a-").mode(CreateMode::EphemeralSequential).protected().await.unwrap();
+fn curator_489_retries_do_not_repeat_the_protection_prefix() {
+    simulated_with(async |server, zk| {
+        let lost = rule_if(&server, |request| request.is_create(), Verdict::LoseRequest).times(4);
+        let created =
+            zk.create("/a-").mode(CreateMode::EphemeralSequential).protected().await.unwrap();
         assert_eq!(lost.hits(), 4);
-        // The node that is found belongs to a session that is over: it is created anew, under a new name.
+        // The node that is found belongs to a session that is over: another one is created under a
+        // new name.
         let lost = once(&server, OpCode::Create2, Verdict::LoseReply);
-        let again =
-            tokio::spawn(zk.create("/b-").mode(CreateMode::EphemeralSequential).protected().into_future());
+        let again = tokio::spawn(
+            zk.create("/b-").mode(CreateMode::EphemeralSequential).protected().into_future(),
+        );
         lost.fired().await;
         expire(&server, &zk).await;
         let again = again.await.unwrap().unwrap();
@@ -172,11 +179,10 @@ fn curator_489_the_prefix_of_a_protected_node_is_there_once_however_often_it_is_
     });
 }
 
-/// CURATOR-506: closing a node's owner deleted its parent as well.
+/// CURATOR-506: closing a node's owner also deleted its parent.
 #[test]
 fn curator_506_a_guard_deletes_its_own_node_and_no_other() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         zk.create("/p/a").creating_parents().await.unwrap();
         let node = zk.create("/p/n").owned().await.unwrap();
         node.delete().await.unwrap();
@@ -187,11 +193,10 @@ fn curator_506_a_guard_deletes_its_own_node_and_no_other() {
     });
 }
 
-/// CURATOR-590/643: parents that somebody has deleted came back, empty.
+/// CURATOR-590/643: deleted parents were created again, empty.
 #[test]
 fn curator_590_parents_come_back_only_for_those_who_ask() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         zk.create("/p").data("important").await.unwrap();
         let node = zk.create("/p/n").mode(CreateMode::Ephemeral).protected().owned().await.unwrap();
         connected(&server).await.delete("/p").deleting_children().await.unwrap();
@@ -202,12 +207,12 @@ fn curator_590_parents_come_back_only_for_those_who_ask() {
     });
 }
 
-/// Curator: operations that wait while the connection is down wait in slices, one after the other, and wake late. Here
-/// all of them wait at once, and end with the first second of the connection or with the connection timeout.
+/// Curator: operations that wait while the connection is down wait in slices, one after the other,
+/// and wake late. Here all of them wait at the same time, and end in the first second of the
+/// connection or with the connection timeout.
 #[test]
 fn operations_that_wait_for_a_connection_wait_together() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         server.stop().await;
         until_state(&zk, ConnectionState::Suspended).await;
         let began = Instant::now();
@@ -215,6 +220,9 @@ fn operations_that_wait_for_a_connection_wait_together() {
         let results = zk_curator::op::fan_out(1_000, writes).await;
         assert!(results.iter().all(|result| result.is_err()));
         let took = began.elapsed();
-        assert!(took >= CONNECTION_TIMEOUT && took < CONNECTION_TIMEOUT + Duration::from_secs(1), "{took:?}");
+        assert!(
+            took >= CONNECTION_TIMEOUT && took < CONNECTION_TIMEOUT + Duration::from_secs(1),
+            "{took:?}"
+        );
     });
 }

@@ -1,5 +1,5 @@
-//! No operation hangs: whatever the server does, each builder ends by its deadline, with the right error and the right
-//! `may_have_applied`; and without a deadline by the timeouts of the framework.
+//! No operation hangs: whatever the server does, each builder ends by its deadline, with the right
+//! error and the right `may_have_applied`; and without a deadline by the timeouts of the framework.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -12,8 +12,8 @@ use zk_curator::{Acl, ConnectionState, CreateMode, CuratorFramework, Error, Erro
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
-    CONNECTION_TIMEOUT, SESSION_TIMEOUT, assert_clean_after_close, builder, in_memory, once, simulated,
-    until, until_state,
+    CONNECTION_TIMEOUT, SESSION_TIMEOUT, builder, closes_clean, in_memory, once, simulated,
+    simulated_each, simulated_on, simulated_with, start, until, until_state,
 };
 
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -25,7 +25,7 @@ fn ends<T: 'static>(builder: impl IntoFuture<Output = Result<T, Error>> + 'stati
     Box::pin(async move { builder.await.map(drop) })
 }
 
-/// Whether the first thing that an operation sends can change anything.
+/// Returns `true` if the first request of an operation can change anything.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sends {
     Read,
@@ -96,7 +96,7 @@ async fn with_node(deadline: Option<Duration>) -> (TestServer, CuratorFramework)
 }
 
 #[test]
-fn on_a_server_that_is_silent_every_builder_ends_at_its_deadline() {
+fn every_builder_ends_at_its_deadline_on_a_silent_server() {
     simulated(async {
         let count = every_builder(&with_node(None).await.1).len();
         for index in 0..count {
@@ -107,16 +107,16 @@ fn on_a_server_that_is_silent_every_builder_ends_at_its_deadline() {
             let error = ends.await.expect_err(operation);
             assert_eq!(began.elapsed(), DEADLINE, "{index} {error}");
             assert_eq!((error.kind(), error.operation()), (ErrorKind::OperationTimeout, operation));
-            // It was sent, and nobody knows what has become of it.
+            // It was sent, and its outcome is unknown.
             assert_eq!(error.may_have_applied(), sends == Sends::Write, "{index} {error}");
         }
     });
 }
 
 #[test]
-fn without_a_connection_every_builder_ends_at_its_deadline_and_nothing_of_it_happens() {
-    simulated(async {
-        let (server, zk) = with_node(Some(DEADLINE)).await;
+fn every_builder_without_a_connection_expires_unapplied() {
+    let setup = async || with_node(Some(DEADLINE)).await;
+    simulated_on(setup, async |(server, zk)| {
         server.stop().await;
         until_state(&zk, ConnectionState::Suspended).await;
         let began = Instant::now();
@@ -136,21 +136,19 @@ fn without_a_connection_every_builder_ends_at_its_deadline_and_nothing_of_it_hap
         server.restart().await.unwrap();
         zk.wait_connected().await.unwrap();
         zk.sync("/").await.unwrap();
-        // The guaranteed delete goes on in the background; it has said so.
+        // The guaranteed delete continues in the background, as its error has said.
         until(&server, |probe| probe.paths().is_empty()).await;
-        zk.close().await.unwrap();
-        assert_clean_after_close(&server);
+        closes_clean(&server, &zk).await;
     });
 }
 
-/// Curator: background retries go on long after LOST (CURATOR-184).
+/// Curator: background retries continue long after LOST (CURATOR-184).
 #[test]
 fn curator_184_a_policy_without_end_ends_at_the_deadline() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         let zk =
-            builder(&server).retry(RetryForever::new(PAUSE)).operation_deadline(DEADLINE).build().unwrap();
-        zk.start().await.unwrap();
+            start(builder(&server).retry(RetryForever::new(PAUSE)).operation_deadline(DEADLINE))
+                .await;
         zk.create("/a").await.unwrap();
         let _refused = server.rule(|request| match request.is(OpCode::Ping) {
             true => Verdict::Pass,
@@ -160,7 +158,11 @@ fn curator_184_a_policy_without_end_ends_at_the_deadline() {
             let began = Instant::now();
             let error = ends.await.expect_err(operation);
             // No attempt could be made in the last pause: it fails when that would begin.
-            assert!((DEADLINE - PAUSE..=DEADLINE).contains(&began.elapsed()), "{:?}", began.elapsed());
+            assert!(
+                (DEADLINE - PAUSE..=DEADLINE).contains(&began.elapsed()),
+                "{:?}",
+                began.elapsed()
+            );
             assert_eq!((error.kind(), error.operation()), (ErrorKind::SessionMoved, operation));
             assert!(!error.may_have_applied());
         }
@@ -168,7 +170,7 @@ fn curator_184_a_policy_without_end_ends_at_the_deadline() {
 }
 
 #[test]
-fn without_a_deadline_the_timeouts_of_the_framework_end_every_builder() {
+fn the_timeouts_of_the_framework_end_builders_without_deadline() {
     simulated(async {
         let count = every_builder(&with_node(None).await.1).len();
         for index in 0..count {
@@ -188,8 +190,7 @@ fn without_a_deadline_the_timeouts_of_the_framework_end_every_builder() {
 /// The deadline is one for the whole operation, not for each of its steps.
 #[test]
 fn all_steps_of_an_operation_share_its_deadline() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let _slow = server.rule(|_| Verdict::Delay(Duration::from_millis(700)));
         let began = Instant::now();
         // The node, three parents that are not there, those again, and the node again.
@@ -203,11 +204,9 @@ fn all_steps_of_an_operation_share_its_deadline() {
 }
 
 #[test]
-fn the_deadline_of_a_builder_goes_before_that_of_the_handle_and_of_the_framework() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
-        let zk = builder(&server).operation_deadline(DEADLINE).build().unwrap();
-        zk.start().await.unwrap();
+fn the_deadline_of_a_builder_overrides_handle_and_framework() {
+    simulated_on(TestServer::in_memory, async |server| {
+        let zk = start(builder(&server).operation_deadline(DEADLINE)).await;
         server.hold();
         for (zk, own, expected) in [
             (zk.clone(), None, DEADLINE),
@@ -229,51 +228,47 @@ fn the_deadline_of_a_builder_goes_before_that_of_the_handle_and_of_the_framework
 
 #[test]
 fn a_protected_create_that_ends_at_its_deadline_leaves_nothing() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let slow = once(&server, OpCode::Create2, Verdict::Delay(2 * DEADLINE));
-        let create = zk.create("/a-").mode(CreateMode::EphemeralSequential).protected().deadline(DEADLINE);
+        let create =
+            zk.create("/a-").mode(CreateMode::EphemeralSequential).protected().deadline(DEADLINE);
         let error = create.await.unwrap_err();
         assert!(error.may_have_applied() && error.kind() == ErrorKind::OperationTimeout);
         assert_eq!(slow.hits(), 1);
-        zk.close().await.unwrap();
-        assert_clean_after_close(&server);
+        closes_clean(&server, &zk).await;
     });
 }
 
 /// A guard that was created under a deadline is not bound by it.
-/// The answer comes on the same connection, after the deadline: the janitor hears it.
+/// The response comes on the same connection, after the deadline: the janitor hears it.
 #[test]
 fn an_owned_create_that_ends_at_its_deadline_leaves_nothing() {
-    simulated(async {
-        for (mode, idempotent) in [
-            (CreateMode::Ephemeral, false),
-            (CreateMode::Ephemeral, true),
-            (CreateMode::PersistentSequential, false),
-        ] {
-            let (server, zk) = in_memory().await;
-            let late = once(&server, OpCode::Create2, Verdict::Delay(Duration::from_secs(2)));
-            let create = zk.create("/n").mode(mode).data("x").deadline(Duration::from_secs(1));
-            let create = if idempotent { create.idempotent() } else { create };
-            let error = create.owned().await.unwrap_err();
-            assert_eq!((error.kind(), error.may_have_applied()), (ErrorKind::OperationTimeout, true));
-            assert_eq!((late.hits(), zk.inspect().owed.len()), (1, 1));
-            until(&server, |probe| probe.requests(OpCode::Create2) == 1).await;
-            until(&server, |probe| probe.paths().is_empty()).await;
-            // Not sent at all: there is nothing to wait for.
-            server.stop().await;
-            let create = zk.create("/n").mode(mode).deadline(Duration::from_secs(1)).owned();
-            let error = create.await.unwrap_err();
-            assert_eq!((error.kind(), error.may_have_applied()), (ErrorKind::OperationTimeout, false));
-            assert!(zk.inspect().owed.is_empty());
-        }
+    let cases = [
+        (CreateMode::Ephemeral, false),
+        (CreateMode::Ephemeral, true),
+        (CreateMode::PersistentSequential, false),
+    ];
+    simulated_each(cases, async |(mode, idempotent), server, zk| {
+        let late = once(&server, OpCode::Create2, Verdict::Delay(Duration::from_secs(2)));
+        let create = zk.create("/n").mode(mode).data("x").deadline(Duration::from_secs(1));
+        let create = if idempotent { create.idempotent() } else { create };
+        let error = create.owned().await.unwrap_err();
+        assert_eq!((error.kind(), error.may_have_applied()), (ErrorKind::OperationTimeout, true));
+        assert_eq!((late.hits(), zk.inspect().owed.len()), (1, 1));
+        until(&server, |probe| probe.requests(OpCode::Create2) == 1).await;
+        until(&server, |probe| probe.paths().is_empty()).await;
+        // The request was not sent, so there is nothing to wait for.
+        server.stop().await;
+        let create = zk.create("/n").mode(mode).deadline(Duration::from_secs(1)).owned();
+        let error = create.await.unwrap_err();
+        assert_eq!((error.kind(), error.may_have_applied()), (ErrorKind::OperationTimeout, false));
+        assert!(zk.inspect().owed.is_empty());
     });
 }
 
 #[test]
 fn the_deadline_of_a_create_is_not_that_of_its_guard() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let node = zk.with_deadline(DEADLINE).create("/a").owned().await.unwrap();
         let slow = once(&server, OpCode::Delete, Verdict::Delay(2 * DEADLINE));
         node.delete().await.unwrap();

@@ -8,11 +8,15 @@ use async_trait::async_trait;
 use tokio::sync::Semaphore;
 use zk_curator::ensemble::EnsembleServer;
 use zk_curator::raw::{NativeFactory, RawClient, RawClientFactory, SessionSettings};
-use zk_curator::{ConnectionState, ConnectionStatus, CuratorFramework, CuratorFrameworkBuilder, ErrorKind};
+use zk_curator::{
+    ConnectionState, ConnectionStatus, CuratorFramework, CuratorFrameworkBuilder, ErrorKind,
+};
 use zk_curator_client::{Connector, Transport};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_testing::{MemoryConnector, TestServer, Verdict, digest};
-use zk_curator_tests::{builder, expire, in_memory, simulated};
+use zk_curator_tests::{
+    all_close_clean, always, builder, expire, simulated_on, simulated_with, start,
+};
 
 /// The way to one server in memory, by whatever name. Remembers the names.
 #[derive(Debug, Clone)]
@@ -41,9 +45,9 @@ impl AnyName {
 
 /// A server whose configuration its administrator can write.
 async fn server() -> (TestServer, AnyName, CuratorFramework) {
-    let server = TestServer::builder().tcp(false).super_digest(digest("root:toor")).start().await.unwrap();
-    let admin = builder(&server).authorization("digest", "root:toor").build().unwrap();
-    admin.start().await.unwrap();
+    let server =
+        TestServer::builder().tcp(false).super_digest(digest("root:toor")).start().await.unwrap();
+    let admin = start(builder(&server).authorization("digest", "root:toor")).await;
     let names = AnyName(server.connector(), Arc::default());
     (server, names, admin)
 }
@@ -63,22 +67,23 @@ async fn servers(zk: &CuratorFramework, expected: &str) {
     }
 }
 
-/// Waits for a connection after that of `epoch`.
+/// Waits for a connection after the one with `epoch`.
 async fn reconnected(zk: &CuratorFramework, epoch: u64) -> ConnectionStatus {
     let mut states = zk.states();
     states.until(|status| status.epoch > epoch && status.state.is_connected()).await.unwrap()
 }
 
-const TWO: &str =
-    "server.1=one:2888:3888:participant;0.0.0.0:2181\nserver.2=two:2888:3888;2182\nversion=100000001";
+const TWO: &str = "server.1=one:2888:3888:participant;0.0.0.0:2181\nserver.2=two:2888:3888;2182\nversion=100000001";
 
 #[test]
 fn the_configuration_is_read_and_watched() {
-    simulated(async {
-        let (_server, _names, admin) = server().await;
+    simulated_on(server, async |(_server, _names, admin)| {
         let zk = admin.using_namespace("ns").unwrap();
         let config = zk.get_config().await.unwrap();
-        assert_eq!((config.servers.len(), config.version, config.connect_string()), (0, None, None));
+        assert_eq!(
+            (config.servers.len(), config.version, config.connect_string()),
+            (0, None, None)
+        );
         let watched = zk.get_config().watched().await.unwrap();
         configure(&admin, TWO).await;
         // CURATOR-666/667: its path had the namespace taken off.
@@ -88,7 +93,10 @@ fn the_configuration_is_read_and_watched() {
         assert_eq!(config.connect_string().unwrap(), "one:2181,two:2182");
         configure(&admin, "server.1=nonsense").await;
         let error = zk.get_config().await.unwrap_err();
-        assert!(error.to_string().starts_with("get_config: malformed answer (no configuration"), "{error}");
+        assert!(
+            error.to_string().starts_with("get_config: malformed answer (no configuration"),
+            "{error}"
+        );
         let error = zk.reconfig().joining(["server.3=three:2888:3888;2181"]).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Server(ErrorCode::ReconfigDisabled));
     });
@@ -96,13 +104,11 @@ fn the_configuration_is_read_and_watched() {
 
 /// CURATOR-593: the chroot was lost.
 #[test]
-fn curator_593_the_tracker_follows_the_ensemble_and_keeps_the_chroot() {
-    simulated(async {
-        let (server, names, admin) = server().await;
+fn curator_593_the_ensemble_tracker_keeps_the_chroot() {
+    simulated_on(server, async |(server, names, admin)| {
         admin.create("/app").await.unwrap();
         configure(&admin, TWO).await;
-        let zk = following(&server, &names).connect_string("seed:2181/app").build().unwrap();
-        zk.start().await.unwrap();
+        let zk = start(following(&server, &names).connect_string("seed:2181/app")).await;
         servers(&zk, "one:2181,two:2182/app").await;
         zk.create("/a").await.unwrap();
         assert!(server.probe().exists("/app/a"));
@@ -124,29 +130,26 @@ fn curator_593_the_tracker_follows_the_ensemble_and_keeps_the_chroot() {
 
 #[test]
 fn members_are_reached_by_the_addresses_that_are_given() {
-    simulated(async {
-        let (server, names, admin) = server().await;
+    simulated_on(server, async |(server, names, admin)| {
         configure(&admin, TWO).await;
         let builder = following(&server, &names).connect_string("seed:2181/app");
-        let secure =
-            |server: &EnsembleServer| (server.id != 2).then(|| format!("{}:2281", server.peers[0].host));
+        let secure = |server: &EnsembleServer| {
+            (server.id != 2).then(|| format!("{}:2281", server.peers[0].host))
+        };
         admin.create("/app").await.unwrap();
-        let zk = builder.ensemble_tracker_addresses(secure).build().unwrap();
-        zk.start().await.unwrap();
+        let zk = start(builder.ensemble_tracker_addresses(secure)).await;
         let member = admin.get_config().await.unwrap().servers[0].peers[0].host.clone();
         servers(&zk, &format!("{member}:2281/app")).await;
         zk.close().await.unwrap();
     });
 }
 
-/// CURATOR-551: a configuration that is as it was is no change, however often it is written.
+/// CURATOR-551: writing an equal configuration is not a change.
 #[test]
 fn curator_551_a_configuration_that_is_as_it_was_moves_nobody() {
-    simulated(async {
-        let (server, names, admin) = server().await;
+    simulated_on(server, async |(server, names, admin)| {
         configure(&admin, TWO).await;
-        let zk = following(&server, &names).connect_string("one:2181").build().unwrap();
-        zk.start().await.unwrap();
+        let zk = start(following(&server, &names).connect_string("one:2181")).await;
         servers(&zk, "one:2181,two:2182").await;
         let mut states = zk.states();
         states.until(|status| status.state.is_connected()).await.unwrap();
@@ -161,11 +164,11 @@ fn curator_551_a_configuration_that_is_as_it_was_moves_nobody() {
     });
 }
 
-/// CURATOR-538/638/664: names that do not resolve, members that say nothing of clients, an empty configuration.
+/// CURATOR-538/638/664: names that do not resolve, members that say nothing of clients, an empty
+/// configuration.
 #[test]
-fn curator_638_a_configuration_that_is_of_no_use_changes_nothing() {
-    simulated(async {
-        let (server, names, admin) = server().await;
+fn curator_638_an_unusable_configuration_changes_nothing() {
+    simulated_on(server, async |(server, names, admin)| {
         let zk = following(&server, &names).connect_string("seed:2181").build().unwrap();
         let mut errors = zk.background_errors();
         zk.start().await.unwrap();
@@ -180,7 +183,8 @@ fn curator_638_a_configuration_that_is_of_no_use_changes_nothing() {
         let told = "ensemble_tracker: malformed answer (no configuration of an ensemble: ";
         assert!(error.to_string().starts_with(told), "{error}");
         assert_eq!(zk.connect_string(), "seed:2181");
-        // A name that does not resolve now may do so later: it is kept as a name, and the other one is used.
+        // A name that does not resolve now may do so later: it is kept as a name, and the other one
+        // is used.
         configure(&admin, "server.1=no.invalid:1:2;2181\nserver.2=two:1:2;2182\nversion=2").await;
         servers(&zk, "no.invalid:2181,two:2182").await;
         zk.wait_connected().await.unwrap();
@@ -191,34 +195,24 @@ fn curator_638_a_configuration_that_is_of_no_use_changes_nothing() {
 
 /// CURATOR-710: the tracker left a watch behind.
 #[test]
-fn curator_710_the_tracker_leaves_no_watch_and_goes_on_after_failures() {
-    simulated(async {
-        let (server, names, admin) = server().await;
-        let failing = server
-            .rule(|request| match request.is(OpCode::GetData) {
-                true => Verdict::Refuse(ErrorCode::OperationTimeout),
-                false => Verdict::Pass,
-            })
-            .times(3);
-        let zk = following(&server, &names).build().unwrap();
-        zk.start().await.unwrap();
+fn curator_710_the_tracker_leaves_no_watch_despite_failures() {
+    simulated_on(server, async |(server, names, admin)| {
+        let failing =
+            always(&server, OpCode::GetData, Verdict::Refuse(ErrorCode::OperationTimeout)).times(3);
+        let zk = start(following(&server, &names)).await;
         zk_curator_tests::until(&server, |probe| probe.watches().len() == 1).await;
         assert_eq!(failing.hits(), 3);
         expire(&server, &zk).await;
         zk.states().until(|status| status.session_epoch == 2).await.unwrap();
         zk_curator_tests::until(&server, |probe| probe.watches().len() == 1).await;
-        zk.close().await.unwrap();
-        admin.close().await.unwrap();
-        zk_curator_tests::assert_clean_after_close(&server);
+        all_close_clean(&server, [&zk, &admin]).await;
     });
 }
 
 #[test]
 fn the_tracker_goes_on_when_its_watch_is_removed() {
-    simulated(async {
-        let (server, names, admin) = server().await;
-        let zk = following(&server, &names).build().unwrap();
-        zk.start().await.unwrap();
+    simulated_on(server, async |(server, names, admin)| {
+        let zk = start(following(&server, &names)).await;
         zk_curator_tests::until(&server, |probe| probe.watches().len() == 1).await;
         zk.remove_watches("/zookeeper/config").await.unwrap();
         zk_curator_tests::until(&server, |probe| probe.watches().len() == 1).await;
@@ -229,12 +223,18 @@ fn the_tracker_goes_on_when_its_watch_is_removed() {
 
 #[test]
 fn servers_are_replaced_by_hand_within_the_same_chroot() {
-    simulated(async {
-        let (server, names, _admin) = server().await;
-        let zk = builder(&server).connector(Arc::new(names.clone())).connect_string("one:1").build().unwrap();
+    simulated_on(server, async |(server, names, _admin)| {
+        let zk = builder(&server)
+            .connector(Arc::new(names.clone()))
+            .connect_string("one:1")
+            .build()
+            .unwrap();
         zk.set_connect_string("two:2").unwrap();
         zk.start().await.unwrap();
-        assert_eq!((names.asked(), zk.connect_string()), (vec!["two:2".to_owned()], "two:2".to_owned()));
+        assert_eq!(
+            (names.asked(), zk.connect_string()),
+            (vec!["two:2".to_owned()], "two:2".to_owned())
+        );
         let epoch = zk.status().epoch;
         zk.set_connect_string("three:3,four:4").unwrap();
         let status = reconnected(&zk, epoch).await;
@@ -242,7 +242,10 @@ fn servers_are_replaced_by_hand_within_the_same_chroot() {
         assert!(names.asked().iter().all(|name| name == "three:3" || name == "four:4"));
         for wrong in ["", "host:port", "three:3/app"] {
             let error = zk.set_connect_string(wrong).unwrap_err();
-            assert_eq!((error.kind(), error.operation()), (ErrorKind::InvalidArgument, "set_connect_string"));
+            assert_eq!(
+                (error.kind(), error.operation()),
+                (ErrorKind::InvalidArgument, "set_connect_string")
+            );
         }
         assert_eq!(zk.connect_string(), "three:3,four:4");
         zk.close().await.unwrap();
@@ -255,24 +258,32 @@ struct Slow(NativeFactory, Arc<Semaphore>);
 
 #[async_trait]
 impl RawClientFactory for Slow {
-    fn validate(&self, settings: &SessionSettings) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    fn validate(
+        &self,
+        settings: &SessionSettings,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         self.0.validate(settings)
     }
 
-    async fn open(&self, settings: &SessionSettings) -> Result<Arc<dyn RawClient>, zk_curator_client::Error> {
+    async fn open(
+        &self,
+        settings: &SessionSettings,
+    ) -> Result<Arc<dyn RawClient>, zk_curator_client::Error> {
         self.1.acquire().await.unwrap().forget();
         self.0.open(settings).await
     }
 }
 
 #[test]
-fn servers_that_are_replaced_while_a_session_is_opened_are_not_forgotten() {
-    simulated(async {
-        let (server, names, _admin) = server().await;
+fn servers_replaced_during_a_session_start_are_remembered() {
+    simulated_on(server, async |(server, names, _admin)| {
         let doors = Arc::new(Semaphore::new(0));
         let factory = Slow(NativeFactory::new(Arc::new(names.clone())), Arc::clone(&doors));
-        let zk =
-            builder(&server).connect_string("gone.invalid:1").raw_client(Arc::new(factory)).build().unwrap();
+        let zk = builder(&server)
+            .connect_string("gone.invalid:1")
+            .raw_client(Arc::new(factory))
+            .build()
+            .unwrap();
         let starting = tokio::spawn({
             let zk = zk.clone();
             async move { zk.start().await }
@@ -288,8 +299,7 @@ fn servers_that_are_replaced_while_a_session_is_opened_are_not_forgotten() {
 
 #[test]
 fn who_does_not_follow_the_ensemble_asks_nothing() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         zk.create("/a").await.unwrap();
         let probe = server.probe();
         assert_eq!((probe.requests(OpCode::GetData), probe.watches().len()), (0, 0));

@@ -1,4 +1,4 @@
-//! What is deleted in the background: by guaranteed deletes, dropped guards and `close`.
+//! Deletions in the background: by guaranteed deletes, dropped guards and `close`.
 
 use std::time::Duration;
 
@@ -7,15 +7,14 @@ use zk_curator::{ConnectionState, CreateMode, ErrorCode, ErrorKind};
 use zk_curator_proto::OpCode;
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
-    assert_clean_after_close, builder, connected, expire, impatient, in_memory, once, simulated, until,
-    until_state,
+    assert_clean_after_close, builder, closes_clean, connected, expire, impatient, once, rule_if,
+    simulated_each_on, simulated_on, simulated_with, start, until, until_state,
 };
 
 /// CURATOR-106: the outage is long, and the delete was put off by recursion.
 #[test]
 fn curator_106_a_guaranteed_delete_happens_after_a_long_outage() {
-    simulated(async {
-        let (server, zk) = impatient().await;
+    simulated_on(impatient, async |(server, zk)| {
         zk.create("/p/n").creating_parents().await.unwrap();
         zk.create("/q").await.unwrap();
         server.stop().await;
@@ -32,33 +31,26 @@ fn curator_106_a_guaranteed_delete_happens_after_a_long_outage() {
     });
 }
 
-/// CURATOR-42: NoNode and NoAuth were tried for ever.
+/// CURATOR-42: NoNode and NoAuth were retried forever.
 #[test]
 fn curator_42_a_guaranteed_delete_that_is_refused_ends() {
-    simulated(async {
-        for code in [ErrorCode::NoAuth, ErrorCode::NoNode, ErrorCode::NotEmpty, ErrorCode::BadVersion] {
-            let (server, zk) = impatient().await;
-            server.stop().await;
-            zk.delete("/n").guaranteed().await.unwrap_err();
-            let refused = server.rule(move |request| match request.is_delete() {
-                true => Verdict::Refuse(code),
-                false => Verdict::Pass,
-            });
-            server.restart().await.unwrap();
-            refused.fired().await;
-            tokio::time::sleep(Duration::from_secs(60)).await;
-            assert_eq!(refused.hits(), 1, "{code:?}");
-        }
+    let cases = [ErrorCode::NoAuth, ErrorCode::NoNode, ErrorCode::NotEmpty, ErrorCode::BadVersion];
+    simulated_each_on(cases, impatient, async |code, (server, zk)| {
+        server.stop().await;
+        zk.delete("/n").guaranteed().await.unwrap_err();
+        let refused = rule_if(&server, move |request| request.is_delete(), Verdict::Refuse(code));
+        server.restart().await.unwrap();
+        refused.fired().await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(refused.hits(), 1, "{code:?}");
     });
 }
 
 /// A server without a quorum refuses every write until it has one again.
 #[test]
 fn the_janitor_waits_for_a_server_that_writes() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
-        let zk = builder(&server).read_only(true).build().unwrap();
-        zk.start().await.unwrap();
+    simulated_on(TestServer::in_memory, async |server| {
+        let zk = start(builder(&server).read_only(true)).await;
         let node = zk.create("/n").owned().await.unwrap();
         let mut errors = zk.background_errors();
         server.stop().await;
@@ -78,15 +70,15 @@ fn the_janitor_waits_for_a_server_that_writes() {
 
 #[test]
 fn a_guaranteed_delete_honours_its_version_in_the_background() {
-    simulated(async {
-        let (server, zk) = impatient().await;
+    simulated_on(impatient, async |(server, zk)| {
         zk.create("/n").await.unwrap();
         server.stop().await;
         zk.delete("/n").version(0).guaranteed().await.unwrap_err();
-        let held = server.rule(|request| match request.is_delete() {
-            true => Verdict::Refuse(ErrorCode::OperationTimeout),
-            false => Verdict::Pass,
-        });
+        let held = rule_if(
+            &server,
+            |request| request.is_delete(),
+            Verdict::Refuse(ErrorCode::OperationTimeout),
+        );
         server.restart().await.unwrap();
         zk.wait_connected().await.unwrap();
         held.fired().await;
@@ -99,21 +91,19 @@ fn a_guaranteed_delete_honours_its_version_in_the_background() {
 }
 
 #[test]
-fn deleting_an_owned_node_twice_because_of_a_lost_answer_is_no_error() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn an_owned_node_deleted_twice_after_a_lost_response_is_fine() {
+    simulated_with(async |server, zk| {
         let node = zk.create("/n").owned().await.unwrap();
         let lost = once(&server, OpCode::Delete, Verdict::LoseReply);
         node.delete().await.unwrap();
-        // Before it is sent again the node is looked at.
+        // Before it is sent again, the node is read.
         assert_eq!((lost.hits(), server.probe().requests(OpCode::Delete)), (1, 1));
     });
 }
 
 #[test]
 fn an_owned_node_that_cannot_be_deleted_now_is_deleted_later() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let node = zk.create("/n").owned().await.unwrap();
         let dropped = zk.create("/m").owned().await.unwrap();
         server.stop().await;
@@ -129,8 +119,7 @@ fn an_owned_node_that_cannot_be_deleted_now_is_deleted_later() {
 
 #[test]
 fn what_ends_with_a_lost_session_is_not_deleted_in_the_next_one() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let node = zk.create("/n").mode(CreateMode::Ephemeral).owned().await.unwrap();
         server.stop().await;
         drop(node);
@@ -138,16 +127,15 @@ fn what_ends_with_a_lost_session_is_not_deleted_in_the_next_one() {
         server.restart().await.unwrap();
         until_state(&zk, ConnectionState::Reconnected { same_session: false }).await;
         tokio::time::sleep(Duration::from_secs(5)).await;
-        // By now it might be somebody else's, of the same name.
+        // By now the node of this name might belong to another client.
         assert_eq!(server.probe().requests(OpCode::Delete), 0);
         until(&server, |probe| !probe.exists("/n")).await;
     });
 }
 
 #[test]
-fn the_error_of_an_owned_delete_remembers_that_the_first_try_may_have_been_applied() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn a_failed_owned_delete_says_that_it_may_have_been_applied() {
+    simulated_with(async |server, zk| {
         let node = zk.create("/n").owned().await.unwrap();
         let lost = once(&server, OpCode::Delete, Verdict::LoseReply);
         let delete = tokio::spawn(node.delete());
@@ -159,38 +147,32 @@ fn the_error_of_an_owned_delete_remembers_that_the_first_try_may_have_been_appli
 
 #[test]
 fn close_performs_what_is_owed() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         for n in 0..100 {
             drop(zk.create(format!("/n{n}")).owned().await.unwrap());
         }
-        zk.close().await.unwrap();
-        assert_clean_after_close(&server);
+        closes_clean(&server, &zk).await;
     });
 }
 
 #[test]
 fn close_performs_what_is_owed_in_another_session_if_it_has_to() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let node = zk.create("/n").owned().await.unwrap();
         // The drop meets a session that has just ended, and close comes before the next has begun.
         let mut states = zk.states();
         expire(&server, &zk).await;
         states.until(|status| status.state == ConnectionState::Suspended).await.unwrap();
         drop(node);
-        zk.close().await.unwrap();
-        assert_clean_after_close(&server);
+        closes_clean(&server, &zk).await;
     });
 }
 
 #[test]
 fn close_gives_up_on_what_is_owed_at_its_timeout() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         let close_timeout = Duration::from_secs(2);
-        let zk = builder(&server).close_timeout(close_timeout).build().unwrap();
-        zk.start().await.unwrap();
+        let zk = start(builder(&server).close_timeout(close_timeout)).await;
         let node = zk.create("/n").owned().await.unwrap();
         server.partition();
         drop(node);
@@ -202,37 +184,39 @@ fn close_gives_up_on_what_is_owed_at_its_timeout() {
 
 #[test]
 fn guards_may_be_dropped_after_the_close() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let node = zk.create("/n").mode(CreateMode::Ephemeral).owned().await.unwrap();
-        let create =
-            tokio::spawn(zk.create("/m").mode(CreateMode::Ephemeral).protected().owned().into_future());
-        zk.close().await.unwrap();
-        assert_clean_after_close(&server);
+        let create = tokio::spawn(
+            zk.create("/m").mode(CreateMode::Ephemeral).protected().owned().into_future(),
+        );
+        closes_clean(&server, &zk).await;
         drop(node);
         drop(create.await.unwrap());
         assert_clean_after_close(&server);
     });
 }
 
-/// A node whose name others use too is found by its data, and never mistaken for that of another.
+/// A node with a shared name is found by its data, and never confused with the node of another
+/// client.
 #[test]
-fn a_node_that_is_protected_by_its_data_is_created_and_deleted_once() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let create = || zk.create("/n").mode(CreateMode::Ephemeral).data("mine").protected_by_data().owned();
+fn a_node_protected_by_its_data_is_created_and_deleted_once() {
+    simulated_with(async |server, zk| {
+        let create =
+            || zk.create("/n").mode(CreateMode::Ephemeral).data("mine").protected_by_data().owned();
         let lost = once(&server, OpCode::Create2, Verdict::LoseReply);
         let first = create().await.unwrap();
         assert_eq!((lost.hits(), first.path()), (1, "/n"));
         let refused = zk.create("/n").data("other").protected_by_data().owned().await;
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::NodeExists);
-        for empty in [zk.create("/m").protected_by_data(), zk.create("/m").data("").protected_by_data()] {
+        for empty in
+            [zk.create("/m").protected_by_data(), zk.create("/m").data("").protected_by_data()]
+        {
             assert_eq!(empty.await.unwrap_err().kind(), ErrorKind::InvalidArgument);
         }
 
         first.delete().await.unwrap();
 
-        // It is deleted, nobody hears of it, and somebody else creates it anew.
+        // The node is deleted, the response is lost, and another client creates it again.
         let other = connected(&server).await;
         for dropped in [false, true] {
             let node = create().await.unwrap();
@@ -257,13 +241,11 @@ fn a_node_that_is_protected_by_its_data_is_created_and_deleted_once() {
     });
 }
 
-/// A protected create whose answer is lost, below a parent that cannot be listed.
+/// A protected create whose response is lost, below a parent that cannot be listed.
 #[test]
 fn a_parent_that_is_too_large_to_list_is_reported_once() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
-        let zk = builder(&server).max_frame(2000).max_answer(4000).build().unwrap();
-        zk.start().await.unwrap();
+    simulated_on(TestServer::in_memory, async |server| {
+        let zk = start(builder(&server).max_frame(2000).max_response(4000)).await;
         zk.create("/q").await.unwrap();
         for n in 0..200 {
             zk.create(format!("/q/a-name-of-some-length-{n:05}")).await.unwrap();
@@ -275,19 +257,18 @@ fn a_parent_that_is_too_large_to_list_is_reported_once() {
         let error = create.await.unwrap_err();
         assert!(error.may_have_applied(), "{error}");
         assert_eq!(lost.hits(), 1);
-        assert_eq!(errors.next().await.unwrap().kind(), ErrorKind::AnswerTooLarge);
+        assert_eq!(errors.next().await.unwrap().kind(), ErrorKind::ResponseTooLarge);
         let listings = server.probe().requests(OpCode::GetChildren2);
         tokio::time::sleep(Duration::from_secs(3600)).await;
         assert_eq!(server.probe().requests(OpCode::GetChildren2), listings);
-        // Suspended and reconnected, for the answer that was lost.
+        // Suspended and reconnected, for the response that was lost.
         assert_eq!(zk.status().epoch, epoch + 2);
     });
 }
 
 #[test]
 fn what_was_dropped_is_gone_when_it_is_released() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let keep = zk.create("/kept").mode(CreateMode::Ephemeral).owned().await.unwrap();
         for round in 0..3 {
             let path = format!("/dropped-{round}");
@@ -295,16 +276,16 @@ fn what_was_dropped_is_gone_when_it_is_released() {
             if round == 1 {
                 // Also when its reply is lost.
                 let lost = once(&server, OpCode::Delete, Verdict::LoseReply);
-                assert!(zk.wait_released().await);
+                assert!(zk.wait_until_released().await);
                 assert_eq!(lost.hits(), 1);
             }
-            assert!(zk.wait_released().await);
+            assert!(zk.wait_until_released().await);
             assert_eq!(server.probe().paths(), ["/kept"]);
         }
         drop(keep);
         server.partition();
-        // Nobody can be told, so it is gone with the session.
-        assert!(zk.wait_released().await);
+        // No server can be reached, so the node ends with the session.
+        assert!(zk.wait_until_released().await);
         assert_eq!(zk.state(), ConnectionState::Lost);
         server.heal();
     });

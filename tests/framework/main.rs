@@ -1,6 +1,8 @@
-//! The framework: operations, connection state, retries, ownership, and what happens to them when something breaks.
+//! The framework: operations, connection state, retries, ownership, and what happens to them when
+//! something breaks.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
+mod advice;
 mod cancel;
 mod certain;
 mod certain_operations;

@@ -7,14 +7,18 @@ use zk_curator::op::{ChildData, ReadResult};
 use zk_curator::schema::{Allowance, Schema, SchemaSet};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_testing::{RuleGuard, TestServer, Verdict};
-use zk_curator_tests::{builder, cancel, expire, in_memory, once, session_id, simulated, two_in_memory};
+use zk_curator_tests::{
+    assert_matches, builder, expire, in_memory, once, rule_if, session_id, simulated_drops,
+    simulated_on, simulated_with, start, two_in_memory,
+};
 
 /// Answers as servers before 3.6 do, if `is_old`.
 fn old_server(server: &TestServer, is_old: bool) -> RuleGuard {
-    server.rule(move |request| match is_old && request.is(OpCode::MultiRead) {
-        true => Verdict::Refuse(ErrorCode::Unimplemented),
-        false => Verdict::Pass,
-    })
+    rule_if(
+        server,
+        move |request| is_old && request.is(OpCode::MultiRead),
+        Verdict::Refuse(ErrorCode::Unimplemented),
+    )
 }
 
 fn names(children: &[ChildData]) -> Vec<&str> {
@@ -23,27 +27,27 @@ fn names(children: &[ChildData]) -> Vec<&str> {
 
 #[test]
 fn each_read_is_answered_for_itself() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let zk = zk.using_namespace("app").unwrap();
         zk.create("/a").creating_parents().data("1").await.unwrap();
         zk.create("/a/x").await.unwrap();
         for is_old in [false, true] {
             let old = old_server(&server, is_old);
-            let refused =
-                server.rule(|request| match request.is(OpCode::GetData) && request.is_about("/app/a/x") {
-                    true => Verdict::Refuse(ErrorCode::NoAuth),
-                    false => Verdict::Pass,
-                });
+            let refused = rule_if(
+                &server,
+                |request| request.is(OpCode::GetData) && request.is_about("/app/a/x"),
+                Verdict::Refuse(ErrorCode::NoAuth),
+            );
             let before = server.probe().requests(OpCode::MultiRead);
-            let reads = zk.multi_read().get_data("/a").children("/a").get_data("/none").children("/none");
+            let reads =
+                zk.multi_read().get_data("/a").children("/a").get_data("/none").children("/none");
             let mut answers = reads.get_data("/a/x").await.unwrap().into_iter();
             assert_eq!(server.probe().requests(OpCode::MultiRead) - before, 1);
             let (data, stat) = answers.next().unwrap().unwrap().into_data().unwrap();
             assert_eq!((&data[..], stat.num_children), (&b"1"[..], 1));
             let children = answers.next().unwrap().unwrap();
             assert_eq!(children, children.clone());
-            assert!(matches!(&children, ReadResult::Children { names } if names == &["x"]), "{children:?}");
+            assert_matches!(&children, ReadResult::Children { names } if names == &["x"]);
             assert_eq!(children.clone().into_data(), None);
             assert_eq!(children.into_children().unwrap(), ["x"]);
             for path in ["/none", "/none"] {
@@ -66,12 +70,11 @@ fn each_read_is_answered_for_itself() {
 
 #[test]
 fn the_options_of_reads_apply() {
-    simulated(async {
-        let (server, plain) = in_memory().await;
+    simulated_with(async |server, plain| {
         let secret = Schema::exact("secret", "/secret").watched(Allowance::Must);
-        let zk = builder(&server).schema_set(SchemaSet::new([secret]).unwrap()).enable_compression();
-        let zk = zk.build().unwrap();
-        zk.start().await.unwrap();
+        let zk =
+            builder(&server).schema_set(SchemaSet::new([secret]).unwrap()).enable_compression();
+        let zk = start(zk).await;
         zk.create("/a").data("packed").await.unwrap();
         plain.create("/b").data("plain").await.unwrap();
         let forbidden = zk.multi_read().get_data("/a").children("/secret").await.unwrap_err();
@@ -86,38 +89,39 @@ fn the_options_of_reads_apply() {
         let unpacked = plain.multi_read().get_data("/a").decompressed().await.unwrap();
         assert_eq!(unpacked[0].clone().unwrap().into_data().unwrap().0, "packed");
         let slow = once(&server, OpCode::MultiRead, Verdict::Delay(Duration::from_secs(60)));
-        let late = plain.multi_read().get_data("/a").deadline(Duration::from_secs(1)).await.unwrap_err();
+        let late =
+            plain.multi_read().get_data("/a").deadline(Duration::from_secs(1)).await.unwrap_err();
         assert_eq!((late.kind(), late.path(), slow.hits()), (ErrorKind::OperationTimeout, "/a", 1));
     });
 }
 
 #[test]
 fn an_answer_that_is_too_large_is_asked_for_in_halves() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
-        let zk = builder(&server).max_frame(5_000).max_answer(10_000).build().unwrap();
-        zk.start().await.unwrap();
+    simulated_on(TestServer::in_memory, async |server| {
+        let zk = start(builder(&server).max_frame(5_000).max_response(10_000)).await;
         for number in 0..20 {
             zk.create(format!("/n{number:02}")).data(vec![0; 3_000]).await.unwrap();
         }
         let huge = zk_curator_tests::connected(&server).await;
         huge.create("/huge").data(vec![0; 20_000]).await.unwrap();
-        let reads = (0..20).fold(zk.multi_read(), |reads, number| reads.get_data(format!("/n{number:02}")));
+        let reads =
+            (0..20).fold(zk.multi_read(), |reads, number| reads.get_data(format!("/n{number:02}")));
         let answers = reads.get_data("/huge").await.unwrap();
         assert_eq!(answers.len(), 21);
         assert!(server.probe().requests(OpCode::MultiRead) > 5);
         assert!(answers[..20].iter().all(|answer| {
-            answer.clone().is_ok_and(|answer| answer.into_data().is_some_and(|(data, _)| data.len() == 3_000))
+            answer
+                .clone()
+                .is_ok_and(|answer| answer.into_data().is_some_and(|(data, _)| data.len() == 3_000))
         }));
         let kind = answers[20].as_ref().err().map(zk_curator::Error::kind);
-        assert_eq!(kind, Some(ErrorKind::AnswerTooLarge));
+        assert_eq!(kind, Some(ErrorKind::ResponseTooLarge));
     });
 }
 
 #[test]
 fn children_come_with_their_data_in_two_flights() {
-    simulated(async {
-        let (server, zk, other) = two_in_memory().await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         assert_eq!(zk.children_with_data("/p").await.unwrap_err().kind(), ErrorKind::NoNode);
         zk.create("/p").await.unwrap();
         assert!(zk.children_with_data("/p").await.unwrap().is_empty());
@@ -129,12 +133,14 @@ fn children_come_with_their_data_in_two_flights() {
             let before = server.probe();
             let children = zk.children_with_data("/p").await.unwrap();
             assert_eq!(names(&children), ["a", "b", "c"]);
-            assert!(children.iter().all(|child| child.data == child.name && child.stat.version == 0));
+            assert!(
+                children.iter().all(|child| child.data == child.name && child.stat.version == 0)
+            );
             let of = |kind| server.probe().requests(kind) - before.requests(kind);
             assert_eq!((of(OpCode::GetChildren2), of(OpCode::MultiRead)), (1, 1));
             drop(old);
         }
-        // One that is deleted between the two flights has left.
+        // A child that is deleted between the two round trips is not returned.
         let late = once(&server, OpCode::MultiRead, Verdict::Delay(Duration::from_secs(1)));
         let meanwhile = async {
             late.fired().await;
@@ -160,22 +166,19 @@ fn children_come_with_their_data_in_two_flights() {
 
 #[test]
 fn a_dropped_read_of_children_leaves_nothing() {
-    simulated(async {
-        let steps = cancel::at_every_step(
-            async || {
-                let (server, zk) = in_memory().await;
-                zk.create("/p").await.unwrap();
-                zk.create("/p/a").await.unwrap();
-                (server, zk)
-            },
-            async |(_, zk)| zk.children_with_data("/p").await.unwrap(),
-            async |(server, zk), read| {
-                assert!(read.is_none_or(|children| names(&children) == ["a"]));
-                zk.close().await.unwrap();
-                assert!(server.probe().watches().is_empty() && server.probe().sessions().is_empty());
-            },
-        )
-        .await;
-        assert!(steps > 3, "{steps}");
-    });
+    simulated_drops(
+        3,
+        async || {
+            let (server, zk) = in_memory().await;
+            zk.create("/p").await.unwrap();
+            zk.create("/p/a").await.unwrap();
+            (server, zk)
+        },
+        async |(_, zk)| zk.children_with_data("/p").await.unwrap(),
+        async |(server, zk), read| {
+            assert!(read.is_none_or(|children| names(&children) == ["a"]));
+            zk.close().await.unwrap();
+            assert!(server.probe().watches().is_empty() && server.probe().sessions().is_empty());
+        },
+    );
 }

@@ -2,16 +2,20 @@
 
 use std::time::Duration;
 
+use zk_curator::ErrorKind::{
+    BadVersion, InvalidArgument, InvalidPath, NoNode, NodeExists, NotEmpty, TransactionFailed,
+};
 use zk_curator::OpResult;
-use zk_curator::{Acl, CreateMode, CuratorFramework, ErrorCode, ErrorKind, Permissions};
+use zk_curator::{Acl, CreateMode, CuratorFramework, ErrorCode, Permissions};
 use zk_curator_proto::OpCode;
 use zk_curator_testing::{TestServer, Verdict};
-use zk_curator_tests::{connected, in_memory, real_time, session_id, simulated};
+use zk_curator_tests::{
+    connected, in_memory, real_time, session_id, simulated, simulated_with, whenever_of,
+};
 
 #[test]
 fn create_makes_a_persistent_empty_node_that_everybody_may_use() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let created = zk.create("/a").await.unwrap();
         assert_eq!(created.path, "/a");
         let probe = server.probe();
@@ -24,8 +28,7 @@ fn create_makes_a_persistent_empty_node_that_everybody_may_use() {
 
 #[test]
 fn create_writes_data_and_acl() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let acl = vec![Acl::new(Permissions::READ, "world", "anyone")];
         zk.create("/a").data("hello").acl(acl.clone()).await.unwrap();
         assert_eq!(server.probe().data("/a").unwrap(), "hello");
@@ -35,8 +38,7 @@ fn create_writes_data_and_acl() {
 
 #[test]
 fn create_knows_every_kind_of_node() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let owner = session_id(&zk).get();
         let hour = Duration::from_secs(3600);
         for (mode, suffix, ephemeral_owner) in [
@@ -50,7 +52,8 @@ fn create_knows_every_kind_of_node() {
         ] {
             let name = format!("/{mode:?}");
             let create = zk.create(name.as_str()).mode(mode);
-            let created = if mode.is_ttl() { create.ttl(hour).await } else { create.await }.unwrap();
+            let created =
+                if mode.is_ttl() { create.ttl(hour).await } else { create.await }.unwrap();
             assert_eq!(created.path, format!("{name}{suffix}"));
             assert_eq!(created.stat.ephemeral_owner, ephemeral_owner, "{mode:?}");
             assert_eq!(server.probe().is_container(&created.path), mode == CreateMode::Container);
@@ -60,13 +63,12 @@ fn create_knows_every_kind_of_node() {
 }
 
 #[test]
-fn a_time_to_live_and_a_kind_of_node_that_do_not_fit_are_refused_by_name() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+fn a_ttl_on_the_wrong_kind_of_node_is_refused_by_name() {
+    simulated_with(async |_server, zk| {
         let missing = zk.create("/a").mode(CreateMode::PersistentWithTtl).await.unwrap_err();
         let extra = zk.create("/a").ttl(Duration::from_secs(1)).await.unwrap_err();
         for error in [missing, extra] {
-            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+            assert_eq!(error.kind(), InvalidArgument);
             assert_eq!((error.operation(), error.path()), ("create", "/a"));
         }
     });
@@ -74,24 +76,24 @@ fn a_time_to_live_and_a_kind_of_node_that_do_not_fit_are_refused_by_name() {
 
 #[test]
 fn create_without_its_parent_fails_and_with_parents_makes_them() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        assert_eq!(zk.create("/a/b/c").await.unwrap_err().kind(), ErrorKind::NoNode);
+    simulated_with(async |server, zk| {
+        assert_eq!(zk.create("/a/b/c").await.unwrap_err().kind(), NoNode);
         zk.create("/a/b/c").data("x").creating_parents().await.unwrap();
         assert_eq!(server.probe().data("/a/b").unwrap(), "");
         assert!(!server.probe().is_container("/a/b"));
         zk.create("/d/e/f").creating_parents_as_containers().await.unwrap();
         let probe = server.probe();
-        assert!(probe.is_container("/d") && probe.is_container("/d/e") && !probe.is_container("/d/e/f"));
-        assert_eq!(zk.create("/d/e/f").creating_parents().await.unwrap_err().kind(), ErrorKind::NodeExists);
+        assert!(
+            probe.is_container("/d") && probe.is_container("/d/e") && !probe.is_container("/d/e/f")
+        );
+        assert_eq!(zk.create("/d/e/f").creating_parents().await.unwrap_err().kind(), NodeExists);
     });
 }
 
 /// CURATOR-715/728: creates of ancestors that exist, or that one may not create.
 #[test]
 fn curator_715_only_missing_parents_are_created() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         zk.create("/a").await.unwrap();
         zk.create("/a/b").await.unwrap();
         let before = server.probe().requests(OpCode::Create2);
@@ -105,15 +107,19 @@ fn curator_715_only_missing_parents_are_created() {
 
 #[test]
 fn a_protected_name_begins_as_curators_does() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let created = zk.create("/a-").mode(CreateMode::PersistentSequential).protected().await.unwrap();
+    simulated_with(async |server, zk| {
+        let created =
+            zk.create("/a-").mode(CreateMode::PersistentSequential).protected().await.unwrap();
         let name = created.path.strip_prefix('/').unwrap();
         let (uuid, rest) = name.strip_prefix("_c_").unwrap().split_at(36);
         assert_eq!(rest, "-a-0000000000");
-        assert!(uuid.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit() || byte.is_ascii_lowercase()));
+        assert!(
+            uuid.bytes()
+                .all(|byte| byte == b'-' || byte.is_ascii_digit() || byte.is_ascii_lowercase())
+        );
         assert_eq!(uuid.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
-        let other = zk.create("/a-").mode(CreateMode::PersistentSequential).protected().await.unwrap();
+        let other =
+            zk.create("/a-").mode(CreateMode::PersistentSequential).protected().await.unwrap();
         assert_ne!(other.path[..40], created.path[..40], "each create has its own prefix");
         assert_eq!(server.probe().paths().len(), 2);
     });
@@ -121,12 +127,11 @@ fn a_protected_name_begins_as_curators_does() {
 
 #[test]
 fn an_owned_create_with_siblings_is_one_flight_and_lists_itself() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         zk.create("/p").await.unwrap();
         zk.create("/p/other").await.unwrap();
         let children_first = server.rule(|request| {
-            // Held back, the create shows that the listing does not wait for its answer.
+            // Held back, the create shows that the listing does not wait for its response.
             match request.is_create() {
                 true => Verdict::Delay(Duration::from_secs(1)),
                 false => Verdict::Pass,
@@ -150,8 +155,7 @@ fn an_owned_create_with_siblings_is_one_flight_and_lists_itself() {
 
 #[test]
 fn get_data_and_exists_answer_data_and_stat() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         assert_eq!(zk.exists("/a").await.unwrap(), None);
         let created = zk.create("/a").data("1").await.unwrap();
         assert_eq!(zk.exists("/a").await.unwrap(), Some(created.stat));
@@ -164,21 +168,19 @@ fn get_data_and_exists_answer_data_and_stat() {
 
 #[test]
 fn set_data_honours_the_version() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         zk.create("/a").await.unwrap();
         assert_eq!(zk.set_data("/a", "1").await.unwrap().version, 1);
         assert_eq!(zk.set_data("/a", "2").version(1).await.unwrap().version, 2);
-        assert_eq!(zk.set_data("/a", "3").version(1).await.unwrap_err().kind(), ErrorKind::BadVersion);
+        assert_eq!(zk.set_data("/a", "3").version(1).await.unwrap_err().kind(), BadVersion);
         assert_eq!(zk.get_data("/a").await.unwrap(), "2");
-        assert_eq!(zk.set_data("/none", "").await.unwrap_err().kind(), ErrorKind::NoNode);
+        assert_eq!(zk.set_data("/none", "").await.unwrap_err().kind(), NoNode);
     });
 }
 
 #[test]
 fn children_of_many_nodes_are_listed_in_one_request() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         for path in ["/a", "/a/x", "/a/y", "/b"] {
             zk.create(path).await.unwrap();
         }
@@ -212,7 +214,7 @@ fn children_of_many_nodes_are_listed_in_one_request() {
         assert_eq!(requests(OpCode::MultiRead) - before, 3);
         assert_eq!(zk.children_of_each([""; 0]).await.unwrap(), Vec::<Option<Vec<String>>>::new());
         let invalid = zk.children_of_each(["/a", "b"]).await.unwrap_err();
-        assert_eq!((invalid.kind(), invalid.path()), (ErrorKind::InvalidPath, "b"));
+        assert_eq!((invalid.kind(), invalid.path()), (InvalidPath, "b"));
         let secret = zk.using_namespace("a").unwrap();
         assert_eq!(secret.children_of_each(["/x"]).await.unwrap(), [Some(Vec::new())]);
     });
@@ -220,8 +222,7 @@ fn children_of_many_nodes_are_listed_in_one_request() {
 
 #[test]
 fn children_lists_names_and_the_stat_of_the_parent() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         zk.create("/p/b").creating_parents().await.unwrap();
         zk.create("/p/a").await.unwrap();
         let mut names = zk.children("/p").await.unwrap();
@@ -230,14 +231,13 @@ fn children_lists_names_and_the_stat_of_the_parent() {
         let (names, stat) = zk.children("/p").with_stat().await.unwrap();
         assert_eq!(names.len(), 2);
         assert_eq!(Some(stat), server.probe().stat("/p"));
-        assert_eq!(zk.children("/none").await.unwrap_err().kind(), ErrorKind::NoNode);
+        assert_eq!(zk.children("/none").await.unwrap_err().kind(), NoNode);
     });
 }
 
 #[test]
 fn sync_asks_the_server() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         zk.sync("/").await.unwrap();
         assert_eq!(server.probe().requests(OpCode::Sync), 1);
     });
@@ -245,14 +245,13 @@ fn sync_asks_the_server() {
 
 #[test]
 fn delete_honours_version_and_children_and_is_quiet_when_told() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         zk.create("/a/b/c").creating_parents().await.unwrap();
         zk.create("/a/b/d/e").creating_parents().await.unwrap();
-        assert_eq!(zk.delete("/a").await.unwrap_err().kind(), ErrorKind::NotEmpty);
-        assert_eq!(zk.delete("/a/b/c").version(7).await.unwrap_err().kind(), ErrorKind::BadVersion);
+        assert_eq!(zk.delete("/a").await.unwrap_err().kind(), NotEmpty);
+        assert_eq!(zk.delete("/a/b/c").version(7).await.unwrap_err().kind(), BadVersion);
         zk.delete("/a/b/c").version(0).await.unwrap();
-        assert_eq!(zk.delete("/a/b/c").await.unwrap_err().kind(), ErrorKind::NoNode);
+        assert_eq!(zk.delete("/a/b/c").await.unwrap_err().kind(), NoNode);
         zk.delete("/a/b/c").quietly().await.unwrap();
         zk.delete("/a").deleting_children().await.unwrap();
         assert_eq!(server.probe().paths(), [""; 0]);
@@ -262,15 +261,14 @@ fn delete_honours_version_and_children_and_is_quiet_when_told() {
 
 /// Curator ignores the version once it has found children (defect o of its HEAD).
 #[test]
-fn curator_defect_o_the_version_counts_also_when_children_are_deleted_first() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn curator_defect_o_the_version_is_checked_before_children() {
+    simulated_with(async |server, zk| {
         zk.create("/a/b").creating_parents().await.unwrap();
         let stale = zk.delete("/a").version(3).deleting_children().await.unwrap_err();
-        assert_eq!(stale.kind(), ErrorKind::BadVersion);
+        assert_eq!(stale.kind(), BadVersion);
         assert!(server.probe().exists("/a/b"), "nothing is deleted for nothing");
 
-        // Written between the deletion of the child and that of the node.
+        // Written between the deletions of the child and of the node.
         let writer = zk.clone();
         let (seen, mut deleting) = tokio::sync::mpsc::unbounded_channel();
         let _hold = server.rule(move |request| {
@@ -284,7 +282,7 @@ fn curator_defect_o_the_version_counts_also_when_children_are_deleted_first() {
         let delete = tokio::spawn(writer.delete("/a").version(0).deleting_children().into_future());
         deleting.recv().await.unwrap();
         other.set_data("/a", "new").await.unwrap();
-        assert_eq!(delete.await.unwrap().unwrap_err().kind(), ErrorKind::BadVersion);
+        assert_eq!(delete.await.unwrap().unwrap_err().kind(), BadVersion);
         assert_eq!(server.probe().data("/a").unwrap(), "new");
     });
 }
@@ -297,12 +295,9 @@ fn two_that_delete_one_tree_both_succeed() {
             let other = connected(&server).await;
             zk.create("/a/b/c").creating_parents().await.unwrap();
             zk.create("/a/d").await.unwrap();
-            // The slower one is held up by its nth request after the first; the other one is done by then.
-            let slow = session_id(&zk).get();
-            let pause = server.rule(move |request| match request.session_id() == slow {
-                true => Verdict::Delay(Duration::from_secs(1)),
-                false => Verdict::Pass,
-            });
+            // The slower one is held up by its nth request after the first; the other one is done
+            // before that.
+            let pause = whenever_of(&server, &zk, Verdict::Delay(Duration::from_secs(1)));
             let pause = pause.after(nth).times(1);
             let mut slower = tokio::spawn(zk.delete("/a").deleting_children().into_future());
             tokio::select! {
@@ -319,14 +314,13 @@ fn two_that_delete_one_tree_both_succeed() {
             assert_eq!(server.probe().paths(), [""; 0]);
         }
         let (_server, zk) = in_memory().await;
-        assert_eq!(zk.delete("/a").deleting_children().await.unwrap_err().kind(), ErrorKind::NoNode);
+        assert_eq!(zk.delete("/a").deleting_children().await.unwrap_err().kind(), NoNode);
     });
 }
 
 #[test]
 fn deleting_children_gives_up_on_a_writer_that_never_stops() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         zk.create("/a/b").creating_parents().await.unwrap();
         let other = connected(&server).await;
         let (seen, mut deleted) = tokio::sync::mpsc::unbounded_channel();
@@ -350,9 +344,8 @@ fn deleting_children_gives_up_on_a_writer_that_never_stops() {
 }
 
 #[test]
-fn a_transaction_is_applied_as_a_whole_and_answers_for_each_operation() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn a_transaction_is_atomic_with_a_result_for_each_operation() {
+    simulated_with(async |server, zk| {
         zk.create("/cfg").await.unwrap();
         zk.create("/old").await.unwrap();
         let results = zk
@@ -387,13 +380,13 @@ fn a_transaction_is_applied_as_a_whole_and_answers_for_each_operation() {
 }
 
 #[test]
-fn a_transaction_that_fails_names_the_operation_at_fault_and_its_path_and_applies_nothing() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn a_failed_transaction_names_its_operation_and_path() {
+    simulated_with(async |server, zk| {
         let zk = zk.using_namespace("ns").unwrap();
         zk.create("/a").await.unwrap();
-        let error = zk.transaction().create("/b", "").check("/a", Some(9)).delete("/a").await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::TransactionFailed { index: 1, code: ErrorCode::BadVersion });
+        let error =
+            zk.transaction().create("/b", "").check("/a", Some(9)).delete("/a").await.unwrap_err();
+        assert_eq!(error.kind(), TransactionFailed { index: 1, code: ErrorCode::BadVersion });
         assert_eq!((error.operation(), error.path()), ("transaction", "/a"));
         assert_eq!(error.code(), Some(ErrorCode::BadVersion));
         assert!(!server.probe().exists("/ns/b"));
@@ -402,8 +395,7 @@ fn a_transaction_that_fails_names_the_operation_at_fault_and_its_path_and_applie
 
 #[test]
 fn nothing_is_sent_until_it_is_awaited() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let before = server.probe().total_requests();
         let create = zk.create("/a").protected();
         let delete = zk.delete("/a").guaranteed().into_future();
@@ -411,25 +403,28 @@ fn nothing_is_sent_until_it_is_awaited() {
         drop((create, delete, transaction));
         zk.close().await.unwrap();
         let after = server.probe();
-        assert_eq!(after.total_requests() - before, after.requests(OpCode::CloseSession), "{after}");
+        assert_eq!(
+            after.total_requests() - before,
+            after.requests(OpCode::CloseSession),
+            "{after}"
+        );
     });
 }
 
 /// Compiles only if every future can be spawned on any runtime.
 #[test]
 fn a_started_operation_is_sent_before_those_awaited_later() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         zk.create("/a").data("old").await.unwrap();
         let late = zk.set_data("/a", "late").into_future();
         let write = zk.set_data("/a", "new").into_future().start();
         assert_eq!(zk.get_data("/a").await.unwrap(), "new");
         assert_eq!(write.await.unwrap().version, 1);
         assert_eq!(late.await.unwrap().version, 2);
-        // Refused without a request: the error is kept for whoever awaits it.
+        // Refused without a request: the error is returned when the future is awaited.
         let refused = zk.get_data("no-slash").into_future().start();
-        assert_eq!(refused.await.unwrap_err().kind(), ErrorKind::InvalidPath);
-        // Dropped, a write is applied all the same.
+        assert_eq!(refused.await.unwrap_err().kind(), InvalidPath);
+        // Dropped, a write is applied nevertheless.
         drop(zk.delete("/a").into_future().start());
         zk.sync("/").await.unwrap();
         assert!(!server.probe().exists("/a"));
@@ -466,7 +461,8 @@ fn futures_are_send_and_own_what_they_need() {
         let (scoped, body) = (zk.clone(), |zk: CuratorFramework| async move { zk.sync("/").await });
         spawnable(&async move { scoped.in_one_session(body).await });
         spawnable(&zk_curator::op::fan_out(2, vec![zk.sync("/a")]));
-        let mut breaker = zk.states().circuit_breaking(zk_curator::retry::RetryOneTime::new(Duration::ZERO));
+        let mut breaker =
+            zk.states().circuit_breaking(zk_curator::retry::RetryOneTime::new(Duration::ZERO));
         spawnable(&async move { breaker.next().await });
         spawnable(&zk.transaction().commit());
         spawnable(&zk.states());

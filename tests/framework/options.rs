@@ -1,4 +1,5 @@
-//! Every option of the builders beyond the everyday ones: what exists already, ACLs, parents, watches, transactions.
+//! Every option of the builders beyond the everyday ones: what exists already, ACLs, parents,
+//! watches, transactions.
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +18,10 @@ use zk_curator::{
 };
 use zk_curator_proto::OpCode;
 use zk_curator_testing::{MemoryConnector, TestServer, Verdict};
-use zk_curator_tests::{builder, connected, expire, in_memory, once, session_id, simulated, until};
+use zk_curator_tests::{
+    builder, connected, expire, once, session_id, simulated_on, simulated_with, start,
+    two_in_memory, until,
+};
 
 fn reads_only() -> Vec<Acl> {
     vec![Acl::new(Permissions::READ, "world", "anyone")]
@@ -25,11 +29,11 @@ fn reads_only() -> Vec<Acl> {
 
 // create: idempotent
 
-/// CURATOR-268/584: the repetition of a create whose answer was lost says NodeExists of our own node.
+/// CURATOR-268/584: the repetition of a create whose response was lost says NodeExists of our own
+/// node.
 #[test]
 fn curator_268_an_idempotent_create_with_a_lost_answer_succeeds() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
             let lost = once(&server, OpCode::Create2, verdict);
             let created = zk.create("/a").data("x").idempotent().await.unwrap();
@@ -41,19 +45,21 @@ fn curator_268_an_idempotent_create_with_a_lost_answer_succeeds() {
 }
 
 #[test]
-fn an_idempotent_create_takes_a_node_as_it_would_have_made_it_and_no_other() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+fn an_idempotent_create_accepts_only_an_identical_node() {
+    simulated_on(two_in_memory, async |(_server, zk, other)| {
         let first = zk.create("/a").data("x").idempotent().await.unwrap();
         assert_eq!(other.create("/a").data("x").idempotent().await.unwrap(), first);
         let error = zk.create("/a").data("y").idempotent().await.unwrap_err();
         assert_eq!((error.kind(), error.may_have_applied()), (ErrorKind::NodeExists, false));
-        // The same data, but written again since.
+        // The same data, but written again later.
         zk.set_data("/a", "x").await.unwrap();
-        assert_eq!(zk.create("/a").data("x").idempotent().await.unwrap_err().kind(), ErrorKind::NodeExists);
+        assert_eq!(
+            zk.create("/a").data("x").idempotent().await.unwrap_err().kind(),
+            ErrorKind::NodeExists
+        );
         // The same, but of another session.
-        let create = |zk: &CuratorFramework| zk.create("/e").mode(CreateMode::Ephemeral).idempotent();
+        let create =
+            |zk: &CuratorFramework| zk.create("/e").mode(CreateMode::Ephemeral).idempotent();
         create(&zk).await.unwrap();
         create(&zk).await.unwrap();
         assert_eq!(create(&other).await.unwrap_err().kind(), ErrorKind::NodeExists);
@@ -61,10 +67,8 @@ fn an_idempotent_create_takes_a_node_as_it_would_have_made_it_and_no_other() {
 }
 
 #[test]
-fn an_idempotent_create_that_finds_something_else_after_a_lost_answer_may_have_been_applied() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+fn a_mismatch_after_a_lost_idempotent_create_may_have_applied() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let lost = once(&server, OpCode::Create2, Verdict::LoseReply);
         let create = tokio::spawn(zk.create("/a").data("x").idempotent().into_future());
         lost.fired().await;
@@ -76,9 +80,8 @@ fn an_idempotent_create_that_finds_something_else_after_a_lost_answer_may_have_b
 }
 
 #[test]
-fn options_that_contradict_each_other_are_refused_and_never_sent() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn contradicting_options_are_refused_and_never_sent() {
+    simulated_with(async |server, zk| {
         let before = server.probe().total_requests();
         let sequential = || zk.create("/a-").mode(CreateMode::PersistentSequential);
         for error in [
@@ -99,8 +102,7 @@ fn options_that_contradict_each_other_are_refused_and_never_sent() {
 
 #[test]
 fn or_set_data_creates_or_replaces_and_answers_the_stat() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let created = zk.create("/a").data("1").or_set_data().await.unwrap();
         assert_eq!(created.stat.version, 0);
         let replaced = zk.create("/a").data("2").or_set_data().await.unwrap();
@@ -116,31 +118,31 @@ fn or_set_data_creates_or_replaces_and_answers_the_stat() {
 /// CURATOR-719: the node was deleted between the create that found it and the write.
 #[test]
 fn curator_719_or_set_data_creates_a_node_that_goes_in_between() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         zk.create("/a").await.unwrap();
         let gone = once(&server, OpCode::SetData, Verdict::Delay(Duration::from_secs(1)));
         let create = tokio::spawn(zk.create("/a").data("new").or_set_data().into_future());
         gone.fired().await;
         other.delete("/a").await.unwrap();
         let created = create.await.unwrap().unwrap();
-        assert_eq!((created.stat.version, server.probe().data("/a").unwrap().as_ref()), (0, &b"new"[..]));
+        assert_eq!(
+            (created.stat.version, server.probe().data("/a").unwrap().as_ref()),
+            (0, &b"new"[..])
+        );
     });
 }
 
 /// CURATOR-341: the create was sent again after the write.
 #[test]
 fn curator_341_a_lost_answer_to_the_write_does_not_create_again() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         zk.create("/a").await.unwrap();
         let lost = once(&server, OpCode::SetData, Verdict::LoseReply);
         let before = server.probe().requests(OpCode::Create2);
         let error = zk.create("/a").data("new").or_set_data().await.unwrap_err();
         assert!(error.may_have_applied(), "somebody else may have written since: {error}");
         assert_eq!((lost.hits(), server.probe().requests(OpCode::Create2)), (1, before + 1));
-        // One that may be repeated is.
+        // An idempotent create is repeated.
         let lost = once(&server, OpCode::SetData, Verdict::LoseReply);
         zk.create("/a").data("newer").or_set_data().idempotent().await.unwrap();
         assert_eq!((lost.hits(), server.probe().data("/a").unwrap().as_ref()), (1, &b"newer"[..]));
@@ -151,8 +153,7 @@ fn curator_341_a_lost_answer_to_the_write_does_not_create_again() {
 
 #[test]
 fn an_idempotent_write_with_a_lost_answer_succeeds() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         zk.create("/a").await.unwrap();
         for version in 0..2 {
             let lost = once(&server, OpCode::SetData, Verdict::LoseReply);
@@ -166,11 +167,11 @@ fn an_idempotent_write_with_a_lost_answer_succeeds() {
 }
 
 #[test]
-fn an_idempotent_write_takes_its_own_data_of_the_next_version_and_no_other() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+fn an_idempotent_write_accepts_only_its_data_and_next_version() {
+    simulated_with(async |_server, zk| {
         zk.create("/a").await.unwrap();
-        let write = |data: &'static str, version| zk.set_data("/a", data).version(version).idempotent();
+        let write =
+            |data: &'static str, version| zk.set_data("/a", data).version(version).idempotent();
         assert_eq!(write("x", 0).await.unwrap().version, 1);
         assert_eq!(write("x", 0).await.unwrap().version, 1, "done already");
         for (data, version) in [("y", 0), ("x", 7)] {
@@ -184,8 +185,7 @@ fn an_idempotent_write_takes_its_own_data_of_the_next_version_and_no_other() {
 
 #[test]
 fn an_idempotent_delete_may_be_called_again() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         zk.create("/a").await.unwrap();
         let lost = once(&server, OpCode::Delete, Verdict::LoseReply);
         zk.delete("/a").idempotent().await.unwrap();
@@ -205,7 +205,7 @@ async fn tree(zk: &CuratorFramework, nodes: usize) {
     transaction.await.unwrap();
 }
 
-/// The way to a server in memory that takes half a flight in each direction.
+/// The way to a server in memory that takes half a round trip in each direction.
 #[derive(Debug)]
 struct FarAway(MemoryConnector);
 
@@ -223,7 +223,7 @@ impl Connector for FarAway {
     }
 }
 
-/// Hands on what it reads, each piece half a flight later.
+/// Forwards the bytes that it reads, each piece half a round trip later.
 async fn carry(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin + Send + 'static) {
     let (sender, mut pieces) = tokio::sync::mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
     tokio::spawn(async move {
@@ -242,33 +242,33 @@ async fn carry(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin
     }
 }
 
-/// One request at a time would be one flight for each of 199 requests.
+/// One request at a time would be one round trip for each of 199 requests.
 #[test]
 fn a_tree_is_deleted_many_nodes_at_a_time() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
-        let zk = builder(&server).connector(Arc::new(FarAway(server.connector()))).build().unwrap();
-        zk.start().await.unwrap();
-        let mut flights = Vec::new();
+    simulated_on(TestServer::in_memory, async |server| {
+        let zk = start(builder(&server).connector(Arc::new(FarAway(server.connector())))).await;
+        let mut round_trips = Vec::new();
         for in_flight in [1, 10, 64] {
             tree(&zk, 100).await;
             let began = Instant::now();
             zk.delete("/t").deleting_children().max_in_flight(in_flight).await.unwrap();
-            flights.push(began.elapsed().as_millis() / FLIGHT.as_millis());
+            round_trips.push(began.elapsed().as_millis() / FLIGHT.as_millis());
             assert_eq!(server.probe().paths(), [""; 0]);
         }
         // Two for the node itself, one for each list of children, and one for each delete.
-        assert_eq!(flights[0], 203);
-        assert!(flights[1] <= 2 + 12 + 12 && flights[2] <= 2 + 5 + 3, "{flights:?}");
-        assert_eq!(zk.delete("/t").deleting_children().await.unwrap_err().kind(), ErrorKind::NoNode);
+        assert_eq!(round_trips[0], 203);
+        assert!(round_trips[1] <= 2 + 12 + 12 && round_trips[2] <= 2 + 5 + 3, "{round_trips:?}");
+        assert_eq!(
+            zk.delete("/t").deleting_children().await.unwrap_err().kind(),
+            ErrorKind::NoNode
+        );
     });
 }
 
 /// Curator deletes with any version once it has deleted the children (defect o).
 #[test]
-fn curator_defect_o_the_version_counts_when_children_are_deleted_too() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn curator_defect_o_the_version_counts_with_children_deleted() {
+    simulated_with(async |server, zk| {
         zk.create("/a/b").creating_parents().await.unwrap();
         zk.set_data("/a", "1").await.unwrap();
         for guaranteed in [false, true] {
@@ -277,7 +277,7 @@ fn curator_defect_o_the_version_counts_when_children_are_deleted_too() {
             assert_eq!(delete.await.unwrap_err().kind(), ErrorKind::BadVersion);
             assert_eq!(server.probe().paths(), ["/a", "/a/b"], "its children stay");
         }
-        // The answer to the first attempt is lost, and somebody writes before the second.
+        // The response to the first attempt is lost, and another client writes before the second.
         let other = connected(&server).await;
         let lost = once(&server, OpCode::Delete, Verdict::LoseRequest);
         let delete = tokio::spawn(zk.delete("/a").version(1).deleting_children().into_future());
@@ -303,13 +303,11 @@ impl AclProvider for ByPath {
     }
 }
 
-/// CURATOR-58/362/714: parents, and the namespace, were created with another ACL than that of the provider.
+/// CURATOR-58/362/714: parents and the namespace were created without the ACL of the provider.
 #[test]
-fn curator_58_every_node_without_an_acl_of_its_own_has_that_of_the_provider() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
-        let zk = builder(&server).namespace("ns").acl_provider(ByPath).build().unwrap();
-        zk.start().await.unwrap();
+fn curator_58_the_acl_provider_sets_the_default_acl() {
+    simulated_on(TestServer::in_memory, async |server| {
+        let zk = start(builder(&server).namespace("ns").acl_provider(ByPath)).await;
         zk.create("/a").await.unwrap();
         zk.create("/b/c/d").creating_parents().await.unwrap();
         zk.create_containers("/e/f").await.unwrap();
@@ -332,29 +330,35 @@ fn curator_58_every_node_without_an_acl_of_its_own_has_that_of_the_provider() {
 
 #[test]
 fn the_acl_of_a_node_is_that_of_its_parents_only_if_it_is_said() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
-        let zk = builder(&server).acl_provider(Acl::open_unsafe()).build().unwrap();
-        zk.start().await.unwrap();
+    simulated_on(TestServer::in_memory, async |server| {
+        let zk = start(builder(&server).acl_provider(Acl::open_unsafe())).await;
         zk.create("/a/b").creating_parents().acl(reads_only()).await.unwrap();
         assert_eq!(server.probe().acl("/a"), Acl::open_unsafe());
         assert_eq!(server.probe().acl("/a/b"), reads_only());
         let all = vec![Acl::new(Permissions::ALL, "world", "anyone"), reads_only().remove(0)];
-        zk.create("/c/d/e").creating_parents().acl(reads_only()).acl_of_parents(all.clone()).await.unwrap();
+        zk.create("/c/d/e")
+            .creating_parents()
+            .acl(reads_only())
+            .acl_of_parents(all.clone())
+            .await
+            .unwrap();
         let probe = server.probe();
         assert_eq!((probe.acl("/c"), probe.acl("/c/d")), (&all[..], &all[..]));
     });
 }
 
-/// CURATOR-665: the failure to create a parent did not reach a create in the background, which hung.
+/// CURATOR-665: the failure to create a parent did not reach a create in the background, which
+/// hung.
 #[test]
-fn curator_665_a_parent_that_may_not_be_created_fails_the_create() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn curator_665_a_forbidden_parent_fails_the_create() {
+    simulated_with(async |server, zk| {
         zk.create("/a").acl(reads_only()).await.unwrap();
         let create = tokio::spawn(zk.create("/a/b/c").creating_parents().into_future());
         let error = create.await.unwrap().unwrap_err();
-        assert_eq!((error.kind(), error.operation(), error.path()), (ErrorKind::NoAuth, "create", "/a/b/c"));
+        assert_eq!(
+            (error.kind(), error.operation(), error.path()),
+            (ErrorKind::NoAuth, "create", "/a/b/c")
+        );
         let error = zk.exists("/a/b/c").creating_parents().await.unwrap_err();
         assert_eq!((error.kind(), error.operation()), (ErrorKind::NoAuth, "exists"));
         let error = zk.create_containers("/a/b").await.unwrap_err();
@@ -365,8 +369,7 @@ fn curator_665_a_parent_that_may_not_be_created_fails_the_create() {
 
 #[test]
 fn exists_creates_the_parents_of_a_node_that_is_not_there() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         assert_eq!(zk.exists("/a/b/c").creating_parents().await.unwrap(), None);
         let watched = zk.exists("/d/e").creating_parents_as_containers().watched().await.unwrap();
         assert_eq!(watched.value, None);
@@ -384,8 +387,7 @@ fn exists_creates_the_parents_of_a_node_that_is_not_there() {
 /// CURATOR-270: `createContainers` did not know of the namespace.
 #[test]
 fn curator_270_containers_are_created_within_the_namespace() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let zk = zk.using_namespace("ns").unwrap();
         zk.create_containers("/a/b").await.unwrap();
         zk.create_containers("/a/b").await.unwrap();
@@ -399,8 +401,7 @@ fn curator_270_containers_are_created_within_the_namespace() {
 /// Servers ask for the permission to create before they look whether the node exists.
 #[test]
 fn containers_that_exist_need_no_permission_to_create() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let read_only = vec![Acl::new(Permissions::READ, "world", "anyone")];
         zk.create("/p/a").creating_parents().await.unwrap();
         zk.set_acl("/p", read_only.clone()).await.unwrap();
@@ -416,8 +417,7 @@ fn containers_that_exist_need_no_permission_to_create() {
 /// CURATOR-132: the operations on ACLs did not know of the namespace.
 #[test]
 fn curator_132_acls_are_read_and_replaced_within_the_namespace() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let zk = zk.using_namespace("ns").unwrap();
         zk.create("/a").await.unwrap();
         let (acl, stat) = zk.get_acl("/a").with_stat().await.unwrap();
@@ -438,25 +438,24 @@ fn curator_132_acls_are_read_and_replaced_within_the_namespace() {
 }
 
 #[test]
-fn nodes_without_data_have_the_default_data_and_their_parents_none() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn nodes_get_the_default_data_and_their_parents_none() {
+    simulated_with(async |server, zk| {
         zk.create("/plain").await.unwrap();
-        let zk = builder(&server).default_data("nobody").build().unwrap();
-        zk.start().await.unwrap();
+        let zk = start(builder(&server).default_data("nobody")).await;
         zk.create("/p/a").creating_parents().await.unwrap();
         zk.create("/p/b").data("").await.unwrap();
         zk.transaction().with(CreateOp::new("/p/c")).create("/p/d", "").await.unwrap();
         let probe = server.probe();
-        for (path, data) in [("/plain", ""), ("/p", ""), ("/p/a", "nobody"), ("/p/b", ""), ("/p/c", "nobody")]
+        for (path, data) in
+            [("/plain", ""), ("/p", ""), ("/p/a", "nobody"), ("/p/b", ""), ("/p/c", "nobody")]
         {
             assert_eq!(probe.data(path).unwrap(), data, "{path}");
         }
         assert_eq!(probe.data("/p/d").unwrap(), "");
-        let zk = builder(&server).default_data_is_local_address().build().unwrap();
-        zk.start().await.unwrap();
+        let zk = start(builder(&server).default_data_is_local_address()).await;
         zk.create("/address").await.unwrap();
-        let address = std::str::from_utf8(&zk.get_data("/address").await.unwrap()).unwrap().to_owned();
+        let address =
+            std::str::from_utf8(&zk.get_data("/address").await.unwrap()).unwrap().to_owned();
         assert!(address.parse::<std::net::IpAddr>().is_ok(), "{address:?}");
     });
 }
@@ -465,8 +464,7 @@ fn nodes_without_data_have_the_default_data_and_their_parents_none() {
 
 #[test]
 fn a_transaction_takes_every_operation_with_every_option() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let zk = zk.nested_namespace("ns").unwrap();
         zk.create("/old").await.unwrap();
         let hour = Duration::from_secs(3600);
@@ -489,7 +487,8 @@ fn a_transaction_takes_every_operation_with_every_option() {
         assert_eq!(probe.acl("/ns/container"), reads_only());
         let created: Vec<_> = results.iter().filter_map(OpResult::created_path).collect();
         assert_eq!(created, ["/ttl", "/container", "/s-0000000003"]);
-        let versions: Vec<_> = results[5..7].iter().map(|result| result.stat().unwrap().version).collect();
+        let versions: Vec<_> =
+            results[5..7].iter().map(|result| result.stat().unwrap().version).collect();
         assert_eq!((versions, &results[7]), (vec![1, 2], &OpResult::Deleted));
         assert_eq!((&results[0], results[0].stat()), (&OpResult::Checked, None));
     });
@@ -498,9 +497,8 @@ fn a_transaction_takes_every_operation_with_every_option() {
 // watches
 
 #[test]
-fn a_persistent_watch_reports_again_and_again_within_the_namespace() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn a_persistent_watch_reports_paths_within_the_namespace() {
+    simulated_with(async |server, zk| {
         let zk = zk.using_namespace("ns").unwrap();
         zk.create("/a").await.unwrap();
         let mut plain = zk.add_watch("/a").await.unwrap();
@@ -518,7 +516,9 @@ fn a_persistent_watch_reports_again_and_again_within_the_namespace() {
         {
             assert_eq!(seen(&mut plain).await, (event_type, path.to_owned()));
         }
-        for (event_type, path) in [(NodeCreated, "/a/b"), (NodeDataChanged, "/a"), (NodeDataChanged, "/a")] {
+        for (event_type, path) in
+            [(NodeCreated, "/a/b"), (NodeDataChanged, "/a"), (NodeDataChanged, "/a")]
+        {
             assert_eq!(seen(&mut recursive).await, (event_type, path.to_owned()));
         }
         // Across a reconnect it says so, and with the session it ends.
@@ -528,7 +528,9 @@ fn a_persistent_watch_reports_again_and_again_within_the_namespace() {
         expire(&server, &zk).await;
         loop {
             match plain.next().await {
-                Some(PersistentEvent::Ended(why)) => break assert_eq!(why, WatchEnded::SessionLost),
+                Some(PersistentEvent::Ended(why)) => {
+                    break assert_eq!(why, WatchEnded::SessionLost);
+                }
                 Some(_) => {}
                 None => panic!("the end was not told"),
             }
@@ -541,17 +543,16 @@ fn a_persistent_watch_reports_again_and_again_within_the_namespace() {
 /// CURATOR-14/167/286: watchers were left on the server.
 #[test]
 fn curator_14_a_watch_is_removed_with_its_handle_or_by_name() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         zk.create("/a").await.unwrap();
         drop(zk.add_watch("/a").recursive().await.unwrap());
         until(&server, |probe| probe.watches().is_empty()).await;
         let watched = zk.get_data("/a").watched().await.unwrap();
-        let mut lasting = zk.add_watch("/b").await.unwrap();
+        let mut persistent = zk.add_watch("/b").await.unwrap();
         zk.remove_watches("/a").of_type(WatcherType::Data).await.unwrap();
         assert_eq!(watched.watch.await, Err(WatchEnded::Removed));
         zk.remove_watches("/b").await.unwrap();
-        assert_eq!(lasting.next().await, Some(PersistentEvent::Ended(WatchEnded::Removed)));
+        assert_eq!(persistent.next().await, Some(PersistentEvent::Ended(WatchEnded::Removed)));
         assert!(server.probe().watches().is_empty());
         let error = zk.remove_watches("/a").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Server(ErrorCode::NoWatcher));
@@ -559,12 +560,11 @@ fn curator_14_a_watch_is_removed_with_its_handle_or_by_name() {
     });
 }
 
-// many at once
+// many concurrently
 
 #[test]
 fn fan_out_runs_a_limited_number_at_a_time_and_answers_in_order() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let refused = fan_out(0, (0..2).map(|n| zk.create(format!("/{n}")))).await;
         assert_eq!(refused.len(), 2);
         for refused in refused {
@@ -580,7 +580,7 @@ fn fan_out_runs_a_limited_number_at_a_time_and_answers_in_order() {
             assert_eq!(paths, (0..50).map(|n| format!("/{limit}-{n}")).collect::<Vec<_>>());
         }
         assert!(fan_out(7, Vec::<zk_curator::op::SyncBuilder>::new()).await.is_empty());
-        // Of a hundred no more than three are sent while none is answered.
+        // Of a hundred requests, at most three are sent before the first response.
         server.hold();
         let reads = (0..100).map(|n| zk.exists(format!("/{n}")).deadline(Duration::from_secs(1)));
         let began = Instant::now();
@@ -590,11 +590,11 @@ fn fan_out_runs_a_limited_number_at_a_time_and_answers_in_order() {
     });
 }
 
-/// How operations are run in the background: a builder is spawned, joined, given a timeout, or dropped.
+/// How operations are run in the background: a builder is spawned, joined, given a timeout, or
+/// dropped.
 #[test]
 fn operations_are_spawned_joined_timed_out_and_aborted() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let create = tokio::spawn(zk.create("/a").into_future());
         assert_eq!(create.await.unwrap().unwrap().path, "/a");
         let (one, two) = tokio::join!(zk.create("/b").into_future(), zk.exists("/a").into_future());

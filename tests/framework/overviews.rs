@@ -1,9 +1,9 @@
-//! What a server knows of a session, of a connection, and of a whole subtree.
+//! Server-side overviews of a session, of a connection, and of a whole subtree.
 
 use zk_curator::{Acl, CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_testing::Verdict;
-use zk_curator_tests::{Server, in_memory, on_each_server, simulated};
+use zk_curator_tests::{Server, on_each_server, simulated_with, start};
 
 on_each_server! {
     ephemeral_nodes_are_those_of_the_session_and_the_namespace
@@ -55,9 +55,8 @@ async fn all_nodes_below_are_counted(server: Server) {
 }
 
 async fn identities_are_those_of_the_connection(server: Server) {
-    let zk = server.builder().authorization("digest", "alice:secret").build().unwrap();
-    zk.start().await.unwrap();
-    // Only behind an answer is it certain that the server has it.
+    let zk = start(server.builder().authorization("digest", "alice:secret")).await;
+    // Only behind a response is it certain that the server has it.
     zk.create("/mine").acl(Acl::creator_all()).await.unwrap();
     let mut identities = zk.who_am_i().await.unwrap();
     identities.sort_by(|one, two| one.scheme.cmp(&two.scheme));
@@ -68,8 +67,7 @@ async fn identities_are_those_of_the_connection(server: Server) {
 
 #[test]
 fn servers_that_know_none_of_them_are_told_apart() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let _old = server.rule(|request| {
             let known = [OpCode::GetEphemerals, OpCode::GetAllChildrenNumber, OpCode::WhoAmI];
             match known.into_iter().any(|opcode| request.is(opcode)) {
@@ -78,7 +76,10 @@ fn servers_that_know_none_of_them_are_told_apart() {
             }
         });
         assert_eq!(zk.get_ephemerals("/").await.unwrap_err().kind(), ErrorKind::Unsupported);
-        assert_eq!(zk.get_all_children_number("/").await.unwrap_err().kind(), ErrorKind::Unsupported);
+        assert_eq!(
+            zk.get_all_children_number("/").await.unwrap_err().kind(),
+            ErrorKind::Unsupported
+        );
         assert_eq!(zk.who_am_i().await.unwrap_err().kind(), ErrorKind::Unsupported);
         assert_eq!(zk.get_ephemerals("a").await.unwrap_err().kind(), ErrorKind::InvalidPath);
     });

@@ -1,14 +1,17 @@
-//! Nodes that go with a guard, how their owner learns of the loss, and what is fenced by them.
+//! Nodes that live as long as a guard, how their owner learns of the loss, and fencing by them.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
-use zk_curator::{ConnectionState, CreateMode, CuratorFramework, ErrorCode, ErrorKind, OwnedNode, Ownership};
+use zk_curator::{
+    ConnectionState, CreateMode, CuratorFramework, ErrorCode, ErrorKind, OwnedNode, Ownership,
+};
 use zk_curator_proto::OpCode;
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
-    CONNECTION_TIMEOUT, SESSION_TIMEOUT, assert_clean_after_close, builder, connected, expire, in_memory,
-    once, session_id, simulated, until,
+    CONNECTION_TIMEOUT, SESSION_TIMEOUT, always, always_of, assert_clean_after_close, builder,
+    closes_clean, connected, cut_off, expire, in_memory, once, pairs, simulated, simulated_each,
+    simulated_each_on, simulated_on, simulated_with, start, two_in_memory, until,
 };
 
 async fn ephemeral(zk: &CuratorFramework) -> OwnedNode {
@@ -25,8 +28,7 @@ async fn waits_for_loss(server: &TestServer, ownership: &Ownership) -> tokio::ta
 
 #[test]
 fn an_owned_node_knows_who_it_is() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let first = ephemeral(&zk).await;
         assert_eq!((first.path(), first.name()), ("/n", "n"));
         assert_eq!(Some(*first.stat()), server.probe().stat("/n"));
@@ -43,24 +45,124 @@ fn an_owned_node_knows_who_it_is() {
 
 #[test]
 fn an_owned_ephemeral_node_whose_answer_is_lost_is_found() {
+    simulated_each([Verdict::LoseReply, Verdict::LoseRequest], async |verdict, server, zk| {
+        let lost = once(&server, OpCode::Create2, verdict);
+        let create = zk.create("/n").mode(CreateMode::Ephemeral).data("one");
+        let node = create.idempotent().owned().await.expect("a node");
+        lost.fired().await;
+        assert_eq!(Some(*node.stat()), server.probe().stat("/n"));
+        node.delete().await.unwrap();
+        assert!(!server.probe().exists("/n"));
+    });
+}
+
+/// Both have the same session and data, but the transaction belongs to one of them.
+#[test]
+fn an_equal_node_of_another_caller_is_not_taken_for_ours() {
+    let cases = pairs([None, Some(Verdict::LoseReply), Some(Verdict::LoseRequest)], [true, false]);
+    simulated_each(cases, async |(lost, guarded), server, zk| {
+        let create = || zk.create("/n").mode(CreateMode::Ephemeral).data("one");
+        let theirs = if guarded { Some(create().owned().await.unwrap()) } else { None };
+        if !guarded {
+            create().await.unwrap();
+        }
+        let lose = lost.map(|lost| once(&server, OpCode::Create2, lost));
+        let taken = create().idempotent().owned().await.unwrap_err();
+        assert_eq!(taken.kind(), ErrorKind::NodeExists, "{guarded}");
+        if let Some(lose) = lose {
+            lose.fired().await;
+        }
+        drop(theirs);
+    });
+}
+
+/// Both creates are in flight at the same time, and the response to the refused create is lost.
+#[test]
+fn a_node_created_concurrently_is_not_mistaken_for_ours() {
+    simulated_each([true, false], async |guarded, server, zk| {
+        let create = || zk.create("/n").mode(CreateMode::Ephemeral).data("one");
+        let lost = once(&server, OpCode::Create2, Verdict::LoseReply).after(1);
+        let theirs = async {
+            match guarded {
+                true => create().owned().await.map(Some),
+                false => create().await.map(|_| None),
+            }
+        };
+        let (theirs, ours) = tokio::join!(theirs, create().idempotent().owned().into_future());
+        lost.fired().await;
+        assert_eq!(ours.unwrap_err().kind(), ErrorKind::NodeExists, "{guarded}");
+        assert!(server.probe().exists("/n"));
+        drop(theirs.unwrap());
+    });
+}
+
+/// No other client would delete it, as long as the session lives.
+#[test]
+fn an_abandoned_create_without_a_response_leaves_no_node() {
     simulated(async {
         for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
             let (server, zk) = in_memory().await;
             let lost = once(&server, OpCode::Create2, verdict);
-            let create = zk.create("/n").mode(CreateMode::Ephemeral).data("one");
-            let node = create.idempotent().owned().await.expect("a node");
-            lost.fired().await;
+            let create =
+                || zk.create("/n").mode(CreateMode::Ephemeral).data("one").idempotent().owned();
+            let mut abandoned = create().into_future();
+            // The connection is gone, and the next one is not there yet.
+            while lost.hits() == 0 || zk.state().is_connected() {
+                assert!(futures_util::poll!(&mut abandoned).is_pending());
+                tokio::task::yield_now().await;
+            }
+            drop(abandoned);
+            let node = timeout(SESSION_TIMEOUT, async {
+                loop {
+                    match create().await {
+                        Err(error) if error.kind() == ErrorKind::NodeExists => {
+                            until(&server, |probe| !probe.exists("/n")).await;
+                        }
+                        created => return created.expect("a node"),
+                    }
+                }
+            });
+            let node = node.await.expect("the node is deleted");
+            // Nothing that is still owed takes this one.
+            assert!(zk.wait_until_released().await);
             assert_eq!(Some(*node.stat()), server.probe().stat("/n"));
-            node.delete().await.unwrap();
-            assert!(!server.probe().exists("/n"));
+            drop(node);
+            closes_clean(&server, &zk).await;
         }
+    });
+}
+
+/// Both outcomes are unknown, and there is one node: it belongs to the create that continues.
+#[test]
+fn the_node_of_an_abandoned_create_is_found_by_one_create() {
+    simulated_with(async |server, zk| {
+        let lost = once(&server, OpCode::Create2, Verdict::LoseReply).times(2);
+        let create =
+            || zk.create("/n").mode(CreateMode::Ephemeral).data("one").idempotent().owned();
+        let (mut abandoned, mut kept) = (create().into_future(), create().into_future());
+        while lost.hits() == 0 || zk.state().is_connected() {
+            assert!(futures_util::poll!(&mut abandoned).is_pending());
+            assert!(futures_util::poll!(&mut kept).is_pending());
+            tokio::task::yield_now().await;
+        }
+        drop(abandoned);
+        let kept = loop {
+            match kept.await {
+                Err(error) if error.kind() == ErrorKind::NodeExists => {
+                    kept = create().into_future();
+                }
+                created => break created.expect("a node"),
+            }
+        };
+        assert!(zk.wait_until_released().await);
+        assert_eq!(Some(*kept.stat()), server.probe().stat("/n"));
+        assert!(kept.is_ours());
     });
 }
 
 #[test]
 fn delete_deletes_and_drop_deletes_and_leak_does_not() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         ephemeral(&zk).await.delete().await.unwrap();
         assert!(!server.probe().exists("/n"));
         drop(ephemeral(&zk).await);
@@ -74,9 +176,8 @@ fn delete_deletes_and_drop_deletes_and_leak_does_not() {
 }
 
 #[test]
-fn the_drop_of_a_name_of_our_own_is_ahead_of_what_the_session_sends_later() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn a_dropped_name_is_deleted_before_later_requests() {
+    simulated_with(async |server, zk| {
         for mode in [CreateMode::Ephemeral, CreateMode::PersistentSequential] {
             for _ in 0..10 {
                 let before = server.probe().total_requests();
@@ -97,19 +198,15 @@ fn the_drop_of_a_name_of_our_own_is_ahead_of_what_the_session_sends_later() {
 /// The delete of a shared name is not first, but a create waits for what this framework owes.
 #[test]
 fn a_name_can_be_had_again_after_the_drop_of_its_guard() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         for _ in 0..10 {
             drop(ephemeral(&zk).await);
             zk.create("/n").await.unwrap();
             zk.delete("/n").await.unwrap();
         }
-        // Not for ever: when the deletion does not end, the create fails as it would have.
+        // The wait is bounded: if the deletion does not end, the create fails.
         let node = ephemeral(&zk).await;
-        let stuck = server.rule(|request| match request.is(OpCode::Delete) {
-            true => Verdict::Refuse(ErrorCode::OperationTimeout),
-            false => Verdict::Pass,
-        });
+        let stuck = always(&server, OpCode::Delete, Verdict::Refuse(ErrorCode::OperationTimeout));
         drop(node);
         let began = Instant::now();
         let late = zk.create("/n").deadline(Duration::from_secs(1)).await.unwrap_err();
@@ -121,7 +218,7 @@ fn a_name_can_be_had_again_after_the_drop_of_its_guard() {
     });
 }
 
-/// All the ways to own a node of a name that others may create, too.
+/// All ways to own a node with a shared name.
 async fn shared_names(zk: &CuratorFramework) -> Vec<OwnedNode> {
     let named = |name: &str, mode| zk.create(format!("/{name}")).mode(mode).data("ours");
     let mut nodes = Vec::new();
@@ -135,7 +232,7 @@ async fn shared_names(zk: &CuratorFramework) -> Vec<OwnedNode> {
     nodes
 }
 
-/// Somebody deletes the node, and somebody else creates one of the same name and with the same data.
+/// One client deletes the node, and another one creates a node with the same name and data.
 async fn replace(zk: &CuratorFramework, path: &str) {
     zk.delete(path).await.expect("the node is there");
     zk.create(path).data("ours").await.expect("the name is free");
@@ -143,46 +240,39 @@ async fn replace(zk: &CuratorFramework, path: &str) {
 
 #[test]
 fn a_guard_never_deletes_the_node_of_somebody_else() {
-    simulated(async {
-        for dropped in [true, false] {
-            let (server, zk) = in_memory().await;
-            let other = connected(&server).await;
-            for node in shared_names(&zk).await {
-                let path = node.path().to_owned();
-                replace(&other, &path).await;
-                let theirs = server.probe().stat(&path);
-                if dropped {
-                    let (deletes, looks) =
-                        (server.probe().requests(OpCode::Delete), server.probe().requests(OpCode::Exists));
-                    drop(node);
-                    until(&server, |probe| probe.requests(OpCode::Exists) > looks).await;
-                    zk.sync("/").await.unwrap();
-                    assert_eq!(server.probe().requests(OpCode::Delete), deletes);
-                } else {
-                    assert_eq!(node.delete().await.unwrap_err().kind(), ErrorKind::NoNode);
-                }
-                assert_eq!(server.probe().stat(&path), theirs, "{path}");
+    simulated_each_on([true, false], two_in_memory, async |dropped, (server, zk, other)| {
+        for node in shared_names(&zk).await {
+            let path = node.path().to_owned();
+            replace(&other, &path).await;
+            let theirs = server.probe().stat(&path);
+            if dropped {
+                let (deletes, looks) = (
+                    server.probe().requests(OpCode::Delete),
+                    server.probe().requests(OpCode::Exists),
+                );
+                drop(node);
+                until(&server, |probe| probe.requests(OpCode::Exists) > looks).await;
+                zk.sync("/").await.unwrap();
+                assert_eq!(server.probe().requests(OpCode::Delete), deletes);
+            } else {
+                assert_eq!(node.delete().await.unwrap_err().kind(), ErrorKind::NoNode);
             }
+            assert_eq!(server.probe().stat(&path), theirs, "{path}");
         }
     });
 }
 
-/// The look found ours, and the delete finds another one that has been written since: it is looked at again.
+/// The read found our node, but the delete finds a node that was written later, so it reads again.
 #[test]
 fn a_delete_that_meets_another_version_looks_again() {
     simulated(async {
         for dropped in [true, false] {
             let (server, zk) = in_memory().await;
             let other = connected(&server).await;
-            let ours = session_id(&zk).get();
             for node in shared_names(&zk).await {
                 let path = node.path().to_owned();
-                let late = server.rule(move |request| {
-                    match request.is(OpCode::Delete) && request.session_id() == ours {
-                        true => Verdict::Delay(Duration::from_secs(1)),
-                        false => Verdict::Pass,
-                    }
-                });
+                let late =
+                    always_of(&server, &zk, OpCode::Delete, Verdict::Delay(Duration::from_secs(1)));
                 let late = late.times(1);
                 let deleted = tokio::spawn(async move {
                     if !dropped {
@@ -204,106 +294,85 @@ fn a_delete_that_meets_another_version_looks_again() {
     });
 }
 
-/// It has been written by others since it was created, as a request to revoke a lock does.
+/// Another client has written the node, as a request to revoke a lock does.
 #[test]
 fn a_node_of_ours_that_others_have_written_is_deleted() {
-    simulated(async {
-        for dropped in [true, false] {
-            let (server, zk) = in_memory().await;
-            for node in shared_names(&zk).await {
-                let path = node.path().to_owned();
-                connected(&server).await.set_data(&path, "revoke").await.unwrap();
-                if dropped {
-                    drop(node);
-                } else {
-                    node.delete().await.unwrap();
-                }
-                until(&server, |probe| !probe.exists(&path)).await;
+    simulated_each([true, false], async |dropped, server, zk| {
+        for node in shared_names(&zk).await {
+            let path = node.path().to_owned();
+            connected(&server).await.set_data(&path, "revoke").await.unwrap();
+            if dropped {
+                drop(node);
+            } else {
+                node.delete().await.unwrap();
             }
+            until(&server, |probe| !probe.exists(&path)).await;
         }
     });
 }
 
 #[test]
 fn a_guard_that_knows_that_it_is_lost_sends_nothing() {
-    simulated(async {
-        for dropped in [true, false] {
-            let (server, zk) = in_memory().await;
-            let other = connected(&server).await;
-            let mut nodes = shared_names(&zk).await;
-            nodes.push(zk.create("/p").protected().owned().await.unwrap());
-            for (n, node) in nodes.into_iter().enumerate() {
-                let path = node.path().to_owned();
-                // By a watch, or by a transaction.
-                if n % 2 == 0 {
-                    let waiting = waits_for_loss(&server, node.ownership()).await;
-                    other.delete(&path).await.unwrap();
-                    waiting.await.unwrap();
-                } else {
-                    other.delete(&path).await.unwrap();
-                    let error = node.ownership().fenced().set_data("/", "").commit().await.unwrap_err();
-                    assert_eq!(error.kind(), ErrorKind::OwnershipLost);
-                }
-                assert!(node.ownership().is_over());
-                other.create(&path).await.unwrap();
-                let before = server.probe().total_requests();
-                if dropped {
-                    drop(node);
-                } else {
-                    assert_eq!(node.delete().await.unwrap_err().kind(), ErrorKind::NoNode);
-                }
-                zk.sync("/").await.unwrap();
-                assert_eq!(server.probe().total_requests() - before, 1, "{path}");
-                assert!(zk.inspect().owed.is_empty() && server.probe().exists(&path));
+    simulated_each_on([true, false], two_in_memory, async |dropped, (server, zk, other)| {
+        let mut nodes = shared_names(&zk).await;
+        nodes.push(zk.create("/p").protected().owned().await.unwrap());
+        for (n, node) in nodes.into_iter().enumerate() {
+            let path = node.path().to_owned();
+            // By a watch, or by a transaction.
+            if n % 2 == 0 {
+                let waiting = waits_for_loss(&server, node.ownership()).await;
+                other.delete(&path).await.unwrap();
+                waiting.await.unwrap();
+            } else {
+                other.delete(&path).await.unwrap();
+                let error = node.ownership().fenced().set_data("/", "").commit().await.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::OwnershipLost);
             }
-        }
-    });
-}
-
-/// An abandoned create: the answer goes to the janitor, who looks before it deletes.
-#[test]
-fn an_abandoned_create_does_not_delete_the_node_of_somebody_else() {
-    simulated(async {
-        for by_data in [false, true] {
-            let (server, zk) = in_memory().await;
-            let other = connected(&server).await;
-            let ours = session_id(&zk).get();
-            let late = once(&server, OpCode::Create2, Verdict::Delay(Duration::from_secs(1)));
-            let create = zk.create("/n").mode(CreateMode::Ephemeral).data("ours");
-            let create = if by_data { create.protected_by_data() } else { create };
-            let create = tokio::spawn(create.owned().into_future());
-            late.fired().await;
-            create.abort();
-            let look =
-                server.rule(move |request| match request.is(OpCode::Multi) && request.session_id() == ours {
-                    true => Verdict::Delay(Duration::from_secs(1)),
-                    false => Verdict::Pass,
-                });
-            look.fired().await;
-            replace(&other, "/n").await;
-            let theirs = server.probe().stat("/n");
-            drop(look);
-            until(&server, |probe| probe.requests(OpCode::Exists) > 0).await;
+            assert!(node.ownership().is_over());
+            other.create(&path).await.unwrap();
+            let before = server.probe().total_requests();
+            if dropped {
+                drop(node);
+            } else {
+                assert_eq!(node.delete().await.unwrap_err().kind(), ErrorKind::NoNode);
+            }
             zk.sync("/").await.unwrap();
-            zk.close().await.unwrap();
-            assert_eq!(server.probe().stat("/n"), theirs);
+            assert_eq!(server.probe().total_requests() - before, 1, "{path}");
+            assert!(zk.inspect().owed.is_empty() && server.probe().exists(&path));
         }
     });
 }
 
-/// A create whose answer is lost, and that is then given up.
+/// An abandoned create: the response goes to the janitor, which reads the node before it deletes
+/// it.
+#[test]
+fn an_abandoned_create_spares_another_clients_node() {
+    simulated_each_on([false, true], two_in_memory, async |by_data, (server, zk, other)| {
+        let late = once(&server, OpCode::Create2, Verdict::Delay(Duration::from_secs(1)));
+        let create = zk.create("/n").mode(CreateMode::Ephemeral).data("ours");
+        let create = if by_data { create.protected_by_data() } else { create };
+        let create = tokio::spawn(create.owned().into_future());
+        late.fired().await;
+        create.abort();
+        let look = always_of(&server, &zk, OpCode::Multi, Verdict::Delay(Duration::from_secs(1)));
+        look.fired().await;
+        replace(&other, "/n").await;
+        let theirs = server.probe().stat("/n");
+        drop(look);
+        until(&server, |probe| probe.requests(OpCode::Exists) > 0).await;
+        zk.sync("/").await.unwrap();
+        zk.close().await.unwrap();
+        assert_eq!(server.probe().stat("/n"), theirs);
+    });
+}
+
+/// A create whose response is lost, and that is then given up.
 #[test]
 fn a_node_that_is_found_and_replaced_is_not_deleted() {
-    simulated(async {
-        let (server, zk) = zk_curator_tests::impatient().await;
+    simulated_on(zk_curator_tests::impatient, async |(server, zk)| {
         let other = connected(&server).await;
-        let ours = session_id(&zk).get();
         let lost = once(&server, OpCode::Create2, Verdict::LoseReply);
-        let late =
-            server.rule(move |request| match request.is(OpCode::Delete) && request.session_id() == ours {
-                true => Verdict::Delay(Duration::from_secs(1)),
-                false => Verdict::Pass,
-            });
+        let late = always_of(&server, &zk, OpCode::Delete, Verdict::Delay(Duration::from_secs(1)));
         let late = late.times(1);
         let create = zk.create("/n").mode(CreateMode::Ephemeral).data("ours").protected_by_data();
         assert!(create.owned().await.unwrap_err().may_have_applied());
@@ -318,19 +387,20 @@ fn a_node_that_is_found_and_replaced_is_not_deleted() {
 
 #[test]
 fn deleting_what_somebody_else_has_deleted_is_no_node() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let node = ephemeral(&zk).await;
         connected(&server).await.delete("/n").await.unwrap();
         let error = node.delete().await.unwrap_err();
-        assert_eq!((error.kind(), error.operation(), error.path()), (ErrorKind::NoNode, "delete", "/n"));
+        assert_eq!(
+            (error.kind(), error.operation(), error.path()),
+            (ErrorKind::NoNode, "delete", "/n")
+        );
     });
 }
 
 #[test]
-fn a_node_of_a_lost_session_is_not_ours_and_not_deleted_under_its_next_owner() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn a_node_of_a_lost_session_is_not_deleted_for_its_next_owner() {
+    simulated_with(async |server, zk| {
         let node = ephemeral(&zk).await;
         expire(&server, &zk).await;
         zk.states().until(|status| status.session_epoch == 2).await.unwrap();
@@ -345,22 +415,20 @@ fn a_node_of_a_lost_session_is_not_ours_and_not_deleted_under_its_next_owner() {
 
 #[test]
 fn lost_resolves_when_the_server_expires_the_session() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let node = ephemeral(&zk).await;
         let lost = waits_for_loss(&server, node.ownership()).await;
         expire(&server, &zk).await;
         lost.await.unwrap();
-        // And for whoever asks later.
+        // And for a later call.
         node.ownership().lost().await;
         assert!(node.ownership().session_lost().is_cancelled());
     });
 }
 
 #[test]
-fn lost_resolves_when_our_own_clock_ends_the_session_and_not_while_it_is_suspended() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn lost_resolves_when_our_clock_ends_the_session_not_before() {
+    simulated_with(async |server, zk| {
         let node = ephemeral(&zk).await;
         let lost = waits_for_loss(&server, node.ownership()).await;
         server.partition();
@@ -374,10 +442,8 @@ fn lost_resolves_when_our_own_clock_ends_the_session_and_not_while_it_is_suspend
 }
 
 #[test]
-fn lost_resolves_when_somebody_deletes_the_node_and_not_when_its_data_change() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+fn lost_resolves_on_delete_and_not_on_data_change() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let node = ephemeral(&zk).await;
         let lost = waits_for_loss(&server, node.ownership()).await;
         for data in ["1", "2", "3"] {
@@ -393,10 +459,8 @@ fn lost_resolves_when_somebody_deletes_the_node_and_not_when_its_data_change() {
 
 #[test]
 fn lost_resolves_when_the_node_is_another_one_by_now() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
-        // Deleted and created anew before anybody watches.
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        // Deleted and created again before a watch is set.
         let node = ephemeral(&zk).await;
         other.delete("/n").await.unwrap();
         other.create("/n").await.unwrap();
@@ -407,12 +471,7 @@ fn lost_resolves_when_the_node_is_another_one_by_now() {
         other.delete("/n").await.unwrap();
         let node = ephemeral(&zk).await;
         let lost = waits_for_loss(&server, node.ownership()).await;
-        let id = session_id(&zk).get();
-        let away = server.rule(move |request| match request.session_id() == id {
-            true => Verdict::Disconnect,
-            false => Verdict::Pass,
-        });
-        server.disconnect(id);
+        let away = cut_off(&server, &zk);
         other.delete("/n").await.unwrap();
         other.create("/n").await.unwrap();
         drop(away);
@@ -422,15 +481,13 @@ fn lost_resolves_when_the_node_is_another_one_by_now() {
 }
 
 #[test]
-fn lost_survives_an_outage_that_is_longer_than_the_connection_timeout() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
-        let zk = builder(&server).session_timeout(8 * CONNECTION_TIMEOUT).build().unwrap();
-        zk.start().await.unwrap();
+fn lost_survives_an_outage_beyond_the_connection_timeout() {
+    simulated_on(TestServer::in_memory, async |server| {
+        let zk = start(builder(&server).session_timeout(8 * CONNECTION_TIMEOUT)).await;
         let node = ephemeral(&zk).await;
         server.stop().await;
         zk.states().until(|status| status.state == ConnectionState::Suspended).await.unwrap();
-        // It begins to look when there is nobody to ask.
+        // It begins to read when no server can be reached.
         let ownership = node.ownership().clone();
         let lost = tokio::spawn(async move { ownership.lost().await });
         tokio::time::sleep(5 * CONNECTION_TIMEOUT).await;
@@ -447,10 +504,10 @@ fn lost_survives_an_outage_that_is_longer_than_the_connection_timeout() {
 
 #[test]
 fn guards_learn_of_a_close_before_the_server_does() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let node = ephemeral(&zk).await;
-        let (lost, mut ends) = (node.ownership().session_lost(), tokio::sync::mpsc::unbounded_channel());
+        let (lost, mut ends) =
+            (node.ownership().session_lost(), tokio::sync::mpsc::unbounded_channel());
         let seen = lost.clone();
         let _closing = server.rule(move |request| {
             if request.is(OpCode::CloseSession) {
@@ -467,12 +524,17 @@ fn guards_learn_of_a_close_before_the_server_does() {
 
 #[test]
 fn a_fenced_transaction_is_applied_while_the_node_exists() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let node = ephemeral(&zk).await;
         zk.create("/data").await.unwrap();
-        let results =
-            node.ownership().fenced().set_data("/data", "1").create("/x", "").commit().await.unwrap();
+        let results = node
+            .ownership()
+            .fenced()
+            .set_data("/data", "1")
+            .create("/x", "")
+            .commit()
+            .await
+            .unwrap();
         assert_eq!(results.len(), 2, "the fence is not among the answers: {results:?}");
 
         connected(&server).await.delete("/n").await.unwrap();
@@ -484,25 +546,29 @@ fn a_fenced_transaction_is_applied_while_the_node_exists() {
 }
 
 #[test]
-fn the_index_and_path_of_a_failed_operation_do_not_count_the_fence() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+fn the_index_of_a_failed_operation_does_not_count_the_fence() {
+    simulated_with(async |_server, zk| {
         let node = ephemeral(&zk).await;
         let failing = node.ownership().fenced().create("/x", "").check("/none", None).commit();
         let error = failing.await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::TransactionFailed { index: 1, code: ErrorCode::NoNode });
+        assert_eq!(
+            error.kind(),
+            ErrorKind::TransactionFailed { index: 1, code: ErrorCode::NoNode }
+        );
         assert_eq!(error.path(), "/none");
         // The first one of the caller is not the fence.
         let error = node.ownership().fenced().check("/none", None).commit().await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::TransactionFailed { index: 0, code: ErrorCode::NoNode });
+        assert_eq!(
+            error.kind(),
+            ErrorKind::TransactionFailed { index: 0, code: ErrorCode::NoNode }
+        );
         node.delete().await.unwrap();
     });
 }
 
 #[test]
 fn a_fenced_transaction_of_a_lost_session_is_not_even_sent() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let node = ephemeral(&zk).await;
         expire(&server, &zk).await;
         zk.states().until(|status| status.session_epoch == 2).await.unwrap();
@@ -516,14 +582,10 @@ fn a_fenced_transaction_of_a_lost_session_is_not_even_sent() {
 
 #[test]
 fn a_fenced_transaction_does_not_move_to_the_next_session() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let node = ephemeral(&zk).await;
         // Refused without effect, and the session is over before it can be tried again.
-        let moved = server.rule(|request| match request.is(OpCode::Multi) {
-            true => Verdict::Refuse(ErrorCode::SessionMoved),
-            false => Verdict::Pass,
-        });
+        let moved = always(&server, OpCode::Multi, Verdict::Refuse(ErrorCode::SessionMoved));
         let moved = moved.times(1);
         let commit = tokio::spawn(node.ownership().fenced().create("/x", "").commit());
         moved.fired().await;
@@ -534,14 +596,10 @@ fn a_fenced_transaction_does_not_move_to_the_next_session() {
 }
 
 #[test]
-fn a_fenced_transaction_with_a_lost_answer_may_have_been_applied() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn a_fenced_transaction_with_a_lost_response_may_have_applied() {
+    simulated_with(async |server, zk| {
         let node = ephemeral(&zk).await;
-        let lost = server.rule(|request| match request.is(OpCode::Multi) {
-            true => Verdict::LoseReply,
-            false => Verdict::Pass,
-        });
+        let lost = always(&server, OpCode::Multi, Verdict::LoseReply);
         let error = node.ownership().fenced().create("/x", "").commit().await.unwrap_err();
         assert!(error.may_have_applied(), "{error}");
         assert_eq!(lost.hits(), 1, "and is not repeated");

@@ -8,13 +8,14 @@ use zk_curator_testing::{RuleRequest, TestServer, Verdict};
 
 /// As in the README, word for word.
 #[tokio::test]
-async fn a_lost_answer_leaves_one_node() {
+async fn a_lost_response_leaves_one_node() {
     let server = TestServer::start().await;
     let zk = server.framework().build().unwrap();
     zk.start().await.unwrap();
 
-    let lose =
-        |r: &RuleRequest<'_>| if r.is_create_under("/lock") { Verdict::LoseReply } else { Verdict::Pass };
+    let lose = |r: &RuleRequest<'_>| {
+        if r.is_create_under("/lock") { Verdict::LoseReply } else { Verdict::Pass }
+    };
     let rule = server.rule(lose).times(1);
     let guard = InterProcessMutex::new(&zk, "/lock").acquire().await.unwrap();
     assert_eq!((rule.hits(), server.probe().children("/lock").len()), (1, 1));
@@ -25,32 +26,39 @@ async fn a_lost_answer_leaves_one_node() {
 fn the_test_of_the_readme_is_the_one_above() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let readme = fs::read_to_string(root.join("../README.md")).unwrap();
-    let shown = readme.split("```rust,ignore\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let shown =
+        readme.split("```rust,ignore\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     // Formatting may break lines in other places.
     let words = |text: &str| text.split_whitespace().collect::<String>();
-    assert!(words(&fs::read_to_string(root.join("framework/readme.rs")).unwrap()).contains(&words(shown)));
+    assert!(
+        words(&fs::read_to_string(root.join("framework/readme.rs")).unwrap())
+            .contains(&words(shown))
+    );
 }
 
-/// Whether a file of an area, or a suite that it runs, has a test of this name.
+/// Returns `true` if a file of an area, or a suite that it runs, has a test of this name.
 fn has_test(area: &str, file: &str, test: &str) -> bool {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
     let text = read(&format!("{area}/{file}.rs"));
     text.contains(&format!("fn {test}()"))
+        || (text.contains("on_each_with_java!") && text.contains(&format!("\n    {test},\n")))
         || (text.contains("for_each_case!")
             && read("support/raw_suite.rs").contains(&format!("fn {test}(case: Case)")))
 }
 
 /// Everything in backticks that is `area::file::test`.
 fn named(text: &str) -> Vec<(&str, &str, &str)> {
-    let is_name =
-        |name: &&str| name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    let is_name = |name: &&str| {
+        name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+    };
     let names = text.split('`').map(|word| word.split("::").collect::<Vec<_>>());
     let names = names.filter(|parts| parts.iter().all(is_name));
     names
         .filter_map(|parts| match parts[..] {
             [
-                area @ ("framework" | "locks" | "queues" | "recipes" | "features" | "interop" | "limits"),
+                area @ ("framework" | "locks" | "queues" | "recipes" | "features" | "interop"
+                | "limits"),
                 file,
                 test,
             ] => Some((area, file, test)),
@@ -91,8 +99,11 @@ fn every_test_that_is_named_after_a_defect_is_in_the_table() {
         for file in fs::read_dir(root.join(area)).unwrap() {
             let path = file.unwrap().path();
             let Ok(text) = fs::read_to_string(&path) else { continue };
-            let names = text.split("\nfn ").skip(1).map(|rest| rest.split('(').next().unwrap_or_default());
-            for name in names.filter(|name| name.starts_with("curator_") || name.starts_with("defect_")) {
+            let names =
+                text.split("\nfn ").skip(1).map(|rest| rest.split('(').next().unwrap_or_default());
+            for name in
+                names.filter(|name| name.starts_with("curator_") || name.starts_with("defect_"))
+            {
                 found += 1;
                 let file = path.file_stem().unwrap().to_string_lossy();
                 assert!(

@@ -9,7 +9,7 @@ use zk_curator::retry::{ExponentialBackoffRetry, RetryPolicy, SessionFailedRetry
 use zk_curator::{ConnectionState, CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_client::{BackgroundTask, Spawn};
 use zk_curator_testing::TestServer;
-use zk_curator_tests::{builder, builder_for, simulated};
+use zk_curator_tests::{builder, builder_for, simulated, simulated_on, start};
 
 fn runtime(name: &str) -> Runtime {
     Builder::new_multi_thread().worker_threads(1).thread_name(name).enable_all().build().unwrap()
@@ -36,7 +36,8 @@ fn a_blocked_runtime_does_not_lose_a_session_that_has_its_own() {
         apart.create("/a").mode(CreateMode::Ephemeral).await.unwrap();
         assert_eq!(apart.session().unwrap().id.get(), ids[1]);
         apart.close().await.unwrap();
-        // Its session is over, and its connection: what this says depends on how much of that it knows by now.
+        // Its session and its connection are over. The error depends on how much of this is known
+        // by now.
         drop(blocked.close().await);
     });
 }
@@ -73,8 +74,7 @@ impl Spawn for Gone {
 
 #[test]
 fn nobody_waits_for_tasks_that_never_run() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         let zk = builder(&server).spawner(Arc::new(Gone)).build().unwrap();
         let mut states = zk.states();
         assert_eq!(zk.start().await.unwrap_err().kind(), ErrorKind::Closed);
@@ -86,10 +86,8 @@ fn nobody_waits_for_tasks_that_never_run() {
 
 #[test]
 fn a_background_task_that_ends_early_is_reported() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
-        let zk = builder(&server).build().unwrap();
-        zk.start().await.unwrap();
+    simulated_on(TestServer::in_memory, async |server| {
+        let zk = start(builder(&server)).await;
         let mut errors = zk.background_errors();
         zk.spawn(async {});
         zk.spawn(async { panic!("as the test wants it") });
@@ -101,7 +99,7 @@ fn a_background_task_that_ends_early_is_reported() {
         other.spawn(std::future::pending());
         let told = errors.next().await.unwrap().to_string();
         assert!(told.contains("the runtime of a background task ended"), "{told}");
-        // Nobody is told of tasks that end with the framework.
+        // Tasks that end with the framework are not reported.
         let mut errors = zk.background_errors();
         let mut states = zk.states();
         zk.spawn(async move { drop(states.until(|_| false).await) });
@@ -111,7 +109,7 @@ fn a_background_task_that_ends_early_is_reported() {
 }
 
 #[test]
-fn whoever_follows_a_framework_that_is_never_started_hears_of_its_end() {
+fn followers_of_a_never_started_framework_learn_of_its_end() {
     simulated(async {
         let zk = builder_for("zk:2181").build().unwrap();
         let mut states = zk.states();
@@ -144,12 +142,17 @@ fn guids_are_random_unless_there_is_a_seed() {
     assert_eq!(guids(&seeded(1)), guids(&seeded(1)));
 }
 
-/// Answers what it was asked for, and notes it.
+/// Returns the requested data, and notes the request.
 #[derive(Debug, Clone)]
 struct Noting<P>(P, Arc<Mutex<Vec<Duration>>>);
 
 impl<P: RetryPolicy> RetryPolicy for Noting<P> {
-    fn next_delay(&self, retries: u32, elapsed: Duration, error: &zk_curator::Error) -> Option<Duration> {
+    fn next_delay(
+        &self,
+        retries: u32,
+        elapsed: Duration,
+        error: &zk_curator::Error,
+    ) -> Option<Duration> {
         let delay = self.0.next_delay(retries, elapsed, error);
         self.1.lock().unwrap().extend(delay);
         delay
@@ -168,15 +171,16 @@ fn pauses<P: RetryPolicy + Clone>(policy: &P, seeds: [Option<u64>; 2]) -> [Vec<D
         let policy = Noting(policy.clone(), Arc::clone(&noted));
         simulated(async move {
             let server = TestServer::in_memory().await;
-            let builder = builder_for(&server.connect_string()).connector(Arc::new(server.connector()));
+            let builder =
+                builder_for(&server.connect_string()).connector(Arc::new(server.connector()));
             let builder = builder.retry(policy);
             let zk = match seed {
                 Some(seed) => builder.seed(seed),
                 None => builder,
             };
-            let zk = zk.build().unwrap();
-            zk.start().await.unwrap();
-            let refused = zk_curator_testing::Verdict::Refuse(zk_curator::ErrorCode::OperationTimeout);
+            let zk = start(zk).await;
+            let refused =
+                zk_curator_testing::Verdict::Refuse(zk_curator::ErrorCode::OperationTimeout);
             let _rule = server.rule(move |request| {
                 if request.is(zk_curator_proto::OpCode::GetData) {
                     refused
@@ -191,7 +195,7 @@ fn pauses<P: RetryPolicy + Clone>(policy: &P, seeds: [Option<u64>; 2]) -> [Vec<D
 }
 
 #[test]
-fn the_pauses_of_policies_follow_the_seed_unless_they_have_their_own() {
+fn retry_pauses_follow_the_seed_unless_a_policy_has_its_own() {
     let policy = ExponentialBackoffRetry::new(Duration::from_micros(1), 20);
     let [one, other] = pauses(&policy, [Some(1), Some(1)]);
     assert_eq!(one, other);

@@ -1,4 +1,5 @@
-//! Sessions from one framework to the next, and from one session to the next: hand-over, certainty, history, credentials.
+//! Sessions from one framework to the next, and from one session to the next: hand-over, certainty,
+//! history, credentials.
 
 use std::error::Error as StdError;
 use std::future::poll_fn;
@@ -13,15 +14,16 @@ use async_trait::async_trait;
 use tokio::time::{Instant, sleep, timeout};
 use zk_curator::retry::RetryNTimes;
 use zk_curator::{
-    ConnectionState, CreateMode, Credentials, CredentialsProvider, CuratorFramework, ErrorKind, OwnedNode,
+    ConnectionState, CreateMode, Credentials, CredentialsProvider, CuratorFramework, ErrorKind,
+    OwnedNode,
 };
 use zk_curator_client::{BackgroundTask, Connector, Spawn, Transport};
 use zk_curator_proto::OpCode;
 use zk_curator_testing::{Direction, TestCluster, TestServer, Verdict};
-use zk_curator_tests::cancel::each_step;
 use zk_curator_tests::{
-    SESSION_TIMEOUT, assert_clean_after_close, builder, builder_for, connected, expire, in_memory,
-    poll_then_drop, session_id, simulated, until, until_state,
+    SESSION_TIMEOUT, assert_matches, builder, builder_for, closes_clean, cluster_of_three,
+    connected, expire, poll_then_drop, session_id, simulated, simulated_on, simulated_steps,
+    simulated_with, start, until, until_state,
 };
 
 async fn owned(zk: &CuratorFramework, path: &str) -> OwnedNode {
@@ -36,8 +38,7 @@ async fn error_told(zk: &CuratorFramework, of: impl Future<Output = ()>) -> Erro
 
 #[test]
 fn a_session_is_handed_over_with_its_ephemeral_nodes() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let session = session_id(&zk);
         zk.create("/plain").mode(CreateMode::Ephemeral).await.unwrap();
         let node = owned(&zk, "/guarded").await;
@@ -52,11 +53,14 @@ fn a_session_is_handed_over_with_its_ephemeral_nodes() {
         assert_eq!(zk.detach().await.unwrap_err().kind(), ErrorKind::Closed);
 
         sleep(SESSION_TIMEOUT / 2).await;
-        let heir = builder(&server).resume(credentials).build().unwrap();
-        heir.start().await.unwrap();
+        let heir = start(builder(&server).resume(credentials)).await;
         assert_eq!((session_id(&heir), heir.state()), (session, ConnectionState::Connected));
         for path in ["/plain", "/guarded"] {
-            assert_eq!(heir.exists(path).await.unwrap().unwrap().ephemeral_owner, session.get(), "{path}");
+            assert_eq!(
+                heir.exists(path).await.unwrap().unwrap().ephemeral_owner,
+                session.get(),
+                "{path}"
+            );
         }
         assert_eq!(heir.exists("/given-up").await.unwrap(), None);
         // It is an ordinary session from now on.
@@ -64,17 +68,17 @@ fn a_session_is_handed_over_with_its_ephemeral_nodes() {
         assert_eq!(session_id(&heir), session);
         let mut states = heir.states();
         expire(&server, &heir).await;
-        states.until(|status| status.state == ConnectionState::Reconnected { same_session: false }).await;
+        states
+            .until(|status| status.state == ConnectionState::Reconnected { same_session: false })
+            .await;
         assert_ne!(session_id(&heir), session);
-        heir.close().await.unwrap();
-        assert_clean_after_close(&server);
+        closes_clean(&server, &heir).await;
     });
 }
 
 #[test]
 fn a_session_that_has_expired_is_not_resumed_and_that_is_told() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let credentials = zk.detach().await.unwrap();
         assert!(server.expire(credentials.id.get()).await);
         let heir = builder(&server).resume(credentials.clone()).build().unwrap();
@@ -84,48 +88,43 @@ fn a_session_that_has_expired_is_not_resumed_and_that_is_told() {
     });
 }
 
-/// Cancelled at every step, it leaves the session all the same.
+/// Cancelled at every step, it leaves the session nevertheless.
 #[test]
-fn a_detach_that_is_dropped_leaves_the_session_in_the_background() {
-    simulated(async {
-        each_step(async |step| {
-            let (server, zk) = in_memory().await;
-            let credentials = zk.session_credentials().unwrap();
-            zk.create("/e").mode(CreateMode::Ephemeral).await.unwrap();
-            let done = poll_then_drop(zk.detach(), step).await.is_some();
-            // It was polled.
-            if step > 1 {
-                zk.states().until(|status| status.state == ConnectionState::Closed).await;
-            }
-            until(&server, |probe| step < 2 || !probe.sessions().iter().any(|session| session.connected))
-                .await;
-            assert!(server.probe().exists("/e"), "step {step}");
-            assert!(server.probe().session(credentials.id.get()).is_some(), "step {step}");
-            done
+fn a_dropped_detach_leaves_the_session_in_the_background() {
+    simulated_steps(0, async |step, server, zk| {
+        let credentials = zk.session_credentials().unwrap();
+        zk.create("/e").mode(CreateMode::Ephemeral).await.unwrap();
+        let done = poll_then_drop(zk.detach(), step).await.is_some();
+        // It was polled.
+        if step > 1 {
+            zk.states().until(|status| status.state == ConnectionState::Closed).await;
+        }
+        until(&server, |probe| {
+            step < 2 || !probe.sessions().iter().any(|session| session.connected)
         })
         .await;
+        assert!(server.probe().exists("/e"), "step {step}");
+        assert!(server.probe().session(credentials.id.get()).is_some(), "step {step}");
+        done
     });
 }
 
 #[test]
-fn a_second_user_of_the_credentials_moves_the_session_and_the_first_is_told() {
-    simulated(async {
-        let cluster = TestCluster::in_memory(3).await;
+fn a_second_user_moves_the_session_and_the_first_is_notified() {
+    simulated_on(cluster_of_three, async |cluster| {
         let at = |member: usize| {
             builder_for(&format!("zk{}:2181", member + 1))
                 .connector(Arc::new(cluster.connector()))
                 .retry(RetryNTimes::new(0, Duration::ZERO))
                 .seed(7)
         };
-        let first = at(0).build().unwrap();
-        first.start().await.unwrap();
-        let second = at(1).resume(first.session_credentials().unwrap()).build().unwrap();
-        second.start().await.unwrap();
+        let first = start(at(0)).await;
+        let second = start(at(1).resume(first.session_credentials().unwrap())).await;
         assert_eq!(session_id(&second), session_id(&first));
         assert_eq!(first.state(), ConnectionState::Connected);
         // The server says so, or ends the connection.
         let refused = first.create("/a").await.unwrap_err().kind();
-        assert!(matches!(refused, ErrorKind::SessionMoved | ErrorKind::ConnectionLoss), "{refused:?}");
+        assert_matches!(refused, ErrorKind::SessionMoved | ErrorKind::ConnectionLoss);
         assert!(!cluster.probe().latest().exists("/a"));
         until_state(&first, ConnectionState::Suspended).await;
     });
@@ -133,8 +132,7 @@ fn a_second_user_of_the_credentials_moves_the_session_and_the_first_is_told() {
 
 #[test]
 fn a_framework_that_never_had_a_session_has_none_to_leave() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         let zk = builder(&server).build().unwrap();
         assert_eq!(zk.session_credentials(), None);
         assert_eq!(zk.detach().await.unwrap_err().kind(), ErrorKind::NotStarted);
@@ -157,7 +155,13 @@ impl Gate {
     }
 
     fn open(&self) {
-        self.waiting.lock().unwrap().take().expect("it was closed").into_iter().for_each(Waker::wake);
+        self.waiting
+            .lock()
+            .unwrap()
+            .take()
+            .expect("it was closed")
+            .into_iter()
+            .for_each(Waker::wake);
     }
 }
 
@@ -179,15 +183,13 @@ impl Spawn for Gated {
 
 async fn gated(server: &TestServer) -> (CuratorFramework, Arc<Gate>) {
     let gate = Arc::new(Gate::default());
-    let zk = builder(server).spawner(Arc::new(Gated(Arc::clone(&gate)))).build().unwrap();
-    zk.start().await.unwrap();
+    let zk = start(builder(server).spawner(Arc::new(Gated(Arc::clone(&gate))))).await;
     (zk, gate)
 }
 
 #[test]
 fn a_guard_sees_a_long_stop_before_the_framework_does() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         let (zk, gate) = gated(&server).await;
         let node = owned(&zk, "/e").await;
         let ownership = node.ownership().clone();
@@ -208,11 +210,10 @@ fn a_guard_sees_a_long_stop_before_the_framework_does() {
     });
 }
 
-/// What the server had heard before the stop is read after it.
+/// A request that reached the server before the stop is read after it.
 #[test]
 fn a_guard_that_was_over_stays_over_though_its_session_lives() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         let (zk, gate) = gated(&server).await;
         let (node, session) = (owned(&zk, "/e").await, session_id(&zk));
         sleep(SESSION_TIMEOUT / 4).await;
@@ -229,7 +230,7 @@ fn a_guard_that_was_over_stays_over_though_its_session_lives() {
         assert_eq!((session_id(&zk), zk.state().is_connected()), (session, true));
         assert!(node.ownership().valid_until().unwrap() > Instant::now());
         assert!(node.ownership().is_over());
-        // So it is deleted, rather than left to a session that goes on.
+        // So it is deleted, because the session lives on.
         drop(node);
         until(&server, |probe| !probe.exists("/e")).await;
     });
@@ -262,8 +263,7 @@ fn after_a_restore_the_framework_gets_in_and_tells() {
     simulated(async {
         let (server, restored) = (TestServer::in_memory().await, TestServer::in_memory().await);
         let switch = Switch::to(&server);
-        let zk = builder(&server).connector(Arc::new(switch.clone())).build().unwrap();
-        zk.start().await.unwrap();
+        let zk = start(builder(&server).connector(Arc::new(switch.clone()))).await;
         for n in 0..10 {
             zk.create(format!("/{n}")).await.unwrap();
         }
@@ -281,9 +281,9 @@ fn after_a_restore_the_framework_gets_in_and_tells() {
         assert!(begun.elapsed() >= SESSION_TIMEOUT * 2, "{:?}", begun.elapsed());
         assert!(begun.elapsed() < SESSION_TIMEOUT * 3, "{:?}", begun.elapsed());
         assert_eq!(zk.exists("/1").await.unwrap(), None);
-        // A followed read tells what a quorum says, also if it is older.
+        // A followed read returns the state of a quorum, even if it is older.
         assert_eq!(followed.next().await.unwrap(), None);
-        // What the restored servers have is the history now.
+        // The data of the restored servers is the history now.
         let mut errors = zk.background_errors();
         expire(&restored, &zk).await;
         until_state(&zk, ConnectionState::Lost).await;
@@ -292,20 +292,23 @@ fn after_a_restore_the_framework_gets_in_and_tells() {
     });
 }
 
-/// Sessions of a read-only server take no transaction, so such a server may be behind what an earlier session has seen.
+/// Sessions of a read-only server take no transaction, so this server may be behind the reads of an
+/// earlier session.
 #[test]
 fn a_read_in_the_next_session_does_not_go_back() {
     simulated(async {
         let cluster = TestCluster::builder(3).tcp(false).read_only(true).start().await.unwrap();
         let host = cluster.connector();
-        let zk = builder_for(&cluster.connect_string()).connector(Arc::new(host.clone())).read_only(true);
+        let zk = builder_for(&cluster.connect_string())
+            .connector(Arc::new(host.clone()))
+            .read_only(true);
         let zk = zk.seed(7).build().unwrap();
         (0..1).for_each(|member| host.cut(member, Direction::Both));
         zk.start().await.unwrap();
         zk.create("/a").await.unwrap();
         cluster.partition(&[&[0]]);
         let version = zk.set_data("/a", "new").await.unwrap().version;
-        // The session ends while the client reaches nobody but the server that has missed the write.
+        // The session ends while the client reaches only the server that has missed the write.
         (1..3).for_each(|member| host.cut(member, Direction::Both));
         until_state(&zk, ConnectionState::Lost).await;
         host.mend(0);
@@ -352,8 +355,7 @@ fn identities(server: &TestServer, zk: &CuratorFramework) -> Vec<String> {
 
 #[test]
 fn the_provider_is_asked_for_every_connection_and_every_session() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         let zk = with_tokens(&server, &[None, Some("a:1"), Some("b:1"), Some("c:1")]);
         zk.start().await.unwrap();
         assert!(zk.last_failure().unwrap().to_string().ends_with("the vault is sealed"));
@@ -371,8 +373,7 @@ fn the_provider_is_asked_for_every_connection_and_every_session() {
 
 #[test]
 fn a_provider_with_wrong_credentials_fails_the_start() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         let zk = with_tokens(&server, &[Some("wrong")]);
         assert_eq!(zk.start().await.unwrap_err().kind(), ErrorKind::AuthFailed);
         let zk = with_tokens(&server, &[None]);
@@ -382,11 +383,11 @@ fn a_provider_with_wrong_credentials_fails_the_start() {
     });
 }
 
-/// A server that never re-arms watches: the watch ends, and a task that waits for the node looks again.
+/// A server that never re-arms watches: the watch ends, and a task that waits for the node reads
+/// again.
 #[test]
 fn a_server_that_never_rearms_watches_keeps_its_client() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let node = owned(&zk, "/e").await;
         let ownership = node.ownership().clone();
         let lost = tokio::spawn(async move { ownership.lost().await });
@@ -398,7 +399,7 @@ fn a_server_that_never_rearms_watches_keeps_its_client() {
         server.disconnect(session_id(&zk).get());
         until_state(&zk, ConnectionState::Suspended).await;
         sleep(SESSION_TIMEOUT * 6).await;
-        // It looked again, with a new watch, and the connection has stayed since.
+        // It read again, with a new watch, and the connection has stayed.
         assert_eq!((refused.hits(), zk.state().is_connected()), (4, true));
         assert!(!lost.is_finished());
         zk.delete("/e").await.unwrap();

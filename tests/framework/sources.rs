@@ -1,19 +1,19 @@
-//! What the sources must not contain, so that one seed gives one run.
+//! Texts that the sources must not contain, so that one seed gives one run.
 //!
-//! A simulation replays only if nothing in the stack is decided by the operating system. `docs/decisions/simulation.md`
-//! says why each of these is on the list. Binaries, tests and comments are free, and so is the adapter of
-//! `zookeeper-async`, whose crate knows no seed.
+//! A simulation replays only if nothing in the stack is decided by the operating system.
+//! `docs/decisions/simulation.md` says why each of these is on the list. Binaries, tests and
+//! comments are free, and so is the adapter of `zookeeper-async`, whose crate knows no seed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What is forbidden, and the files where it is allowed; a directory allows all below it.
+/// Forbidden texts, and the files where each is allowed; a directory allows all files below it.
 const RULES: &[(&str, &[&str])] = &[
-    // Wakes those who wait in random order: `zk_curator_client::Signal` does not.
+    // Wakes waiters in random order, which `zk_curator_client::internal::Signal` does not.
     ("sync::watch", &[]),
     // `CuratorFramework::new_guid` follows the seed.
     ("Uuid::new_v4", &["src/core/random.rs"]),
-    // What may be random takes its generator from a seed, if there is one.
+    // Random choices use a generator with the configured seed, if there is one.
     (
         "fastrand::",
         &[
@@ -53,7 +53,8 @@ const RULES: &[(&str, &[&str])] = &[
         "SystemTime::now",
         &[
             "testing/src/clock.rs",
-            "recipes/src/queue/layout.rs",
+            "recipes/src/measure.rs",
+            "recipes/src/queue/wire/layout.rs",
             "recipes/src/schedule/clock.rs",
             "src/core/metrics.rs",
             "src/state/health.rs",
@@ -63,7 +64,12 @@ const RULES: &[(&str, &[&str])] = &[
     // Tasks are started through the spawner of their client, or on the runtime of their server.
     (
         "tokio::spawn",
-        &["src/background.rs", "testing/sim/src", "testing/src/fault_proxy.rs", "testing/real/src/chaos"],
+        &[
+            "src/background.rs",
+            "testing/sim/src",
+            "testing/src/fault_proxy.rs",
+            "testing/real/src/chaos",
+        ],
     ),
 ];
 
@@ -85,13 +91,16 @@ fn sources() -> Vec<(String, String)> {
     while let Some(path) = left.pop() {
         if path.is_dir() && !path.ends_with("bin") {
             left.extend(
-                fs::read_dir(path).expect("a directory").map(|entry| entry.expect("an entry").path()),
+                fs::read_dir(path)
+                    .expect("a directory")
+                    .map(|entry| entry.expect("an entry").path()),
             );
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let text = fs::read_to_string(&path).expect("a file in UTF-8");
             let code = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
             let code = code.lines().filter(|line| !line.trim_start().starts_with("//"));
-            let name = path.strip_prefix(root).expect("a path below the root").display().to_string();
+            let name =
+                path.strip_prefix(root).expect("a path below the root").display().to_string();
             files.push((name, code.collect::<Vec<_>>().join("\n")));
         }
     }
@@ -116,7 +125,10 @@ fn every_select_has_an_order() {
     for (file, code) in sources() {
         for after in code.split("select!").skip(1) {
             let body = after.trim_start().strip_prefix('{').unwrap_or(after).trim_start();
-            assert!(body.starts_with("biased;"), "a select! without `biased;` in {file}:{body:.60}");
+            assert!(
+                body.starts_with("biased;"),
+                "a select! without `biased;` in {file}:{body:.60}"
+            );
         }
     }
 }
@@ -127,14 +139,17 @@ fn every_file_with_tests_belongs_to_a_program() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |path: &Path| fs::read_to_string(path).expect("a file in UTF-8");
     let files = |directory: &Path| {
-        let entries =
-            fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path());
+        let entries = fs::read_dir(directory)
+            .expect("a directory")
+            .map(|entry| entry.expect("an entry").path());
         entries.filter(|path| path.extension().is_some_and(|it| it == "rs")).collect::<Vec<_>>()
     };
     assert_eq!(files(root), [] as [PathBuf; 0], "tests live in a folder of their area");
-    let crates = ["../client/tests", "../proto/tests", "../testing/tests", "../testing/sim/tests/sim"]
-        .map(|path| root.join(path));
-    let areas = fs::read_dir(root).expect("a directory").map(|entry| entry.expect("an entry").path());
+    let crates =
+        ["../client/tests", "../proto/tests", "../testing/tests", "../testing/sim/tests/sim"]
+            .map(|path| root.join(path));
+    let areas =
+        fs::read_dir(root).expect("a directory").map(|entry| entry.expect("an entry").path());
     for area in areas.filter(|path| path.join("main.rs").exists()).chain(crates) {
         let main = read(&area.join("main.rs"));
         for file in files(&area) {

@@ -4,12 +4,16 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use tokio::time::{Instant, sleep, timeout};
-use zk_curator::{ConnectionState, ConnectionStatus, CreateMode, CuratorFramework, ErrorKind};
+use zk_curator::ConnectionState::{
+    self, Closed, Connected, Connecting, Lost, ReadOnly, Reconnected, Suspended,
+};
+use zk_curator::{ConnectionStatus, CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
-    CONNECTION_TIMEOUT, SESSION_TIMEOUT, assert_clean_after_close, builder, connected, expire, in_memory,
-    once, real_time, session_id, simulated, until, until_state,
+    CONNECTION_TIMEOUT, SESSION_TIMEOUT, always, assert_clean_after_close, builder, closes_clean,
+    connected, expire, once, real_time, session_id, simulated, simulated_each, simulated_on,
+    simulated_with, start, until, until_state,
 };
 
 /// All states from the present one on, collected in a task until the framework is closed.
@@ -26,11 +30,10 @@ fn states(history: &[ConnectionStatus]) -> Vec<ConnectionState> {
 
 #[test]
 fn a_framework_is_connecting_connected_and_closed() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         let zk = builder(&server).build().unwrap();
         let history = record(&zk);
-        assert_eq!((zk.state(), zk.session()), (ConnectionState::Connecting, None));
+        assert_eq!((zk.state(), zk.session()), (Connecting, None));
         tokio::task::yield_now().await;
         zk.start().await.unwrap();
         let session = zk.session().unwrap();
@@ -40,49 +43,42 @@ fn a_framework_is_connecting_connected_and_closed() {
         tokio::task::yield_now().await;
         zk.close().await.unwrap();
         let history = history.await.unwrap();
+        assert_eq!(states(&history), [Connecting, Connected, Closed]);
         assert_eq!(
-            states(&history),
-            [ConnectionState::Connecting, ConnectionState::Connected, ConnectionState::Closed]
+            history.iter().map(|status| status.session_epoch).collect::<Vec<_>>(),
+            [0, 1, 1]
         );
-        assert_eq!(history.iter().map(|status| status.session_epoch).collect::<Vec<_>>(), [0, 1, 1]);
-        assert_eq!((zk.state(), zk.session()), (ConnectionState::Closed, None));
+        assert_eq!((zk.state(), zk.session()), (Closed, None));
         assert_clean_after_close(&server);
     });
 }
 
 #[test]
-fn a_cut_connection_is_suspended_and_reconnected_in_the_same_session() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn a_cut_connection_is_suspended_and_resumes_its_session() {
+    simulated_with(async |server, zk| {
         let history = record(&zk);
         let session = session_id(&zk);
         let mut states_of = zk.states();
         server.stop().await;
-        let suspended = states_of.until(|status| status.state == ConnectionState::Suspended).await.unwrap();
+        let suspended = states_of.until(|status| status.state == Suspended).await.unwrap();
         assert_eq!(suspended.session.unwrap().id, session, "the session may live on");
         server.restart().await.unwrap();
         zk.wait_connected().await.unwrap();
         assert_eq!(session_id(&zk), session);
-        assert_eq!(zk.state(), ConnectionState::Reconnected { same_session: true });
+        assert_eq!(zk.state(), Reconnected { same_session: true });
         zk.close().await.unwrap();
         let history = history.await.unwrap();
         assert_eq!(history.last().unwrap().session_epoch, 1);
         assert_eq!(
             states(&history),
-            [
-                ConnectionState::Connected,
-                ConnectionState::Suspended,
-                ConnectionState::Reconnected { same_session: true },
-                ConnectionState::Closed,
-            ]
+            [Connected, Suspended, Reconnected { same_session: true }, Closed,]
         );
     });
 }
 
 #[test]
-fn an_expiry_by_the_server_is_suspended_lost_and_reconnected_in_another_session() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn an_expiry_is_suspended_then_lost_then_a_new_session() {
+    simulated_with(async |server, zk| {
         let history = record(&zk);
         let old = session_id(&zk);
         expire(&server, &zk).await;
@@ -93,26 +89,23 @@ fn an_expiry_by_the_server_is_suspended_lost_and_reconnected_in_another_session(
         let history = history.await.unwrap();
         assert_eq!(
             states(&history),
-            [
-                ConnectionState::Connected,
-                ConnectionState::Suspended,
-                ConnectionState::Lost,
-                ConnectionState::Reconnected { same_session: false },
-                ConnectionState::Closed,
-            ]
+            [Connected, Suspended, Lost, Reconnected { same_session: false }, Closed,]
         );
         assert_eq!(history[2].session, None);
-        assert_eq!(history.iter().map(|status| status.session_epoch).collect::<Vec<_>>(), [1, 1, 1, 2, 2]);
+        assert_eq!(
+            history.iter().map(|status| status.session_epoch).collect::<Vec<_>>(),
+            [1, 1, 1, 2, 2]
+        );
         assert_clean_after_close(&server);
     });
 }
 
-/// CURATOR-247/134/185 and 405/561: LOST is the end of the session, by our own clock if nobody can tell; never
-/// early, and never not at all.
+/// CURATOR-247/134/185 and 405/561: LOST is reported at the end of the session, by our own clock if
+/// no server can be reached: never early, and never not at all.
 #[test]
-fn curator_247_561_a_partition_is_lost_at_the_negotiated_timeout_and_not_before() {
+fn curator_247_561_a_partition_is_lost_at_the_session_timeout() {
     simulated(async {
-        // CURATOR-460: what counts is what the server has granted.
+        // CURATOR-460: the timeout that the server has granted counts.
         let server = TestServer::builder().tcp(false).max_session_timeout(SESSION_TIMEOUT / 2);
         let server = server.start().await.unwrap();
         let zk = connected(&server).await;
@@ -123,20 +116,20 @@ fn curator_247_561_a_partition_is_lost_at_the_negotiated_timeout_and_not_before(
         let mut states = zk.states();
         let cut = Instant::now();
         server.partition();
-        states.until(|status| status.state == ConnectionState::Suspended).await.unwrap();
+        states.until(|status| status.state == Suspended).await.unwrap();
         assert!(!lost.is_cancelled());
         let suspended = cut.elapsed();
         assert!(suspended <= granted * 2 / 3 + Duration::from_millis(1), "{suspended:?}");
-        states.until(|status| status.state == ConnectionState::Lost).await.unwrap();
+        states.until(|status| status.state == Lost).await.unwrap();
         assert!(lost.is_cancelled(), "guards learn of it no later than listeners");
         let elapsed = cut.elapsed();
         assert!(elapsed <= granted && elapsed > granted * 9 / 10, "{elapsed:?}");
         // Stuck for as long as the partition lasts, and not a moment longer than the next attempt.
         tokio::time::advance(20 * granted).await;
-        assert_eq!(zk.state(), ConnectionState::Lost);
+        assert_eq!(zk.state(), Lost);
         server.heal();
         let status = states.until(|status| status.state.is_connected()).await.unwrap();
-        assert_eq!(status.state, ConnectionState::Reconnected { same_session: false });
+        assert_eq!(status.state, Reconnected { same_session: false });
         assert_eq!(status.session_epoch, 2);
         drop(ownership);
         zk.close().await.unwrap();
@@ -146,28 +139,25 @@ fn curator_247_561_a_partition_is_lost_at_the_negotiated_timeout_and_not_before(
 /// CURATOR-525: a request that fails late, after the reconnect, changed the state.
 #[test]
 fn curator_525_a_request_that_fails_does_not_change_the_state() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let history = record(&zk);
-        for code in [ErrorCode::ConnectionLoss, ErrorCode::SessionMoved, ErrorCode::OperationTimeout] {
-            let refused = server.rule(move |request| match request.is(OpCode::GetData) {
-                true => Verdict::Refuse(code),
-                false => Verdict::Pass,
-            });
+        for code in
+            [ErrorCode::ConnectionLoss, ErrorCode::SessionMoved, ErrorCode::OperationTimeout]
+        {
+            let refused = always(&server, OpCode::GetData, Verdict::Refuse(code));
             zk.get_data("/").await.unwrap_err();
             assert!(refused.hits() > 1);
         }
         zk.close().await.unwrap();
-        assert_eq!(states(&history.await.unwrap()), [ConnectionState::Connected, ConnectionState::Closed]);
+        assert_eq!(states(&history.await.unwrap()), [Connected, Closed]);
     });
 }
 
-/// Curator's queue of 25 drops the oldest states (61; defect k): a slow listener may miss LOST. Here it sees LOST, the
-/// latest state, and by the epochs how much it has missed.
+/// Curator's queue of 25 drops the oldest states (61; defect k): a slow listener may miss LOST.
+/// Here it sees LOST, the latest state, and from the epochs how many states it has missed.
 #[test]
-fn curator_61_defect_k_a_slow_listener_never_misses_a_lost_session() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn curator_61_defect_k_a_slow_listener_sees_every_lost_session() {
+    simulated_with(async |server, zk| {
         let mut slow = zk.states();
         let first = slow.next().await.unwrap();
         for flap in 0..40 {
@@ -178,61 +168,64 @@ fn curator_61_defect_k_a_slow_listener_never_misses_a_lost_session() {
                 server.disconnect(session_id(&zk).get());
             }
             let epoch = watcher.next().await.unwrap().epoch;
-            watcher.until(|status| status.epoch > epoch && status.state.is_connected()).await.unwrap();
+            watcher
+                .until(|status| status.epoch > epoch && status.state.is_connected())
+                .await
+                .unwrap();
         }
         let lost = slow.next().await.unwrap();
-        assert_eq!((lost.state, lost.session), (ConnectionState::Lost, None));
+        assert_eq!((lost.state, lost.session), (Lost, None));
         assert_eq!(lost.epoch, first.epoch + 2 * 20 + 2);
         let latest = slow.next().await.unwrap();
-        assert_eq!(latest.state, ConnectionState::Reconnected { same_session: true });
+        assert_eq!(latest.state, Reconnected { same_session: true });
         assert_eq!(latest.epoch, first.epoch + 2 * 39 + 3);
         assert_eq!(latest.session_epoch, first.session_epoch + 1);
         zk.close().await.unwrap();
-        assert_eq!(slow.next().await.unwrap().state, ConnectionState::Closed);
+        assert_eq!(slow.next().await.unwrap().state, Closed);
         assert_eq!(slow.next().await, None);
     });
 }
 
 #[test]
 fn until_looks_at_the_present_state_first() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let mut states = zk.states();
         for _ in 0..2 {
-            states.until(|status| status.state == ConnectionState::Connected).await.unwrap();
+            states.until(|status| status.state == Connected).await.unwrap();
         }
         zk.close().await.unwrap();
-        assert_eq!(states.until(|status| status.state == ConnectionState::Lost).await, None);
+        assert_eq!(states.until(|status| status.state == Lost).await, None);
     });
 }
 
 #[test]
-fn start_without_a_server_fails_at_the_connection_timeout_and_goes_on_trying() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+fn a_start_without_a_server_times_out_and_keeps_trying() {
+    simulated_on(TestServer::in_memory, async |server| {
         server.stop().await;
         let zk = builder(&server).build().unwrap();
         let began = Instant::now();
         let error = zk.start().await.unwrap_err();
         assert_eq!(began.elapsed(), CONNECTION_TIMEOUT);
         assert_eq!((error.kind(), error.operation()), (ErrorKind::ConnectionLoss, "start"));
-        assert_eq!(zk.state(), ConnectionState::Connecting);
+        assert_eq!(zk.state(), Connecting);
         server.restart().await.unwrap();
         let status = zk.wait_connected().await.unwrap();
-        assert_eq!(status.state, ConnectionState::Connected);
+        assert_eq!(status.state, Connected);
         zk.create("/a").await.unwrap();
     });
 }
 
 #[test]
 fn a_framework_starts_once() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         let zk = builder(&server).build().unwrap();
         let (first, second) = tokio::join!(zk.start(), zk.start());
         first.unwrap();
         assert_eq!(second.unwrap_err().kind(), ErrorKind::InvalidArgument);
-        assert_eq!(zk.start().await.unwrap_err().to_string(), "start: invalid argument (started before)");
+        assert_eq!(
+            zk.start().await.unwrap_err().to_string(),
+            "start: invalid argument (started before)"
+        );
         assert_eq!(server.probe().sessions().len(), 1);
         zk.close().await.unwrap();
         assert_eq!(zk.start().await.unwrap_err().kind(), ErrorKind::Closed);
@@ -241,24 +234,22 @@ fn a_framework_starts_once() {
 
 #[test]
 fn close_may_be_called_by_many_and_before_the_start() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let (one, two) = tokio::join!(zk.close(), zk.close());
         one.unwrap();
         two.unwrap();
-        zk.close().await.unwrap();
-        assert_clean_after_close(&server);
+        closes_clean(&server, &zk).await;
 
         let latent = builder(&server).build().unwrap();
         latent.close().await.unwrap();
-        assert_eq!(latent.state(), ConnectionState::Closed);
+        assert_eq!(latent.state(), Closed);
         assert_eq!(latent.wait_connected().await.unwrap_err().kind(), ErrorKind::Closed);
     });
 }
 
 /// CURATOR-297: start and close in quick succession.
 #[test]
-fn curator_297_close_during_the_start_ends_both_and_leaves_no_session() {
+fn curator_297_close_during_start_leaves_no_session() {
     real_time(async {
         let server = TestServer::start().await;
         for _ in 0..20 {
@@ -280,24 +271,21 @@ fn curator_297_close_during_the_start_ends_both_and_leaves_no_session() {
 
 #[test]
 fn close_without_a_server_says_so_within_its_timeouts() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         let close_timeout = Duration::from_secs(2);
-        let zk = builder(&server).close_timeout(close_timeout).build().unwrap();
-        zk.start().await.unwrap();
+        let zk = start(builder(&server).close_timeout(close_timeout)).await;
         server.partition();
         let began = Instant::now();
         let error = zk.close().await.unwrap_err();
         assert_eq!((error.kind(), error.operation()), (ErrorKind::ConnectionLoss, "close"));
         assert_eq!(began.elapsed(), close_timeout, "nothing was owed");
-        assert_eq!(zk.state(), ConnectionState::Closed);
+        assert_eq!(zk.state(), Closed);
     });
 }
 
 #[test]
 fn operations_fail_by_name_before_the_start_and_after_the_close() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         let zk = builder(&server).build().unwrap();
         for kind in [ErrorKind::NotStarted, ErrorKind::Closed] {
             let errors = [
@@ -310,10 +298,21 @@ fn operations_fail_by_name_before_the_start_and_after_the_close() {
                 zk.sync("/a").await.unwrap_err(),
                 zk.transaction().check("/a", None).commit().await.unwrap_err(),
             ];
-            let operations =
-                ["create", "delete", "exists", "get_data", "set_data", "children", "sync", "transaction"];
+            let operations = [
+                "create",
+                "delete",
+                "exists",
+                "get_data",
+                "set_data",
+                "children",
+                "sync",
+                "transaction",
+            ];
             for (error, operation) in errors.into_iter().zip(operations) {
-                assert_eq!((error.kind(), error.operation(), error.path()), (kind, operation, "/a"));
+                assert_eq!(
+                    (error.kind(), error.operation(), error.path()),
+                    (kind, operation, "/a")
+                );
                 assert!(!error.may_have_applied());
             }
             if kind == ErrorKind::NotStarted {
@@ -327,15 +326,11 @@ fn operations_fail_by_name_before_the_start_and_after_the_close() {
 /// CURATOR-729/720: retries went on after the close.
 #[test]
 fn curator_720_close_ends_operations_that_wait_to_try_again() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         let hour = Duration::from_secs(3600);
-        let zk = builder(&server).retry(zk_curator::retry::RetryForever::new(hour)).build().unwrap();
-        zk.start().await.unwrap();
-        let refused = server.rule(|request| match request.is(OpCode::GetData) {
-            true => Verdict::Refuse(ErrorCode::OperationTimeout),
-            false => Verdict::Pass,
-        });
+        let zk = start(builder(&server).retry(zk_curator::retry::RetryForever::new(hour))).await;
+        let refused =
+            always(&server, OpCode::GetData, Verdict::Refuse(ErrorCode::OperationTimeout));
         let reading = tokio::spawn(zk.get_data("/a").into_future());
         refused.fired().await;
         let began = Instant::now();
@@ -354,30 +349,33 @@ fn the_last_handle_closes_the_session_in_the_background() {
         let node = zk.create("/a").mode(CreateMode::Ephemeral).owned().await.unwrap();
         drop(zk);
         // A guard is a handle too.
-        assert_eq!(states.current().state, ConnectionState::Connected);
+        assert_eq!(states.current().state, Connected);
         drop(node);
-        states.until(|status| status.state == ConnectionState::Closed).await.unwrap();
+        states.until(|status| status.state == Closed).await.unwrap();
         until(&server, |probe| probe.sessions().is_empty() && probe.paths().is_empty()).await;
     });
 }
 
 #[test]
 fn the_last_handle_may_be_dropped_where_there_is_no_runtime() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let server = runtime.block_on(TestServer::start());
     let zk = runtime.block_on(connected(&server));
     let node = runtime.block_on(zk.create("/a").owned().into_future()).unwrap();
     drop(node);
     drop(zk);
-    let gone =
-        async { until(&server, |probe| probe.sessions().is_empty() && probe.paths().is_empty()).await };
+    let gone = async {
+        until(&server, |probe| probe.sessions().is_empty() && probe.paths().is_empty()).await
+    };
     runtime.block_on(gone);
 }
 
 #[test]
 fn the_end_of_the_runtime_ends_what_other_runtimes_wait_for() {
-    let runtime =
-        || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let runtime = || {
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+    };
     let (short, long) = (runtime(), runtime());
     let server = long.block_on(TestServer::start());
     let zk = short.block_on(connected(&server));
@@ -406,15 +404,18 @@ fn the_end_of_the_runtime_ends_what_other_runtimes_wait_for() {
 
 #[test]
 fn credentials_are_on_every_connection_and_in_every_session() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         let zk = builder(&server).authorization("digest", "me:secret").build().unwrap();
         assert!(
-            !format!("{zk:?} {:?}", builder(&server).authorization("digest", "me:secret")).contains("secret")
+            !format!("{zk:?} {:?}", builder(&server).authorization("digest", "me:secret"))
+                .contains("secret")
         );
         zk.start().await.unwrap();
         let known = |probe: &zk_curator_testing::Probe| {
-            probe.sessions().iter().all(|session| session.identities.iter().any(|who| who.contains("me")))
+            probe
+                .sessions()
+                .iter()
+                .all(|session| session.identities.iter().any(|who| who.contains("me")))
                 && !probe.sessions().is_empty()
         };
         assert!(known(&server.probe()), "{}", server.probe());
@@ -425,13 +426,9 @@ fn credentials_are_on_every_connection_and_in_every_session() {
 }
 
 #[test]
-fn credentials_that_are_refused_fail_the_start_and_do_not_hammer_the_server() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
-        let refused = server.rule(|request| match request.is(OpCode::Auth) {
-            true => Verdict::Refuse(ErrorCode::AuthFailed),
-            false => Verdict::Pass,
-        });
+fn refused_credentials_fail_the_start_and_back_off() {
+    simulated_on(TestServer::in_memory, async |server| {
+        let refused = always(&server, OpCode::Auth, Verdict::Refuse(ErrorCode::AuthFailed));
         let zk = builder(&server).authorization("digest", "me:wrong").build().unwrap();
         let error = zk.start().await.unwrap_err();
         assert_eq!((error.kind(), error.operation()), (ErrorKind::AuthFailed, "start"));
@@ -445,16 +442,17 @@ fn credentials_that_are_refused_fail_the_start_and_do_not_hammer_the_server() {
 }
 
 #[test]
-fn a_session_whose_credentials_are_refused_is_ended_through_the_next_one() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
-        let zk = builder(&server).authorization("digest", "me:right").build().unwrap();
-        zk.start().await.unwrap();
+fn a_session_with_refused_credentials_is_ended_by_the_next_one() {
+    simulated_on(TestServer::in_memory, async |server| {
+        let zk = start(builder(&server).authorization("digest", "me:right")).await;
         zk.create("/e").mode(CreateMode::Ephemeral).await.unwrap();
         let refused = once(&server, OpCode::Auth, Verdict::Refuse(ErrorCode::AuthFailed));
         server.disconnect(session_id(&zk).get());
         refused.fired().await;
-        zk.states().until(|status| status.session_epoch == 2 && status.state.is_connected()).await.unwrap();
+        zk.states()
+            .until(|status| status.session_epoch == 2 && status.state.is_connected())
+            .await
+            .unwrap();
         // Its timeout is far away.
         timeout(Duration::from_secs(1), server.until(|probe| !probe.exists("/e"))).await.unwrap();
         assert_eq!(server.probe().sessions().len(), 1);
@@ -469,32 +467,32 @@ fn a_start_with_a_wrong_scheme_has_applied_nothing() {
         for auth in ["", "x"] {
             let zk = builder(&server).authorization("no-such-scheme", auth).build().unwrap();
             let error = zk.start().await.unwrap_err();
-            assert_eq!((error.kind(), error.may_have_applied()), (ErrorKind::AuthFailed, false), "{error}");
+            assert_eq!(
+                (error.kind(), error.may_have_applied()),
+                (ErrorKind::AuthFailed, false),
+                "{error}"
+            );
         }
-        let _slow = server.rule(|request| match request.is(OpCode::Auth) {
-            true => Verdict::Delay(Duration::from_millis(50)),
-            false => Verdict::Pass,
-        });
+        let _slow = always(&server, OpCode::Auth, Verdict::Delay(Duration::from_millis(50)));
         let zk = builder(&server).authorization("no-such-scheme", "x").build().unwrap();
         let error = zk.start().await.unwrap_err();
-        assert_eq!((error.kind(), error.may_have_applied()), (ErrorKind::AuthFailed, false), "{error}");
+        assert_eq!(
+            (error.kind(), error.may_have_applied()),
+            (ErrorKind::AuthFailed, false),
+            "{error}"
+        );
     });
 }
 
 /// Some versions of the server ask for a permission to see whether a node exists (ZOOKEEPER-2590).
 #[test]
 fn credentials_that_are_accepted_need_no_permission_on_the_root() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
-        let refused = server.rule(|request| match request.is(OpCode::Exists) {
-            true => Verdict::Refuse(ErrorCode::NoAuth),
-            false => Verdict::Pass,
-        });
+    simulated_on(TestServer::in_memory, async |server| {
+        let refused = always(&server, OpCode::Exists, Verdict::Refuse(ErrorCode::NoAuth));
         connected(&server).await.create("/app").await.unwrap();
         for connect_string in ["memory:2181", "memory:2181/app"] {
             let zk = builder(&server).connect_string(connect_string);
-            let zk = zk.authorization("digest", "me:secret").build().unwrap();
-            zk.start().await.unwrap();
+            let _zk = start(zk.authorization("digest", "me:secret")).await;
         }
         assert!(refused.hits() >= 2);
     });
@@ -514,50 +512,46 @@ fn everything_works_on_one_thread_over_tcp() {
         watched.watch.await.unwrap();
         node.delete().await.unwrap();
         zk.delete("/a").await.unwrap();
-        zk.close().await.unwrap();
-        assert_clean_after_close(&server);
+        closes_clean(&server, &zk).await;
     });
 }
 
 #[test]
 fn a_read_only_server_will_do_for_those_who_say_so() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         let writer = connected(&server).await;
         writer.create("/a").data("1").await.unwrap();
         server.set_read_only(true);
         let strict = builder(&server).build().unwrap();
         assert_eq!(strict.start().await.unwrap_err().kind(), ErrorKind::ConnectionLoss);
-        let zk = builder(&server).read_only(true).build().unwrap();
-        zk.start().await.unwrap();
-        assert_eq!(zk.state(), ConnectionState::ReadOnly);
+        let zk = start(builder(&server).read_only(true)).await;
+        assert_eq!(zk.state(), ReadOnly);
         assert_eq!(zk.get_data("/a").await.unwrap(), "1");
         let error = zk.create("/b").await.unwrap_err();
         assert_eq!((error.kind(), error.may_have_applied()), (ErrorKind::ReadOnly, false));
         let mut states = zk.states();
         server.set_read_only(false);
-        let writable =
-            |status: &ConnectionStatus| matches!(status.state, ConnectionState::Reconnected { .. });
+        let writable = |status: &ConnectionStatus| matches!(status.state, Reconnected { .. });
         states.until(writable).await.unwrap();
         zk.create("/b").await.unwrap();
         strict.wait_connected().await.unwrap();
     });
 }
 
-/// Servers that were away give every session its whole timeout again when they are back, also one that its client has given up.
+/// Servers that were away give every session its whole timeout again when they are back, also one
+/// that its client has given up.
 #[test]
 fn a_session_given_up_ends_as_soon_as_the_next_is_connected() {
     for seconds in [2, 4, 6, 8, 60, 3600] {
-        simulated(async {
-            let (server, zk) = in_memory().await;
+        simulated_with(async |server, zk| {
             zk.create("/e").mode(CreateMode::Ephemeral).await.unwrap();
             let lost = session_id(&zk);
             server.stop().await;
-            until_state(&zk, ConnectionState::Lost).await;
+            until_state(&zk, Lost).await;
             sleep(Duration::from_secs(seconds)).await;
             assert!(server.probe().exists("/e"));
             server.restart().await.unwrap();
-            let next = until_state(&zk, ConnectionState::Reconnected { same_session: false }).await;
+            let next = until_state(&zk, Reconnected { same_session: false }).await;
             // No message of this network takes any time, so nothing but round trips may be between.
             let connected = Instant::now();
             until(&server, |probe| !probe.exists("/e")).await;
@@ -566,46 +560,46 @@ fn a_session_given_up_ends_as_soon_as_the_next_is_connected() {
             assert!(probe.session(lost.get()).is_none());
             assert_eq!(probe.sessions().len(), 1);
             assert!(probe.session(next.session.unwrap().id.get()).is_some());
-            zk.close().await.unwrap();
-            assert_clean_after_close(&server);
+            closes_clean(&server, &zk).await;
         });
     }
 }
 
-/// The answer, or the connection, is lost on the way: it is tried again.
+/// The response, or the connection, is lost on the way: it is tried again.
 #[test]
 fn the_farewell_is_repeated_until_a_server_has_taken_it() {
-    simulated(async {
-        for verdict in [Verdict::Disconnect, Verdict::LoseRequest, Verdict::LoseReply] {
-            let (server, zk) = in_memory().await;
-            zk.create("/e").mode(CreateMode::Ephemeral).await.unwrap();
-            server.stop().await;
-            until_state(&zk, ConnectionState::Lost).await;
-            sleep(Duration::from_secs(60)).await;
-            let lost = once(&server, OpCode::CloseSession, verdict);
-            server.restart().await.unwrap();
-            lost.fired().await;
-            let begun = Instant::now();
-            until(&server, |probe| !probe.exists("/e")).await;
-            assert!(begun.elapsed() < SESSION_TIMEOUT, "{:?}", begun.elapsed());
-            until(&server, |probe| probe.sessions().len() == 1).await;
-            zk.close().await.unwrap();
-        }
+    let cases = [Verdict::Disconnect, Verdict::LoseRequest, Verdict::LoseReply];
+    simulated_each(cases, async |verdict, server, zk| {
+        zk.create("/e").mode(CreateMode::Ephemeral).await.unwrap();
+        server.stop().await;
+        until_state(&zk, Lost).await;
+        sleep(Duration::from_secs(60)).await;
+        let lost = once(&server, OpCode::CloseSession, verdict);
+        server.restart().await.unwrap();
+        lost.fired().await;
+        let begun = Instant::now();
+        until(&server, |probe| !probe.exists("/e")).await;
+        assert!(begun.elapsed() < SESSION_TIMEOUT, "{:?}", begun.elapsed());
+        until(&server, |probe| probe.sessions().len() == 1).await;
+        zk.close().await.unwrap();
     });
 }
 
-/// A service boots without ZooKeeper, answers its readiness probe, and connects when there is a server.
+/// A service boots without ZooKeeper, answers its readiness probe, and connects when there is a
+/// server.
 #[test]
 fn a_framework_starts_before_its_server() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         server.stop().await;
         let zk = builder(&server).build().unwrap();
-        assert_eq!(zk.health().state, ConnectionState::Connecting);
+        assert_eq!(zk.health().state, Connecting);
         zk.start_in_background().unwrap();
         let again = zk.start_in_background().unwrap_err();
-        assert_eq!((again.kind(), again.operation()), (ErrorKind::InvalidArgument, "start_in_background"));
-        // At once: the first session is not open yet.
+        assert_eq!(
+            (again.kind(), again.operation()),
+            (ErrorKind::InvalidArgument, "start_in_background")
+        );
+        // Immediately: the first session is not open yet.
         let error = zk.exists("/a").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionLoss);
         let health = zk.health();
@@ -622,8 +616,7 @@ fn a_framework_starts_before_its_server() {
 
 #[test]
 fn the_first_operation_waits_until_the_session_is_open() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         let zk = builder(&server).build().unwrap();
         zk.start_in_background().unwrap();
         zk.create("/a").await.unwrap();
@@ -632,9 +625,8 @@ fn the_first_operation_waits_until_the_session_is_open() {
 }
 
 #[test]
-fn health_says_how_long_a_state_lasts_and_who_serves_the_session() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn health_reports_the_age_of_a_state_and_the_server() {
+    simulated_with(async |server, zk| {
         let minute = Duration::from_secs(60);
         let connected = zk.health();
         assert!(connected.is_ready());
@@ -644,12 +636,12 @@ fn health_says_how_long_a_state_lasts_and_who_serves_the_session() {
         assert_eq!(zk.health().lasted, connected.lasted + minute);
 
         server.partition();
-        until_state(&zk, ConnectionState::Suspended).await;
+        until_state(&zk, Suspended).await;
         let suspended = zk.health();
         assert!(!suspended.is_ready());
         assert_eq!((suspended.lasted, suspended.server), (Duration::ZERO, None));
         assert!(suspended.session.is_some(), "it may live on");
-        until_state(&zk, ConnectionState::Lost).await;
+        until_state(&zk, Lost).await;
         assert!(zk.health().session.is_none());
 
         server.heal();
@@ -657,6 +649,6 @@ fn health_says_how_long_a_state_lasts_and_who_serves_the_session() {
         let text = zk.health().to_string();
         assert!(text.starts_with("reconnected for 0"), "{text}");
         zk.close().await.unwrap();
-        assert_eq!(zk.health().state, ConnectionState::Closed);
+        assert_eq!(zk.health().state, Closed);
     });
 }

@@ -1,4 +1,4 @@
-//! Followed children: names, identity, states that have settled, and who has joined and left.
+//! Followed children: names, identity, settled states, and which children have joined and left.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use zk_curator::{ConnectionState, CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_testing::{Probe, Verdict};
 use zk_curator_tests::{
-    SESSION_TIMEOUT, builder, cancel, expire, in_memory, once, session_id, simulated, two_in_memory, until,
-    until_state,
+    SESSION_TIMEOUT, builder, cut_off, expire, once, pairs, session_id, simulated_drops,
+    simulated_each_on, simulated_on, simulated_with, start, two_in_memory, until, until_state,
 };
 
 async fn next(watch: &mut ChildrenWatch) -> Option<Vec<String>> {
@@ -60,15 +60,15 @@ fn requests(probe: &Probe) -> u64 {
 
 #[test]
 fn the_present_children_are_told_and_every_difference() {
-    simulated(async {
-        let (_server, zk, other) = two_in_memory().await;
+    simulated_on(two_in_memory, async |(_server, zk, other)| {
         let mut watch = zk.watch_children("/p");
         assert_eq!(next(&mut watch).await, None);
         create(&other, &["/p"]).await;
         assert_eq!(next(&mut watch).await, names([]));
         create(&other, &["/p/b", "/p/a"]).await;
         assert_eq!(next(&mut watch).await, names(["a", "b"]));
-        // No difference: data, grandchildren, one that comes and goes, and one that goes and comes.
+        // No difference: data, grandchildren, a child that comes and goes, and a child that goes
+        // and comes.
         other.set_data("/p/a", "x").await.unwrap();
         create(&other, &["/p/a/x", "/p/c"]).await;
         delete(&other, &["/p/c", "/p/b"]).await;
@@ -88,8 +88,7 @@ fn the_present_children_are_told_and_every_difference() {
 
 #[test]
 fn a_change_of_children_costs_one_request() {
-    simulated(async {
-        let (server, zk, other) = two_in_memory().await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         create(&other, &["/p"]).await;
         let mut watch = zk.watch_children("/p").identity();
         let mut before = requests(&server.probe());
@@ -117,15 +116,14 @@ fn a_change_of_children_costs_one_request() {
 
 #[test]
 fn a_child_that_left_and_came_back_is_told_with_identity() {
-    simulated(async {
-        let (server, zk, other) = two_in_memory().await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         create(&other, &["/p", "/p/a", "/p/b"]).await;
         let mut watch = zk.watch_children("/p").identity();
         assert_eq!(next(&mut watch).await, names(["a", "b"]));
         delete(&other, &["/p/b"]).await;
         create(&other, &["/p/b"]).await;
         assert_eq!(next(&mut watch).await, names(["a", "b"]));
-        // One that comes and goes is no reason.
+        // A child that comes and goes is no reason.
         create(&other, &["/p/c", "/p/d"]).await;
         assert_eq!(next(&mut watch).await, names(["a", "b", "c", "d"]));
         delete(&other, &["/p/c", "/p/d"]).await;
@@ -146,8 +144,7 @@ fn a_child_that_left_and_came_back_is_told_with_identity() {
 
 #[test]
 fn who_joins_and_who_leaves_is_told_one_by_one() {
-    simulated(async {
-        let (server, zk, other) = two_in_memory().await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let mut diff = zk.watch_children("/p").identity().diff();
         let first = tokio::join!(event(&mut diff), async {
             sleep(Duration::from_secs(1)).await;
@@ -159,7 +156,7 @@ fn who_joins_and_who_leaves_is_told_one_by_one() {
         create(&other, &["/p/c"]).await;
         delete(&other, &["/p/a"]).await;
         assert_eq!([event(&mut diff).await, event(&mut diff).await], [left("a"), joined("c")]);
-        // Twice, and beside others: it is told apart by the transaction that created it.
+        // Twice, and among other changes: the creating transaction distinguishes the nodes.
         for _ in 0..2 {
             delete(&other, &["/p/b"]).await;
             create(&other, &["/p/b"]).await;
@@ -187,8 +184,7 @@ fn who_joins_and_who_leaves_is_told_one_by_one() {
 
 #[test]
 fn without_identity_one_that_came_back_has_stayed() {
-    simulated(async {
-        let (server, zk, other) = two_in_memory().await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         create(&other, &["/p", "/p/a"]).await;
         let mut diff = zk.watch_children("/p").diff();
         assert_eq!(event(&mut diff).await, joined("a"));
@@ -202,11 +198,10 @@ fn without_identity_one_that_came_back_has_stayed() {
     });
 }
 
-/// It changes again between the list and the look who has returned.
+/// The children change again between the listing and the check of the returned ones.
 #[test]
 fn a_child_that_goes_while_it_is_looked_at_is_told_once() {
-    simulated(async {
-        let (server, zk, other) = two_in_memory().await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         create(&other, &["/p", "/p/a", "/p/b"]).await;
         let mut diff = zk.watch_children("/p").identity().diff();
         assert_eq!([event(&mut diff).await, event(&mut diff).await], [joined("a"), joined("b")]);
@@ -225,7 +220,11 @@ fn a_child_that_goes_while_it_is_looked_at_is_told_once() {
                 events.push(event.unwrap());
             }
             // A is gone, and b another one, which has joined once.
-            assert_eq!(events.iter().filter(|event| **event == joined("b")).count(), 1, "{events:?}");
+            assert_eq!(
+                events.iter().filter(|event| **event == joined("b")).count(),
+                1,
+                "{events:?}"
+            );
             assert_eq!(diff.names().iter().collect::<Vec<_>>(), ["b"], "{events:?}");
             create(&other, &["/p/a"]).await;
             assert_eq!(event(&mut diff).await, joined("a"));
@@ -237,10 +236,8 @@ fn a_child_that_goes_while_it_is_looked_at_is_told_once() {
 #[test]
 fn a_settled_state_is_told_while_a_circuit_is_open() {
     const REST: Duration = Duration::from_secs(1);
-    simulated(async {
-        let (server, other) = in_memory().await;
-        let zk = builder(&server).circuit_breaker(RetryForever::new(REST * 100)).build().unwrap();
-        zk.start().await.unwrap();
+    simulated_with(async |server, other| {
+        let zk = start(builder(&server).circuit_breaker(RetryForever::new(REST * 100))).await;
         create(&other, &["/p"]).await;
         let mut watch = zk.watch_children("/p").settled(REST);
         assert_eq!(next(&mut watch).await, names([]));
@@ -256,16 +253,15 @@ fn a_settled_state_is_told_while_a_circuit_is_open() {
 }
 
 #[test]
-fn a_settled_state_is_told_when_nothing_has_changed_for_long_enough() {
+fn a_settled_state_is_emitted_after_a_quiet_period() {
     const REST: Duration = Duration::from_secs(5);
-    simulated(async {
-        let (server, zk, other) = two_in_memory().await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         create(&other, &["/p", "/p/a"]).await;
         let mut watch = zk.watch_children("/p").settled(REST);
         let begun = Instant::now();
         assert_eq!(next(&mut watch).await, names(["a"]));
         assert_eq!(begun.elapsed(), REST);
-        // Each change begins the time anew, also one that leaves the names as they are.
+        // Each change restarts the quiet period, even if it leaves the names unchanged.
         let changes = async {
             create(&other, &["/p/b"]).await;
             for _ in 0..3 {
@@ -279,28 +275,29 @@ fn a_settled_state_is_told_when_nothing_has_changed_for_long_enough() {
         let ((state, told), last) = tokio::join!(told, changes);
         assert_eq!(state, names(["a", "b"]));
         assert_eq!(told - last, REST);
-        // What is as it was told before is not told.
+        // An unchanged state is not emitted again.
         create(&other, &["/p/c"]).await;
         assert!(timeout(REST / 2, watch.next()).await.is_err());
         delete(&other, &["/p/c"]).await;
         assert!(timeout(REST * 3, watch.next()).await.is_err());
-        // The time goes on while the future is dropped.
+        // The time continues after the future was dropped.
         create(&other, &["/p/c"]).await;
         assert!(timeout(REST / 2, watch.next()).await.is_err());
         sleep(REST).await;
         assert_eq!(
-            timeout(Duration::from_millis(1), watch.next()).await.unwrap().unwrap().unwrap().0.len(),
+            timeout(Duration::from_millis(1), watch.next())
+                .await
+                .unwrap()
+                .unwrap()
+                .unwrap()
+                .0
+                .len(),
             3
         );
-        // Nothing is told while nobody knows what the servers have.
+        // Nothing is returned while the state of the servers is unknown.
         create(&other, &["/p/d"]).await;
         assert!(timeout(REST / 2, watch.next()).await.is_err());
-        let us = session_id(&zk).get();
-        let away = server.rule(move |request| match request.session_id() == us {
-            true => Verdict::Disconnect,
-            false => Verdict::Pass,
-        });
-        assert!(server.disconnect(us));
+        let away = cut_off(&server, &zk);
         assert!(timeout(REST, watch.next()).await.is_err());
         delete(&other, &["/p/d"]).await;
         create(&other, &["/p/e"]).await;
@@ -311,31 +308,29 @@ fn a_settled_state_is_told_when_nothing_has_changed_for_long_enough() {
 
 #[test]
 fn lost_messages_lose_no_child() {
-    simulated(async {
-        for verdict in [Verdict::LoseReply, Verdict::LoseRequest, Verdict::Disconnect] {
-            for opcode in [OpCode::GetChildren2, OpCode::Exists, OpCode::MultiRead] {
-                let (server, zk, other) = two_in_memory().await;
-                let mut diff = zk.watch_children("/p").identity().diff();
-                let lost = once(&server, opcode, verdict);
-                assert!(timeout(Duration::from_secs(1), diff.next()).await.is_err());
-                create(&other, &["/p", "/p/a"]).await;
-                assert_eq!(event(&mut diff).await, joined("a"), "{opcode:?} {verdict:?}");
-                delete(&other, &["/p/a"]).await;
-                create(&other, &["/p/a"]).await;
-                assert_eq!([event(&mut diff).await, event(&mut diff).await], [left("a"), joined("a")]);
-                assert_eq!(lost.hits(), 1, "{opcode:?} {verdict:?}");
-                expire(&server, &zk).await;
-                delete(&other, &["/p/a"]).await;
-                assert_eq!(event(&mut diff).await, left("a"));
-            }
-        }
+    let cases = pairs(
+        [Verdict::LoseReply, Verdict::LoseRequest, Verdict::Disconnect],
+        [OpCode::GetChildren2, OpCode::Exists, OpCode::MultiRead],
+    );
+    simulated_each_on(cases, two_in_memory, async |(verdict, opcode), (server, zk, other)| {
+        let mut diff = zk.watch_children("/p").identity().diff();
+        let lost = once(&server, opcode, verdict);
+        assert!(timeout(Duration::from_secs(1), diff.next()).await.is_err());
+        create(&other, &["/p", "/p/a"]).await;
+        assert_eq!(event(&mut diff).await, joined("a"), "{opcode:?} {verdict:?}");
+        delete(&other, &["/p/a"]).await;
+        create(&other, &["/p/a"]).await;
+        assert_eq!([event(&mut diff).await, event(&mut diff).await], [left("a"), joined("a")]);
+        assert_eq!(lost.hits(), 1, "{opcode:?} {verdict:?}");
+        expire(&server, &zk).await;
+        delete(&other, &["/p/a"]).await;
+        assert_eq!(event(&mut diff).await, left("a"));
     });
 }
 
 #[test]
 fn what_cannot_pass_is_returned() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         create(&zk, &["/p", "/p/a"]).await;
         assert_eq!(zk.watch_children("p").next().await.unwrap_err().kind(), ErrorKind::InvalidPath);
         let mut watch = zk.watch_children("/p");
@@ -351,30 +346,30 @@ fn what_cannot_pass_is_returned() {
 
 #[test]
 fn a_dropped_future_loses_no_event() {
-    simulated(async {
-        let steps = cancel::at_every_step(
-            async || {
-                let (server, zk, other) = two_in_memory().await;
-                create(&other, &["/p", "/p/a", "/p/b"]).await;
-                let mut diff = zk.watch_children("/p").identity().diff();
-                assert_eq!([event(&mut diff).await, event(&mut diff).await], [joined("a"), joined("b")]);
-                delete(&other, &["/p/b"]).await;
-                create(&other, &["/p/b"]).await;
-                (server, tokio::sync::Mutex::new(diff))
-            },
-            async |(_, diff)| event(&mut *diff.lock().await).await,
-            async |(server, diff), told| {
-                let mut diff = diff.into_inner();
-                let mut events: Vec<_> = told.into_iter().collect();
-                while events.len() < 2 {
-                    events.push(event(&mut diff).await);
-                }
-                assert_eq!(events, [left("b"), joined("b")]);
-                drop(diff);
-                until(&server, |probe| probe.watches().is_empty()).await;
-            },
-        )
-        .await;
-        assert!(steps > 3, "{steps}");
-    });
+    simulated_drops(
+        3,
+        async || {
+            let (server, zk, other) = two_in_memory().await;
+            create(&other, &["/p", "/p/a", "/p/b"]).await;
+            let mut diff = zk.watch_children("/p").identity().diff();
+            assert_eq!(
+                [event(&mut diff).await, event(&mut diff).await],
+                [joined("a"), joined("b")]
+            );
+            delete(&other, &["/p/b"]).await;
+            create(&other, &["/p/b"]).await;
+            (server, tokio::sync::Mutex::new(diff))
+        },
+        async |(_, diff)| event(&mut *diff.lock().await).await,
+        async |(server, diff), told| {
+            let mut diff = diff.into_inner();
+            let mut events: Vec<_> = told.into_iter().collect();
+            while events.len() < 2 {
+                events.push(event(&mut diff).await);
+            }
+            assert_eq!(events, [left("b"), joined("b")]);
+            drop(diff);
+            until(&server, |probe| probe.watches().is_empty()).await;
+        },
+    );
 }

@@ -1,4 +1,5 @@
-//! Followed data: what is told, what it costs, and what outages, lagging servers and dropped futures make of it.
+//! Followed data: the returned states, their cost, and the effects of outages, lagging servers and
+//! dropped futures.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,11 +16,12 @@ use zk_curator::{ConnectionState, CuratorFramework, ErrorKind, Stat};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_testing::{Direction, MemoryConnector, Probe, TestCluster, Verdict};
 use zk_curator_tests::{
-    SESSION_TIMEOUT, assert_clean_after_close, builder, builder_for, cancel, expire, in_memory, once,
-    poll_then_drop, session_id, simulated, two_in_memory, until, until_state,
+    SESSION_TIMEOUT, builder, builder_for, closes_clean, cut_off, expire, once, poll_then_drop,
+    session_id, simulated, simulated_drops, simulated_each_on, simulated_on, simulated_with, start,
+    two_in_memory, until, until_state,
 };
 
-/// What is told next, as text.
+/// The next emitted state, as text.
 async fn next(watch: &mut DataWatch) -> Option<String> {
     let next = timeout(Duration::from_secs(3600), watch.next()).await;
     text(next.unwrap_or_else(|_| panic!("nothing happens: {watch:?}")).unwrap())
@@ -44,12 +46,12 @@ fn requests(probe: &Probe) -> u64 {
 
 #[test]
 fn the_present_state_is_told_and_every_difference() {
-    simulated(async {
-        let (_server, zk, other) = two_in_memory().await;
+    simulated_on(two_in_memory, async |(_server, zk, other)| {
         let mut watch = zk.watch_data("/a");
         assert_eq!(watch.path(), "/a");
         assert_eq!(next(&mut watch).await, None);
-        let (told, created) = tokio::join!(next(&mut watch), other.create("/a").data("1").into_future());
+        let (told, created) =
+            tokio::join!(next(&mut watch), other.create("/a").data("1").into_future());
         assert_eq!((told, created.is_ok()), (some("1"), true));
         other.set_data("/a", "2").await.unwrap();
         assert_eq!(next(&mut watch).await, some("2"));
@@ -57,7 +59,7 @@ fn the_present_state_is_told_and_every_difference() {
         other.set_data("/a", "2").await.unwrap();
         assert_eq!(next(&mut watch).await, some("2"));
         nothing_is_told(&mut watch).await;
-        // Of a state that is replaced before anybody looks nothing is told.
+        // A state that is replaced before a call is skipped.
         other.set_data("/a", "3").await.unwrap();
         other.set_data("/a", "4").await.unwrap();
         assert_eq!(next(&mut watch).await, some("4"));
@@ -77,8 +79,7 @@ fn the_present_state_is_told_and_every_difference() {
 
 #[test]
 fn a_change_costs_one_request() {
-    simulated(async {
-        let (server, zk, other) = two_in_memory().await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let mut watch = zk.watch_data("/a");
         let mut before = requests(&server.probe());
         let mut cost = async |watch: &mut DataWatch, own: u64| {
@@ -88,7 +89,11 @@ fn a_change_costs_one_request() {
         };
         // Nothing is sent before it is polled.
         assert!(server.probe().watches().is_empty());
-        assert_eq!(cost(&mut watch, 0).await, 2, "getData, and exists for a node that is not there");
+        assert_eq!(
+            cost(&mut watch, 0).await,
+            2,
+            "getData, and exists for a node that is not there"
+        );
         other.create("/a").await.unwrap();
         assert_eq!(cost(&mut watch, 1).await, 1, "a creation");
         other.set_data("/a", "1").await.unwrap();
@@ -114,8 +119,7 @@ fn a_change_costs_one_request() {
 
 #[test]
 fn the_last_state_is_told_once_after_an_outage_if_it_differs() {
-    simulated(async {
-        let (server, zk, other) = two_in_memory().await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         zk.create("/a").data("1").await.unwrap();
         let mut watch = zk.watch_data("/a");
         assert_eq!(next(&mut watch).await, some("1"));
@@ -128,11 +132,7 @@ fn the_last_state_is_told_once_after_an_outage_if_it_differs() {
             nothing_is_told(&mut watch).await;
             // Two changes, while we are away.
             let us = session_id(&zk).get();
-            let away = server.rule(move |request| match request.session_id() == us {
-                true => Verdict::Disconnect,
-                false => Verdict::Pass,
-            });
-            assert!(server.disconnect(us));
+            let away = cut_off(&server, &zk);
             other.set_data("/a", "2").await.unwrap();
             other.set_data("/a", "3").await.unwrap();
             if session_ends {
@@ -189,11 +189,11 @@ fn lost_messages_make_no_difference() {
     });
 }
 
-/// Between the read that does not find the node and the one that looks for its creation, and the other way round.
+/// The node changes between the read that does not find it and the read that waits for its
+/// creation, and vice versa.
 #[test]
 fn a_node_that_comes_or_goes_between_two_reads_is_seen() {
-    simulated(async {
-        let (server, zk, other) = two_in_memory().await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let late = once(&server, OpCode::Exists, Verdict::Delay(Duration::from_secs(1)));
         let mut watch = zk.watch_data("/a");
         let meanwhile = async {
@@ -201,7 +201,8 @@ fn a_node_that_comes_or_goes_between_two_reads_is_seen() {
             other.create("/a").data("1").await.unwrap();
         };
         assert_eq!(tokio::join!(next(&mut watch), meanwhile).0, some("1"));
-        // It is deleted, created again before that is looked at, and deleted before it is read.
+        // The node is deleted, created again before this is noticed, and deleted again before it is
+        // read.
         let late = once(&server, OpCode::GetData, Verdict::Delay(Duration::from_secs(1)));
         other.delete("/a").await.unwrap();
         other.create("/a").data("2").await.unwrap();
@@ -217,8 +218,7 @@ fn a_node_that_comes_or_goes_between_two_reads_is_seen() {
 
 #[test]
 fn what_cannot_pass_is_returned_and_the_next_call_tries_again() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let invalid = zk.watch_data("no-slash").next().await.unwrap_err();
         assert_eq!((invalid.kind(), invalid.operation()), (ErrorKind::InvalidPath, "watch_data"));
         zk.create("/a").data("1").await.unwrap();
@@ -263,31 +263,30 @@ impl CompressionProvider for Backwards {
 
 #[test]
 fn what_the_handle_says_applies_to_every_read() {
-    simulated(async {
-        let (server, plain) = in_memory().await;
+    simulated_with(async |server, plain| {
         let secret = Schema::exact("secret", "/secret").watched(Allowance::Cannot);
-        let zk = builder(&server)
-            .namespace("app")
-            .compression_provider(Backwards)
-            .enable_compression()
-            .schema_set(SchemaSet::new([secret]).unwrap())
-            .retry(RetryNTimes::new(0, Duration::ZERO))
-            .build()
-            .unwrap();
-        zk.start().await.unwrap();
+        let zk = start(
+            builder(&server)
+                .namespace("app")
+                .compression_provider(Backwards)
+                .enable_compression()
+                .schema_set(SchemaSet::new([secret]).unwrap())
+                .retry(RetryNTimes::new(0, Duration::ZERO)),
+        )
+        .await;
         plain.create("/app/a").creating_parents().data("abc").await.unwrap();
         let mut watch = zk.watch_data("/a");
         assert_eq!(next(&mut watch).await, some("cba"));
         assert_eq!(next(&mut zk.uncompressed().watch_data("/a")).await, some("abc"));
         let forbidden = zk.watch_data("/secret").next().await.unwrap_err();
         assert_eq!(forbidden.kind(), ErrorKind::SchemaViolation);
-        // Told once, with the next state told all the same.
+        // The error is returned once, and the next state is still returned.
         plain.set_data("/app/a", "?").await.unwrap();
         assert_eq!(watch.next().await.unwrap_err().kind(), ErrorKind::Undecodable);
         nothing_is_told(&mut watch).await;
         plain.set_data("/app/a", "12").await.unwrap();
         assert_eq!(next(&mut watch).await, some("21"));
-        // A deadline that passes, of a handle that tries nothing again: waited for all the same.
+        // A deadline that passes, of a handle that tries nothing again: waited for nevertheless.
         let mut hasty = zk.with_deadline(Duration::from_secs(1)).watch_data("/a");
         let slow = once(&server, OpCode::GetData, Verdict::Delay(Duration::from_secs(2)));
         assert_eq!(next(&mut hasty).await, some("21"));
@@ -298,102 +297,99 @@ fn what_the_handle_says_applies_to_every_read() {
 /// Every future is dropped at every step, on the way to each of these states.
 #[test]
 fn a_dropped_future_loses_no_state() {
-    simulated(async {
-        let states = [some("1"), None, some("2")];
-        for target in 0..states.len() {
-            let steps = cancel::at_every_step(
-                async || {
-                    let (server, zk, other) = two_in_memory().await;
-                    let mut watch = zk.watch_data("/a");
-                    assert_eq!(next(&mut watch).await, None);
-                    for (number, state) in states[..=target].iter().enumerate() {
-                        match state {
-                            Some(data) => drop(other.create("/a").data(data.clone()).await.unwrap()),
-                            None => other.delete("/a").await.unwrap(),
+    let states = [some("1"), None, some("2")];
+    for target in 0..states.len() {
+        simulated_drops(
+            3,
+            async || {
+                let (server, zk, other) = two_in_memory().await;
+                let mut watch = zk.watch_data("/a");
+                assert_eq!(next(&mut watch).await, None);
+                for (number, state) in states[..=target].iter().enumerate() {
+                    match state {
+                        Some(data) => {
+                            drop(other.create("/a").data(data.clone()).await.unwrap());
                         }
-                        if number < target {
-                            assert_eq!(next(&mut watch).await, *state);
-                        }
+                        None => other.delete("/a").await.unwrap(),
                     }
-                    (server, zk, tokio::sync::Mutex::new(watch))
-                },
-                async |(_, _, watch)| next(&mut *watch.lock().await).await,
-                async |(server, zk, watch), told| {
-                    let mut watch = watch.into_inner();
-                    match told {
-                        Some(told) => assert_eq!(told, states[target]),
-                        None => assert_eq!(next(&mut watch).await, states[target]),
+                    if number < target {
+                        assert_eq!(next(&mut watch).await, *state);
                     }
-                    assert!(poll_then_drop(watch.next(), 2).await.is_none());
-                    drop(watch);
-                    until(&server, |probe| probe.watches().is_empty()).await;
-                    zk.close().await.unwrap();
-                },
-            )
-            .await;
-            assert!(steps > 3, "{steps}");
-        }
-    });
+                }
+                (server, zk, tokio::sync::Mutex::new(watch))
+            },
+            async |(_, _, watch)| next(&mut *watch.lock().await).await,
+            async |(server, zk, watch), told| {
+                let mut watch = watch.into_inner();
+                match told {
+                    Some(told) => assert_eq!(told, states[target]),
+                    None => assert_eq!(next(&mut watch).await, states[target]),
+                }
+                assert!(poll_then_drop(watch.next(), 2).await.is_none());
+                drop(watch);
+                until(&server, |probe| probe.watches().is_empty()).await;
+                zk.close().await.unwrap();
+            },
+        );
+    }
 }
 
 #[test]
 fn nothing_is_left_after_close() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let mut watch = zk.watch_data("/a");
         assert_eq!(next(&mut watch).await, None);
-        zk.close().await.unwrap();
-        assert_clean_after_close(&server);
+        closes_clean(&server, &zk).await;
         assert_eq!(watch.next().await.unwrap_err().kind(), ErrorKind::Closed);
     });
 }
 
-/// Three servers of which the first is read-only without the others, and a client that is content with that.
+/// Three servers, of which the first is read-only without the others, and a client that accepts
+/// this.
 async fn apart() -> (TestCluster, MemoryConnector, CuratorFramework) {
     let cluster = TestCluster::builder(3).tcp(false).read_only(true).start().await.unwrap();
     let host = cluster.connector();
-    let zk = builder_for(&cluster.connect_string()).connector(Arc::new(host.clone())).read_only(true);
+    let zk =
+        builder_for(&cluster.connect_string()).connector(Arc::new(host.clone())).read_only(true);
     let zk = zk.seed(7).build().unwrap();
     host.cut(0, Direction::Both);
     zk.start().await.unwrap();
     (cluster, host, zk)
 }
 
-/// A server that has missed the last change, and gets the next session because no other server is there for longer than the
-/// history is demanded: it shows an older state, and is not believed.
+/// A server has missed the last change, and gets the next session because no other server is
+/// available for longer than the history is required. It shows an older state, which is not
+/// returned.
 #[test]
 fn an_older_state_of_a_lagging_server_is_never_told() {
-    simulated(async {
-        for deleted in [false, true] {
-            let (cluster, host, zk) = apart().await;
-            zk.create("/a").data("old").await.unwrap();
-            cluster.until(|probe| probe.member(0).exists("/a")).await;
-            let mut watch = zk.watch_data("/a");
-            assert_eq!(next(&mut watch).await, some("old"));
-            cluster.partition(&[&[0]]);
-            match deleted {
-                true => zk.delete("/a").await.unwrap(),
-                false => drop(zk.set_data("/a", "new").await.unwrap()),
-            }
-            assert_eq!(next(&mut watch).await, (!deleted).then(|| "new".to_owned()));
-            (1..3).for_each(|member| host.cut(member, Direction::Both));
-            until_state(&zk, ConnectionState::Lost).await;
-            host.mend(0);
-            until_state(&zk, ConnectionState::ReadOnly).await;
-            assert_eq!(zk.get_data("/a").await.unwrap(), "old", "it does not lag");
-            let told = timeout(SESSION_TIMEOUT * 3, watch.next()).await;
-            assert!(told.is_err(), "{told:?}");
-            // Nor when the others are back, until there is news.
-            (1..3).for_each(|member| host.mend(member));
-            cluster.heal();
-            let told = timeout(SESSION_TIMEOUT * 3, watch.next()).await;
-            assert!(told.is_err(), "{told:?}");
-            zk.wait_connected().await.unwrap();
-            match deleted {
-                true => drop(zk.create("/a").data("newest").await.unwrap()),
-                false => drop(zk.set_data("/a", "newest").await.unwrap()),
-            }
-            assert_eq!(next(&mut watch).await, some("newest"));
+    simulated_each_on([false, true], apart, async |deleted, (cluster, host, zk)| {
+        zk.create("/a").data("old").await.unwrap();
+        cluster.until(|probe| probe.member(0).exists("/a")).await;
+        let mut watch = zk.watch_data("/a");
+        assert_eq!(next(&mut watch).await, some("old"));
+        cluster.partition(&[&[0]]);
+        match deleted {
+            true => zk.delete("/a").await.unwrap(),
+            false => drop(zk.set_data("/a", "new").await.unwrap()),
         }
+        assert_eq!(next(&mut watch).await, (!deleted).then(|| "new".to_owned()));
+        (1..3).for_each(|member| host.cut(member, Direction::Both));
+        until_state(&zk, ConnectionState::Lost).await;
+        host.mend(0);
+        until_state(&zk, ConnectionState::ReadOnly).await;
+        assert_eq!(zk.get_data("/a").await.unwrap(), "old", "it does not lag");
+        let told = timeout(SESSION_TIMEOUT * 3, watch.next()).await;
+        assert!(told.is_err(), "{told:?}");
+        // Not even when the others are back, until there is a new change.
+        (1..3).for_each(|member| host.mend(member));
+        cluster.heal();
+        let told = timeout(SESSION_TIMEOUT * 3, watch.next()).await;
+        assert!(told.is_err(), "{told:?}");
+        zk.wait_connected().await.unwrap();
+        match deleted {
+            true => drop(zk.create("/a").data("newest").await.unwrap()),
+            false => drop(zk.set_data("/a", "newest").await.unwrap()),
+        }
+        assert_eq!(next(&mut watch).await, some("newest"));
     });
 }

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
-use zk_curator::{ConnectionState, ErrorKind};
+use zk_curator::ConnectionState;
+use zk_curator::ErrorKind::{Closed, InvalidPath, NoNode, NotStarted, ReadOnly, SessionExpired};
 use zk_curator_proto::OpCode;
-use zk_curator_testing::{Probe, Verdict};
+use zk_curator_testing::Probe;
 use zk_curator_tests::{
-    builder, cancel, connected, expire, in_memory, session_id, simulated, two_in_memory, until, until_state,
+    builder, cancel, cut_off, expire, session_id, simulated_on, simulated_with, start,
+    two_in_memory, until, until_state,
 };
 
 fn requests(probe: &Probe) -> u64 {
@@ -16,8 +18,7 @@ fn requests(probe: &Probe) -> u64 {
 
 #[test]
 fn a_node_is_waited_for() {
-    simulated(async {
-        let (server, zk, other) = two_in_memory().await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let created = async {
             until(&server, |probe| !probe.watches().is_empty()).await;
             other.create("/a").await.unwrap().stat
@@ -29,14 +30,13 @@ fn a_node_is_waited_for() {
         // Two looks, the create, and the removal of the watch.
         assert_eq!(requests(&server.probe()) - before, 4);
         assert_eq!(zk.wait_exists("/a").await.unwrap(), stat);
-        assert_eq!(zk.wait_exists("a").await.unwrap_err().kind(), ErrorKind::InvalidPath);
+        assert_eq!(zk.wait_exists("a").await.unwrap_err().kind(), InvalidPath);
     });
 }
 
 #[test]
 fn the_end_of_a_node_is_waited_for() {
-    simulated(async {
-        let (server, zk, other) = two_in_memory().await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         zk.wait_gone("/a").await.unwrap();
         until(&server, |probe| probe.watches().is_empty()).await;
         zk.create("/a").await.unwrap();
@@ -51,25 +51,24 @@ fn the_end_of_a_node_is_waited_for() {
         };
         let (gone, ()) = tokio::join!(zk.wait_gone("/a"), deleted);
         gone.unwrap();
-        assert_eq!(requests(&server.probe()) - before, 2 + 3, "two looks, and the three writes of the other");
+        assert_eq!(
+            requests(&server.probe()) - before,
+            2 + 3,
+            "two looks, and the three writes of the other"
+        );
         assert!(server.probe().watches().is_empty());
     });
 }
 
-/// No event tells of it, so it is known by the transaction that created the other one.
+/// No event reports it; the transaction that created the other node shows it.
 #[test]
 fn a_node_that_was_replaced_while_we_were_away_was_gone() {
-    simulated(async {
-        let (server, zk, other) = two_in_memory().await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         zk.create("/a").await.unwrap();
         let waiting = tokio::spawn(zk.wait_gone("/a"));
         until(&server, |probe| !probe.watches().is_empty()).await;
         let us = session_id(&zk).get();
-        let away = server.rule(move |request| match request.session_id() == us {
-            true => Verdict::Disconnect,
-            false => Verdict::Pass,
-        });
-        assert!(server.disconnect(us));
+        let away = cut_off(&server, &zk);
         other.delete("/a").await.unwrap();
         other.create("/a").await.unwrap();
         assert!(server.expire(us).await);
@@ -80,8 +79,7 @@ fn a_node_that_was_replaced_while_we_were_away_was_gone() {
 
 #[test]
 fn data_are_waited_for() {
-    simulated(async {
-        let (server, zk, other) = two_in_memory().await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let waiting = tokio::spawn(zk.wait_data("/a", |data| data == "ready"));
         until(&server, |probe| !probe.watches().is_empty()).await;
         other.create("/a").data("begun").await.unwrap();
@@ -96,8 +94,7 @@ fn data_are_waited_for() {
 
 #[test]
 fn whoever_waits_survives_an_outage() {
-    simulated(async {
-        let (server, zk, other) = two_in_memory().await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         zk.create("/here").await.unwrap();
         let waiting = (
             tokio::spawn(zk.wait_exists("/a")),
@@ -119,14 +116,13 @@ fn whoever_waits_survives_an_outage() {
         let waiting = tokio::spawn(zk.wait_exists("/b"));
         until(&server, |probe| !probe.watches().is_empty()).await;
         zk.close().await.unwrap();
-        assert_eq!(waiting.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+        assert_eq!(waiting.await.unwrap().unwrap_err().kind(), Closed);
     });
 }
 
 #[test]
 fn a_dropped_wait_leaves_no_watch() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         zk.create("/here").await.unwrap();
         cancel::each_step(async |step| {
             let gone = cancel::poll_then_drop(zk.wait_gone("/here"), step).await.is_some();
@@ -142,66 +138,64 @@ fn a_dropped_wait_leaves_no_watch() {
 
 #[test]
 fn an_error_that_passes_is_ridden_out() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        // Not while there is no connection, and never in a loop without a pause.
+    simulated_with(async |server, zk| {
+        // Nothing is sent without a connection, and never in a loop without a pause.
         server.partition();
         let lost = zk.exists("/").await.unwrap_err();
         assert!(lost.is_transient());
-        assert!(timeout(Duration::from_secs(60), zk.ride_out(lost.clone())).await.is_err());
+        assert!(
+            timeout(Duration::from_secs(60), zk.wait_for_recovery(lost.clone())).await.is_err()
+        );
         server.heal();
-        zk.ride_out(lost.clone()).await.unwrap();
+        zk.wait_for_recovery(lost.clone()).await.unwrap();
         let begun = Instant::now();
-        zk.ride_out(lost.clone()).await.unwrap();
+        zk.wait_for_recovery(lost.clone()).await.unwrap();
         assert_eq!(begun.elapsed(), Duration::from_millis(100));
 
         let missing = zk.get_data("/none").await.unwrap_err();
         assert!(!missing.is_transient());
-        assert_eq!(zk.ride_out(missing).await.unwrap_err().kind(), ErrorKind::NoNode);
+        assert_eq!(zk.wait_for_recovery(missing).await.unwrap_err().kind(), NoNode);
         let bound = zk.bound_to_session().unwrap();
         expire(&server, &zk).await;
         until_state(&zk, ConnectionState::Reconnected { same_session: false }).await;
         let over = bound.exists("/").await.unwrap_err();
-        assert_eq!(over.kind(), ErrorKind::SessionExpired);
-        zk.ride_out(over.clone()).await.unwrap();
-        assert_eq!(bound.ride_out(over).await.unwrap_err().kind(), ErrorKind::SessionExpired);
+        assert_eq!(over.kind(), SessionExpired);
+        zk.wait_for_recovery(over.clone()).await.unwrap();
+        assert_eq!(bound.wait_for_recovery(over).await.unwrap_err().kind(), SessionExpired);
 
-        // A framework that is started later.
+        // A framework that was not started does not start by itself.
         let late = builder(&server).build().unwrap();
-        let mut watch = late.watch_data("/none");
-        let (told, started) = tokio::join!(watch.next(), late.start());
-        started.unwrap();
-        assert!(told.unwrap().is_none());
+        let not_started = late.watch_data("/none").next().await.unwrap_err();
+        assert_eq!(not_started.kind(), NotStarted);
+        assert_eq!(late.wait_for_recovery(not_started).await.unwrap_err().kind(), NotStarted);
     });
 }
 
-/// The connection of a framework that closes is still there: nobody may ask it again and again.
+/// The connection of a closing framework still exists, and must not be polled in a loop.
 #[test]
 fn closed_does_not_pass_while_connected() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let closed = connected(&server).await;
+    simulated_on(two_in_memory, async |(_server, zk, closed)| {
         closed.close().await.unwrap();
         let error = closed.exists("/").await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Closed);
-        assert_eq!(zk.ride_out(error).await.unwrap_err().kind(), ErrorKind::Closed);
+        assert_eq!(error.kind(), Closed);
+        assert_eq!(zk.wait_for_recovery(error).await.unwrap_err().kind(), Closed);
     });
 }
 
 /// A write that a read-only server refuses has to wait for another one.
 #[test]
 fn a_read_only_server_is_waited_for() {
-    simulated(async {
-        let (server, _) = in_memory().await;
-        let zk = builder(&server).read_only(true).build().unwrap();
-        zk.start().await.unwrap();
+    simulated_with(async |server, _| {
+        let zk = start(builder(&server).read_only(true)).await;
         server.set_read_only(true);
         until_state(&zk, ConnectionState::ReadOnly).await;
         let refused = zk.create("/a").await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::ReadOnly);
-        assert!(timeout(Duration::from_secs(60), zk.ride_out(refused.clone())).await.is_err());
+        assert_eq!(refused.kind(), ReadOnly);
+        assert!(
+            timeout(Duration::from_secs(60), zk.wait_for_recovery(refused.clone())).await.is_err()
+        );
         server.set_read_only(false);
-        zk.ride_out(refused).await.unwrap();
+        zk.wait_for_recovery(refused).await.unwrap();
         zk.create("/a").await.unwrap();
     });
 }

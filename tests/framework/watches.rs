@@ -3,21 +3,22 @@
 use tokio::time::timeout;
 use zk_curator::{ConnectionState, CuratorFramework, EventType, WatchEnded};
 use zk_curator_testing::TestServer;
-use zk_curator_tests::{expire, in_memory, session_id, simulated, until};
+use zk_curator_tests::{expire, session_id, simulated_with, until};
 
 /// Cuts the connection of a framework and waits until it has another one.
 async fn reconnect(server: &TestServer, zk: &CuratorFramework) {
     let mut states = zk.states();
     let before = states.current().epoch;
     assert!(server.disconnect(session_id(zk).get()));
-    let back = |status: &zk_curator::ConnectionStatus| status.epoch > before && status.state.is_connected();
+    let back = |status: &zk_curator::ConnectionStatus| {
+        status.epoch > before && status.state.is_connected()
+    };
     states.until(back).await.expect("a connection");
 }
 
 #[test]
 fn get_data_watched_fires_for_data_and_for_the_deletion() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         zk.create("/a").data("1").await.unwrap();
         let watched = zk.get_data("/a").watched().await.unwrap();
         assert_eq!(watched.value.0, "1");
@@ -35,8 +36,7 @@ fn get_data_watched_fires_for_data_and_for_the_deletion() {
 
 #[test]
 fn exists_watched_fires_for_creation_data_and_deletion() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let watched = zk.exists("/a").watched().await.unwrap();
         assert_eq!(watched.value, None);
         zk.create("/a").await.unwrap();
@@ -55,8 +55,7 @@ fn exists_watched_fires_for_creation_data_and_deletion() {
 
 #[test]
 fn children_watched_fires_for_a_child_and_for_the_deletion() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         zk.create("/p").await.unwrap();
         let watched = zk.children("/p").watched().await.unwrap();
         assert_eq!(watched.value.0, [""; 0]);
@@ -72,9 +71,8 @@ fn children_watched_fires_for_a_child_and_for_the_deletion() {
 }
 
 #[test]
-fn a_watch_fires_after_a_reconnect_and_for_what_happened_meanwhile() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn a_watch_fires_after_a_reconnect_for_missed_changes() {
+    simulated_with(async |server, zk| {
         let other = zk_curator_tests::connected(&server).await;
         for path in ["/data", "/parent", "/quiet"] {
             zk.create(path).await.unwrap();
@@ -112,8 +110,7 @@ fn a_watch_fires_after_a_reconnect_and_for_what_happened_meanwhile() {
 
 #[test]
 fn the_loss_of_the_session_ends_every_watch() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         zk.create("/a").await.unwrap();
         let data = zk.get_data("/a").watched().await.unwrap().watch;
         let exists = zk.exists("/none").watched().await.unwrap().watch;
@@ -131,8 +128,7 @@ fn the_loss_of_the_session_ends_every_watch() {
 
 #[test]
 fn close_ends_every_watch() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let watched = zk.exists("/a").watched().await.unwrap();
         zk.close().await.unwrap();
         assert_eq!(watched.watch.await, Err(WatchEnded::Closed));
@@ -142,11 +138,11 @@ fn close_ends_every_watch() {
 
 #[test]
 fn a_dropped_watch_is_removed_and_not_armed_again() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         zk.create("/a").await.unwrap();
         let kept = zk.get_data("/a").watched().await.unwrap();
-        let dropped = (zk.children("/a").watched().await.unwrap(), zk.exists("/b").watched().await.unwrap());
+        let dropped =
+            (zk.children("/a").watched().await.unwrap(), zk.exists("/b").watched().await.unwrap());
         assert_eq!(server.probe().watches().len(), 3);
         drop(dropped);
         until(&server, |probe| probe.watches().len() == 1).await;
@@ -160,8 +156,7 @@ fn a_dropped_watch_is_removed_and_not_armed_again() {
 
 #[test]
 fn a_watched_read_whose_answer_is_lost_leaves_one_watch() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         zk.create("/a").await.unwrap();
         let lost = server.rule(|request| match request.is(zk_curator_proto::OpCode::GetData) {
             true => zk_curator_testing::Verdict::LoseReply,
@@ -179,8 +174,7 @@ fn a_watched_read_whose_answer_is_lost_leaves_one_watch() {
 
 #[test]
 fn a_watch_waits_while_nothing_happens() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         zk.create("/a").await.unwrap();
         let watched = zk.children("/a").watched().await.unwrap();
         zk.set_data("/a", "not about children").await.unwrap();

@@ -12,6 +12,8 @@
 
 #define ANY_VERSION (-1)
 #define IN_FLIGHT 500
+/* More than a server reads at once (jute.maxbuffer): it ends the connection, not the session. */
+#define TOO_LARGE 1200000
 
 /* What the completion thread has to say: it calls watchers and completions, in the order of their frames. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -19,6 +21,8 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static char heard[1 << 16];
 static int answered;
 static int connected;
+/* The number of times that clients have connected. */
+static int connections;
 
 static void hear(const char *line) {
     pthread_mutex_lock(&mutex);
@@ -47,6 +51,7 @@ static void watch(zhandle_t *client, int type, int state, const char *path, void
     if (type == ZOO_SESSION_EVENT) {
         pthread_mutex_lock(&mutex);
         connected = state == ZOO_CONNECTED_STATE;
+        connections += connected;
         pthread_cond_signal(&changed);
         pthread_mutex_unlock(&mutex);
         return;
@@ -288,6 +293,33 @@ static void chroots(const char *server, zhandle_t *client) {
     say("after the end", zoo_exists(client, "/t/in", 0, &stat));
 }
 
+/* A client whose connection the server ends takes its session up again without a transaction. One that is closed after that
+ * ends its session with one; one that is closed before cannot, and has one transaction less. So this waits. */
+static void too_large(const char *server, zhandle_t *client) {
+    struct Stat stat;
+    printf("== too large\n");
+    zhandle_t *doomed = open_client(server);
+    const long long session = zoo_client_id(doomed)->client_id;
+    pthread_mutex_lock(&mutex);
+    const int before = connections;
+    pthread_mutex_unlock(&mutex);
+    char *data = calloc(1, TOO_LARGE);
+    say("create", zoo_create(doomed, "/large", data, TOO_LARGE, &ZOO_OPEN_ACL_UNSAFE, 0, NULL, 0));
+    free(data);
+    pthread_mutex_lock(&mutex);
+    while (connections == before) {
+        pthread_cond_wait(&changed, &mutex);
+    }
+    pthread_mutex_unlock(&mutex);
+    printf("the same session %d\n", zoo_client_id(doomed)->client_id == session);
+    int code = zoo_create2(client, "/next", "", 0, &ZOO_OPEN_ACL_UNSAFE, 0, NULL, 0, &stat);
+    say_stat("before the end", code, &stat);
+    say("close", zookeeper_close(doomed));
+    code = zoo_create2(client, "/last", "", 0, &ZOO_OPEN_ACL_UNSAFE, 0, NULL, 0, &stat);
+    say_stat("after the end", code, &stat);
+    say("large", zoo_exists(client, "/large", 0, &stat));
+}
+
 int main(int count, char **arguments) {
     if (count != 2) {
         return 2;
@@ -301,6 +333,7 @@ int main(int count, char **arguments) {
     access_lists(client, other);
     transactions(client);
     chroots(arguments[1], client);
+    too_large(arguments[1], client);
     say("close", zookeeper_close(other));
     say("close", zookeeper_close(client));
     printf("DONE\n");

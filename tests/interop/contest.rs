@@ -1,4 +1,4 @@
-//! Java Curator and we contend for the same things, and processes of both are killed meanwhile.
+//! Java Curator and we contend for the same things while processes of both are killed.
 #![allow(
     dead_code,
     clippy::allow_attributes,
@@ -16,9 +16,9 @@ use tokio::task::JoinSet;
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_real::java::Program;
 
-use zk_curator_tests::builder_for;
+use zk_curator_tests::{builder_for, start};
 
-/// So many rounds that nobody gets to the end.
+/// A number of rounds that no contender completes.
 pub(crate) const ENDLESS: usize = 1_000_000;
 /// For a whole contest.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
@@ -29,20 +29,19 @@ pub(crate) async fn compiled(source: &str) -> Program {
     Program::compile(source).await.unwrap()
 }
 
-/// One that asks for the same session timeout as the Java programs do.
+/// A framework with the session timeout of the Java programs.
 pub(crate) async fn framework(connect_string: &str) -> CuratorFramework {
-    let zk = builder_for(connect_string).session_timeout(Duration::from_secs(4)).build().unwrap();
-    zk.start().await.unwrap();
-    zk
+    start(builder_for(connect_string).session_timeout(Duration::from_secs(4))).await
 }
 
-/// Whether it is a failure of an operation that comes with a session that is lost, where everything is slow.
+/// Returns `true` if it is a failure of an operation that comes with a session that is lost, where
+/// everything is slow.
 pub(crate) fn comes_with_a_lost_session(error: &zk_curator::Error) -> bool {
     error.is_session_lost() || error.kind() == ErrorKind::NoNode || error.is_retryable()
 }
 
-/// Proves, without trusting what is contended for, that nobody is inside who must not be: an ephemeral node below
-/// `place`, and then a listing. Of two that must not be inside together, the later one sees the earlier one.
+/// Proves exclusion without trusting the recipe under test: an ephemeral node below `place`, and
+/// then a listing. Of two that must not be inside together, the later one sees the earlier one.
 pub(crate) async fn enter(
     zk: &CuratorFramework,
     place: &str,
@@ -51,14 +50,21 @@ pub(crate) async fn enter(
 ) -> Result<(), zk_curator::Error> {
     let witness = format!("{place}/{name}");
     let created = zk.create(&witness).mode(CreateMode::Ephemeral).await;
-    assert!(!created.as_ref().is_err_and(|error| error.kind() == ErrorKind::NodeExists), "{witness}");
+    assert!(
+        !created.as_ref().is_err_and(|error| error.kind() == ErrorKind::NodeExists),
+        "{witness}"
+    );
     created?;
     let inside = zk.children(place).await?;
     assert!(!is_violated(&inside), "{witness} among {inside:?}");
     Ok(())
 }
 
-pub(crate) async fn leave(zk: &CuratorFramework, place: &str, name: &str) -> Result<(), zk_curator::Error> {
+pub(crate) async fn leave(
+    zk: &CuratorFramework,
+    place: &str,
+    name: &str,
+) -> Result<(), zk_curator::Error> {
     zk.delete(format!("{place}/{name}")).guaranteed().await
 }
 
@@ -69,7 +75,10 @@ pub(crate) struct Java {
 }
 
 impl Java {
-    pub(crate) fn start<'a>(program: &Program, arguments: impl IntoIterator<Item = &'a str>) -> Self {
+    pub(crate) fn start<'a>(
+        program: &Program,
+        arguments: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
         let mut child = program.spawn(arguments).unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         Self { child, lines }
@@ -79,7 +88,7 @@ impl Java {
         assert_eq!(self.lines.next_line().await.unwrap().unwrap(), line);
     }
 
-    /// Reads until it has held something so many times.
+    /// Reads until the program has held something `count` times.
     async fn held(&mut self, count: usize) {
         for _ in 0..count {
             let line = self.lines.next_line().await.unwrap().unwrap();
@@ -102,21 +111,25 @@ impl Java {
     }
 }
 
-/// One of ours that is killed: everything it does stops between two instructions, and its sockets are closed. It ends
-/// when `killed` does.
+/// A Rust contender that is killed: it stops between two instructions, and its sockets are closed.
+/// It ends when `killed` does.
 fn victim(contend: impl Future<Output = ()> + Send + 'static, killed: oneshot::Receiver<()>) {
     std::thread::spawn(move || {
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.spawn(contend);
         drop(killed.blocking_recv());
         runtime.shutdown_background();
     });
 }
 
-/// A contest of one Java program that does so many rounds, two of ours, and victims of both. `contend` is one of ours: it
-/// gets its label and its rounds. `java` gets the same as its last two arguments. Returns how often the Java program has
-/// held something.
+/// A contest of one Java program with this number of rounds, two Rust contenders, and victims of
+/// both kinds. `contend` is a Rust contender. It gets its label and its rounds. The last two
+/// arguments of `java` are the same. Returns the number of times that the Java program has held the
+/// resource.
 pub(crate) async fn java_and_rust_contend<F: Future<Output = ()> + Send + 'static>(
     program: &Program,
     java: [&str; 3],

@@ -1,5 +1,5 @@
-//! Counters and shared values of Java's Curator, of kazoo and of ours: each reads and changes what the others have written, and
-//! all of them count together while our connections are cut.
+//! Counters and shared values of Java's Curator, of kazoo and of ours: each reads and changes what
+//! the others have written, and all of them count together while our connections are cut.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,20 +14,20 @@ use zk_curator_real::{self as real};
 use zk_curator_recipes::counter::{
     Counter, DistributedAtomicInteger, DistributedAtomicLong, Encoding, IdBlocks, Number,
 };
-use zk_curator_recipes::shared::{Count, SharedCount, SharedValue};
+use zk_curator_recipes::shared::{SharedCount, SharedValue};
 use zk_curator_testing::{FaultProxy, Flow, TestServer};
-use zk_curator_tests::builder_for;
+use zk_curator_tests::{builder_for, start};
 
 use crate::contest::compiled;
 use crate::peer::Peer;
 
 const PATIENCE: Duration = Duration::from_secs(120);
-/// The increments of each in a mixed run.
+/// The increments of each client in a mixed run.
 const EACH: usize = 1_000;
-/// The time in which a request comes, if there is one.
+/// The time within which a request arrives, if the client sends one.
 const SOON: Duration = Duration::from_millis(50);
 
-/// The programs of others, ready to start.
+/// The programs of the other clients, ready to start.
 struct Others {
     java: Program,
     python: PathBuf,
@@ -57,13 +57,11 @@ impl Others {
 }
 
 async fn connected(connect_string: &str) -> CuratorFramework {
-    // Longer than anything that is done to its connections.
-    let zk = builder_for(connect_string).session_timeout(Duration::from_secs(30)).build().unwrap();
-    zk.start().await.unwrap();
-    zk
+    // Longer than every disturbance of its connections.
+    start(builder_for(connect_string).session_timeout(Duration::from_secs(30))).await
 }
 
-/// Each side begins a counter once, and then both change it.
+/// Each side creates a counter once, and then both change it.
 async fn count_in_turns<N: Number + From<i8> + std::fmt::Debug + PartialEq>(
     peer: &mut Peer,
     kind: &str,
@@ -88,7 +86,7 @@ async fn count_in_turns<N: Number + From<i8> + std::fmt::Debug + PartialEq>(
     assert!(!counter.initialize(n(1)).await.unwrap());
     assert_eq!(counter.increment().await.unwrap(), n(8));
     assert_eq!(peer.tell(&format!("{kind} get {path}")).await, text(8));
-    assert_eq!(counter.set(n(-1)).await.unwrap().pre, n(8));
+    assert_eq!(counter.set(n(-1)).await.unwrap(), Some(n(8)));
     assert_eq!(peer.tell(&format!("{kind} add {path} 1")).await, change(-1, 0));
     assert_eq!(counter.decrement().await.unwrap(), n(-1));
 }
@@ -145,16 +143,16 @@ async fn shared(zk: &CuratorFramework, java: &mut Peer) {
     assert_eq!(java.tell("count set /count -9").await, "-9");
     count.cache().synced().await.unwrap();
     let seen = count.get().unwrap().unwrap();
-    assert_eq!(seen.value, Count(-9));
-    assert!(count.try_set(&seen, &Count(10)).await.unwrap());
+    assert_eq!(seen.value, -9);
+    assert!(count.try_set(&seen, 10).await.unwrap());
     assert_eq!(java.tell("count get /count").await, "10");
-    // A counter of the same bytes.
+    // A counter with the same bytes.
     assert_eq!(java.tell("int add /count 1").await, "10 11");
     assert_eq!(DistributedAtomicInteger::at(zk, "/count").increment().await.unwrap(), 12);
     assert_eq!(java.tell("count get /count").await, "12");
     assert_eq!(java.tell("count get /count-of-java").await, "0");
     let theirs = SharedCount::start(zk, "/count-of-java", 5).await.unwrap();
-    assert_eq!(theirs.get().unwrap().unwrap().value, Count(0));
+    assert_eq!(theirs.get().unwrap().unwrap().value, 0);
 
     let value = SharedValue::start(zk, "/value", &"ours".to_owned()).await.unwrap();
     assert_eq!(java.tell("value get /value").await, "ours");
@@ -168,7 +166,7 @@ async fn shared(zk: &CuratorFramework, java: &mut Peer) {
     assert_eq!(theirs.get().unwrap().unwrap().value, "seed");
 }
 
-/// Cuts connections, in turns with an answer that is on its way and without.
+/// Cuts connections, sometimes with a response in flight.
 async fn disturb(proxy: &FaultProxy) {
     let coming = |requests: u64| proxy.passed(proxy.counts().requests + requests);
     for number in 0_u64.. {
@@ -182,7 +180,7 @@ async fn disturb(proxy: &FaultProxy) {
     }
 }
 
-/// Increments until all are counted; how often the connection was cut.
+/// Makes all increments of one client. Returns the number of cut connections.
 async fn ours<N: Number + Ord>(
     connect_string: &str,
     counter: impl FnOnce(&CuratorFramework) -> Counter<N>,
@@ -195,7 +193,8 @@ async fn ours<N: Number + Ord>(
         while seen.len() < EACH {
             match counter.increment().await {
                 Ok(value) => assert!(seen.insert(value)),
-                // Not applied: the others were faster, or the connection was away for too long.
+                // The increment was not applied: other clients were faster, or the outage was too
+                // long.
                 Err(error) => assert!(error.is_retryable(), "{error:?}"),
             }
         }
@@ -211,13 +210,15 @@ async fn ours<N: Number + Ord>(
     connections
 }
 
-/// With cuts on the side of Curator or kazoo there would be more: they add again what was applied and not answered.
+/// With cuts on the side of Curator or kazoo the sum would be too large: they repeat increments
+/// whose responses were lost.
 async fn mixed(others: &Others, connect_string: &str) {
     let (mut java, mut kazoo) = (others.java(connect_string), others.kazoo(connect_string));
     let zk = connected(connect_string).await;
 
     let (count, increments) = (EACH.to_string(), "increment /mixed/int");
-    let (theirs, python) = (format!("int {increments} {count}"), format!("curator {increments} {count}"));
+    let (theirs, python) =
+        (format!("int {increments} {count}"), format!("curator {increments} {count}"));
     let (java_says, kazoo_says, cuts) = tokio::join!(
         biased;
         java.tell(&theirs),
@@ -247,8 +248,8 @@ async fn mixed(others: &Others, connect_string: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: scripts/test-all"]
-async fn on_the_embedded_server_all_read_and_change_the_counters_of_all() {
-    let test = "on_the_embedded_server_all_read_and_change_the_counters_of_all";
+async fn embedded_all_clients_share_their_counters() {
+    let test = "embedded_all_clients_share_their_counters";
     let Some(others) = Others::or_skip(test).await else { return };
     let server = TestServer::start().await;
     timeout(PATIENCE, layouts(&others, &server.connect_string())).await.unwrap();
@@ -265,8 +266,8 @@ async fn on_apache_zookeeper_all_read_and_change_the_counters_of_all() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: scripts/test-all"]
-async fn on_the_embedded_server_all_count_together_while_our_answers_are_lost() {
-    let test = "on_the_embedded_server_all_count_together_while_our_answers_are_lost";
+async fn embedded_all_clients_count_while_our_responses_are_lost() {
+    let test = "embedded_all_clients_count_while_our_responses_are_lost";
     let Some(others) = Others::or_skip(test).await else { return };
     let server = TestServer::start().await;
     timeout(PATIENCE * 2, mixed(&others, &server.connect_string())).await.unwrap();
@@ -274,8 +275,8 @@ async fn on_the_embedded_server_all_count_together_while_our_answers_are_lost() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: scripts/test-all"]
-async fn on_apache_zookeeper_all_count_together_while_our_answers_are_lost() {
-    let test = "on_apache_zookeeper_all_count_together_while_our_answers_are_lost";
+async fn on_apache_all_clients_count_while_our_responses_are_lost() {
+    let test = "on_apache_all_clients_count_while_our_responses_are_lost";
     let Some(others) = Others::or_skip(test).await else { return };
     let Some(zookeeper) = real::or_skip(test).await else { return };
     timeout(PATIENCE * 2, mixed(&others, &zookeeper.connect_string())).await.unwrap();

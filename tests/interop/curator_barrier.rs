@@ -5,11 +5,9 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use zk_curator::CuratorFramework;
-use zk_curator_real as real;
-use zk_curator_real::java::{self, Program};
+use zk_curator_real::java::Program;
 use zk_curator_recipes::barrier::{DistributedBarrier, DistributedDoubleBarrier};
-use zk_curator_testing::TestServer;
-use zk_curator_tests::builder_for;
+use zk_curator_tests::{builder_for, start};
 
 const BARRIER: &str = "/barriers/sort";
 const LEDGER: &str = "/ledger";
@@ -24,12 +22,11 @@ async fn compiled() -> Program {
 }
 
 async fn framework(connect_string: &str) -> CuratorFramework {
-    let zk = builder_for(connect_string).build().unwrap();
-    zk.start().await.unwrap();
-    zk
+    start(builder_for(connect_string)).await
 }
 
-/// The same as the Java program does, in the same ledger. Answers who began each round: whether it was one of us.
+/// The same as the Java program does, in the same ledger. Answers who began each round: whether it
+/// was one of us.
 async fn member(zk: CuratorFramework, label: &'static str) -> Vec<bool> {
     let barrier = DistributedDoubleBarrier::new(&zk, BARRIER, MEMBERS).label(label);
     let mut begun_by_us = Vec::new();
@@ -39,14 +36,22 @@ async fn member(zk: CuratorFramework, label: &'static str) -> Vec<bool> {
             others(&zk).await;
         }
         let entered = barrier.enter().await.unwrap();
-        assert_eq!(count(&zk, round, "entering").await, MEMBERS, "{label} has entered round {round} early");
+        assert_eq!(
+            count(&zk, round, "entering").await,
+            MEMBERS,
+            "{label} has entered round {round} early"
+        );
         let ready = zk.get_data(format!("{BARRIER}/ready")).await.unwrap();
         begun_by_us.push(ready.starts_with(b"members of the round:"));
         write(&zk, round, "entered", label).await;
         all(&zk, round, "entered").await;
         write(&zk, round, "leaving", label).await;
         entered.leave().await.unwrap();
-        assert_eq!(count(&zk, round, "leaving").await, MEMBERS, "{label} has left round {round} early");
+        assert_eq!(
+            count(&zk, round, "leaving").await,
+            MEMBERS,
+            "{label} has left round {round} early"
+        );
         write(&zk, round, "left", label).await;
         all(&zk, round, "left").await;
     }
@@ -94,15 +99,18 @@ async fn all(zk: &CuratorFramework, round: usize, what: &str) {
     }
 }
 
-/// Two processes of Java Curator and two sessions of ours go through rounds together; a ledger, which owes nothing to the
-/// barrier, proves that nobody passes early.
+/// Two processes of Java Curator and two Rust sessions go through rounds together. A ledger that
+/// does not depend on the barrier proves that no member passes early.
 async fn java_and_rust_are_members(connect_string: &str) {
     let program = compiled().await;
     let zk = framework(connect_string).await;
     zk.create(LEDGER).await.unwrap();
     let (members, rounds) = (MEMBERS.to_string(), ROUNDS.to_string());
-    let start =
-        |label| program.spawn(["member", connect_string, BARRIER, LEDGER, &members, &rounds, label]).unwrap();
+    let start = |label| {
+        program
+            .spawn(["member", connect_string, BARRIER, LEDGER, &members, &rounds, label])
+            .unwrap()
+    };
     let java = [("java-1", start("java-1")), ("java-2", start("java-2"))];
     let rust = ["rust-1", "rust-2"].map(|label| {
         let connect_string = connect_string.to_owned();
@@ -118,7 +126,8 @@ async fn java_and_rust_are_members(connect_string: &str) {
         assert_eq!(output.status.code(), Some(0), "{label}: {lines}");
         assert_eq!(lines, "DONE\n", "{label}");
     }
-    // In even rounds we come last; but one of Java's may count the members only when we are there.
+    // In even rounds the Rust members come last, but a Java member may count the members only after
+    // that.
     assert!(begun_by_us.contains(&true), "we have begun none");
     assert!(begun_by_us.contains(&false), "Java has begun none");
     assert_eq!(zk.children(BARRIER).await.unwrap_or_default(), [""; 0]);
@@ -137,7 +146,7 @@ async fn java_and_rust_are_members(connect_string: &str) {
     }
     let theirs = DistributedBarrier::new(&zk, second);
     let waiting = tokio::spawn(async move { theirs.wait().await });
-    // Not before ours is removed, for which Java waits.
+    // Java passes only after our barrier is removed.
     zk.sync("/").await.unwrap();
     assert!(!waiting.is_finished());
     ours.remove().await.unwrap();
@@ -147,23 +156,8 @@ async fn java_and_rust_are_members(connect_string: &str) {
     zk.close().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "slow: scripts/test-all"]
-async fn on_apache_zookeeper_nobody_passes_a_barrier_early() {
-    let name = "on_apache_zookeeper_nobody_passes_a_barrier_early";
-    if !real::runs(name, java::available()) {
-        return;
-    }
-    let Some(zookeeper) = real::or_skip(name).await else { return };
-    timeout(PATIENCE, java_and_rust_are_members(&zookeeper.connect_string())).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "slow: scripts/test-all"]
-async fn on_the_embedded_server_nobody_passes_a_barrier_early() {
-    if !real::runs("on_the_embedded_server_nobody_passes_a_barrier_early", java::available()) {
-        return;
-    }
-    let server = TestServer::start().await;
-    timeout(PATIENCE, java_and_rust_are_members(&server.connect_string())).await.unwrap();
+on_each_with_java! {
+    on_apache_zookeeper_nobody_passes_a_barrier_early,
+    on_the_embedded_server_nobody_passes_a_barrier_early,
+    |servers| timeout(PATIENCE, java_and_rust_are_members(&servers)).await.unwrap()
 }

@@ -1,14 +1,13 @@
-//! Java Curator's `CuratorCache` and ours on one tree, while nodes come and go and servers are killed; and that one request of
-//! many reads is answered from one state of a server.
+//! Java Curator's `CuratorCache` and ours on one tree, while nodes come and go and servers are
+//! killed; and that one request of many reads is answered from one state of a server.
 
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use zk_curator::{CreateMode, CuratorFramework};
-use zk_curator_real::{self as real, RealZooKeeper, java};
+use zk_curator_real::{self as real, RealEnsemble, RealZooKeeper, java};
 use zk_curator_recipes::cache::CuratorCache;
-use zk_curator_testing::TestServer;
-use zk_curator_tests::{Server, builder_for, on_each_server};
+use zk_curator_tests::{Server, builder_for, on_each_server, start};
 
 use crate::contest::compiled;
 use crate::peer::Peer;
@@ -16,7 +15,7 @@ use crate::peer::Peer;
 const ROOT: &str = "/tree";
 /// The time for the program to catch up.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The time for one answer of the Java program.
+/// The time for one response of the Java program.
 const ANSWER: Duration = Duration::from_secs(60);
 
 fn dump(cache: &CuratorCache) -> String {
@@ -32,9 +31,7 @@ fn dump(cache: &CuratorCache) -> String {
 }
 
 async fn connected(connect_string: &str) -> CuratorFramework {
-    let zk = builder_for(connect_string).build().unwrap();
-    zk.start().await.unwrap();
-    zk
+    start(builder_for(connect_string)).await
 }
 
 /// Nodes come, change and go. Some writes are refused, or not answered.
@@ -54,14 +51,17 @@ async fn disturb(zk: &CuratorFramework, random: &mut fastrand::Rng, writes: usiz
     }
 }
 
-/// Both caches end with what the server has.
+/// Both caches end with the contents of the server.
 async fn assert_equal(java: &mut Peer, cache: &CuratorCache, zk: &CuratorFramework) {
     cache.synced().await.unwrap();
     let ours = dump(cache);
     assert!(ours.matches('=').count() > 3, "{ours}");
     for node in cache.read(|view| view.nodes().cloned().collect::<Vec<_>>()) {
         let (data, stat) = zk.get_data(&*node.path).with_stat().await.unwrap();
-        assert_eq!((data, stat.czxid, stat.mzxid), (node.data.clone(), node.stat.czxid, node.stat.mzxid));
+        assert_eq!(
+            (data, stat.czxid, stat.mzxid),
+            (node.data.clone(), node.stat.czxid, node.stat.mzxid)
+        );
     }
     let same = async {
         loop {
@@ -77,7 +77,7 @@ async fn assert_equal(java: &mut Peer, cache: &CuratorCache, zk: &CuratorFramewo
     }
 }
 
-/// A tree that is loaded, and changed meanwhile and after.
+/// A tree that changes during and after its loading.
 async fn on_one_server(connect_string: &str) {
     let program = compiled("CuratorTree.java").await;
     let other = connected(connect_string).await;
@@ -104,28 +104,38 @@ async fn on_one_server(connect_string: &str) {
     }
 }
 
+/// All of them in one response would need more than the server has.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: scripts/test-all"]
-async fn on_apache_zookeeper_caches_end_as_curators_do() {
-    let name = "on_apache_zookeeper_caches_end_as_curators_do";
-    if !real::runs(name, java::available()) {
+async fn a_load_of_large_nodes_does_not_kill_a_small_server() {
+    const NODES: usize = 300;
+    const SIZE: usize = 900_000;
+    let servers = RealEnsemble::builder(1).jvm_option("-Xmx1g");
+    let name = "a_load_of_large_nodes_does_not_kill_a_small_server";
+    if !real::runs(name, servers.available()) {
         return;
     }
-    let Some(zookeeper) = real::or_skip(name).await else { return };
-    on_one_server(&zookeeper.connect_string()).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "slow: scripts/test-all"]
-async fn on_the_embedded_server_caches_end_as_curators_do() {
-    if !real::runs("on_the_embedded_server_caches_end_as_curators_do", java::available()) {
-        return;
+    let ensemble = servers.start().await.unwrap();
+    let zk = connected(&ensemble.connect_string()).await;
+    zk.create("/tree/small").creating_parents().await.unwrap();
+    for n in 0..NODES {
+        zk.create(format!("/tree/{n}")).data(vec![0; SIZE]).idempotent().await.unwrap();
     }
-    let server = TestServer::start().await;
-    on_one_server(&server.connect_string()).await;
+    let cache = CuratorCache::tree(&zk, "/tree").without_data().start();
+    let loaded = timeout(Duration::from_secs(120), cache.loaded()).await.unwrap().unwrap();
+    assert_eq!((loaded.nodes, loaded.unreadable), (NODES + 2, 0));
+    zk.set_data("/tree/small", "the server is alive").await.unwrap();
+    cache.close().await;
+    zk.close().await.unwrap();
 }
 
-/// Followers are killed, and with them the connections of the caches, while others write.
+on_each_with_java! {
+    on_apache_zookeeper_caches_end_as_curators_do,
+    on_the_embedded_server_caches_end_as_curators_do,
+    |servers| on_one_server(&servers).await
+}
+
+/// Followers are killed, and with them the connections of the caches, while other clients write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: scripts/test-all"]
 async fn on_apache_zookeeper_caches_outlive_their_servers() {
@@ -161,7 +171,8 @@ async fn on_apache_zookeeper_caches_outlive_their_servers() {
             assert_eq!((data, stat.mzxid), (node.data.clone(), node.stat.mzxid), "{ours}");
         }
     }
-    // Curator takes what has the same version for the same node: a change of every node shows it.
+    // Curator takes a node with the same version for the same node; a change of every node shows
+    // it.
     for node in cache.read(|view| view.nodes().cloned().collect::<Vec<_>>()) {
         other.set_data(&*node.path, "last").await.unwrap();
     }
@@ -181,7 +192,7 @@ async fn one_request_of_many_reads_shows_one_state(server: Server) {
     pairs(&zk, &other).await;
 }
 
-/// Pairs are written in transactions, and read meanwhile.
+/// Pairs are written in transactions while they are read.
 async fn pairs(zk: &CuratorFramework, other: &CuratorFramework) {
     const PAIRS: usize = 50;
     let halves = || (0..PAIRS).map(|pair| [format!("/pairs/{pair}-a"), format!("/pairs/{pair}-b")]);
@@ -202,12 +213,17 @@ async fn pairs(zk: &CuratorFramework, other: &CuratorFramework) {
         let mut states = std::collections::BTreeSet::new();
         loop {
             let mut read = zk.multi_read();
-            // All first halves before all second ones: between them there would be time for a write.
+            // All first halves before all second ones: between them there would be time for a
+            // write.
             for path in halves().map(|[first, _]| first).chain(halves().map(|[_, second]| second)) {
                 read = read.get_data(path);
             }
-            let answers: Vec<_> =
-                read.await.unwrap().into_iter().map(|read| read.unwrap().into_data().unwrap().0).collect();
+            let answers: Vec<_> = read
+                .await
+                .unwrap()
+                .into_iter()
+                .map(|read| read.unwrap().into_data().unwrap().0)
+                .collect();
             let (first, second) = answers.split_at(PAIRS);
             assert_eq!(first, second);
             let is_last = first.iter().all(|value| value == "20");
@@ -223,11 +239,12 @@ async fn pairs(zk: &CuratorFramework, other: &CuratorFramework) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: scripts/test-all"]
-async fn on_apache_zookeeper_a_follower_answers_many_reads_from_one_state() {
-    let name = "on_apache_zookeeper_a_follower_answers_many_reads_from_one_state";
+async fn on_apache_zookeeper_a_follower_reads_from_one_state() {
+    let name = "on_apache_zookeeper_a_follower_reads_from_one_state";
     let Some(ensemble) = real::or_skip_ensemble(name, 3).await else { return };
     let leader = ensemble.leader().await.unwrap();
     let servers: Vec<_> = ensemble.servers().iter().map(RealZooKeeper::connect_string).collect();
-    let (zk, other) = (connected(&servers[(leader + 1) % 3]).await, connected(&servers[leader]).await);
+    let (zk, other) =
+        (connected(&servers[(leader + 1) % 3]).await, connected(&servers[leader]).await);
     pairs(&zk, &other).await;
 }

@@ -1,15 +1,16 @@
-//! What Java Curator and we write into nodes, each read by the other: gzip, default data, ACLs, namespaces.
+//! Nodes that Java Curator and we write, each read by the other: gzip, default data, ACLs,
+//! namespaces.
 
 use std::path::Path;
 
 use bytes::Bytes;
-
+use tokio::time::timeout;
 use zk_curator::acl::AclProvider;
 use zk_curator::{Acl, CuratorFramework, ErrorKind};
-use zk_curator_real as real;
-use zk_curator_real::java::{self, Program};
-use zk_curator_testing::TestServer;
-use zk_curator_tests::{builder_for, real_time};
+use zk_curator_real::java::Program;
+use zk_curator_tests::{builder_for, start};
+
+use crate::contest::PATIENCE;
 
 /// The provider of the Java program.
 #[derive(Debug)]
@@ -27,10 +28,13 @@ fn large() -> Vec<u8> {
 
 /// `java.util.Arrays.hashCode`.
 fn hash(data: &[u8]) -> i32 {
-    data.iter().fold(1, |hash: i32, byte| hash.wrapping_mul(31).wrapping_add(i32::from(byte.cast_signed())))
+    data.iter().fold(1, |hash: i32, byte| {
+        hash.wrapping_mul(31).wrapping_add(i32::from(byte.cast_signed()))
+    })
 }
 
-/// Curator 5.4 says in the last byte of the header that the system is FAT, as Java did before 16; 5.7 that it is unknown.
+/// Curator 5.4 says in the last byte of the header that the system is FAT, as Java did before 16;
+/// 5.7 that it is unknown.
 fn without_system(gzip: Bytes) -> Bytes {
     assert!([0, 0xff].contains(&gzip[9]), "{gzip:?}");
     Bytes::from([&gzip[..9], &gzip[10..]].concat())
@@ -42,12 +46,10 @@ async fn framework(connect_string: &str, namespace: &str) -> CuratorFramework {
         .acl_provider(Provider)
         .default_data_is_local_address()
         .authorization("digest", "user:secret");
-    let zk = builder.build().unwrap();
-    zk.start().await.unwrap();
-    zk
+    start(builder).await
 }
 
-/// What the Java program does when it writes.
+/// Writes as the Java program does.
 async fn write(zk: &CuratorFramework) {
     zk.create("/gzip/text").creating_parents().compressed().data("grün").await.unwrap();
     zk.create("/gzip/empty").compressed().data("").await.unwrap();
@@ -57,7 +59,7 @@ async fn write(zk: &CuratorFramework) {
     zk.create("/acl").data("acl").await.unwrap();
 }
 
-/// What the program prints, without the last line.
+/// The output of the program, without the last line.
 async fn run(program: &Program, connect_string: &str, namespace: &str, what: &str) -> Vec<String> {
     let child = program.spawn([connect_string, namespace, what]).unwrap();
     let output = child.wait_with_output().await.unwrap();
@@ -71,19 +73,23 @@ async fn run(program: &Program, connect_string: &str, namespace: &str, what: &st
 async fn java_and_rust_read_each_other(connect_string: &str) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/CuratorFrameworkData.java");
     let program = Program::compile(source).await.unwrap();
-    let (rust, java) =
-        (framework(connect_string, "teams/rust").await, framework(connect_string, "teams/java").await);
+    let (rust, java) = (
+        framework(connect_string, "teams/rust").await,
+        framework(connect_string, "teams/java").await,
+    );
     write(&rust).await;
     let written = run(&program, connect_string, "teams/java", "write").await;
     let default = written[0].strip_prefix("DEFAULT ").unwrap();
 
-    // Java finds in ours what it finds in its own, and what it wrote.
+    // Java finds the same in Rust's nodes as in its own, and the data that it has written.
     let ours = run(&program, connect_string, "teams/rust", "read").await;
     let theirs = run(&program, connect_string, "teams/java", "read").await;
-    // The default data are an address of this machine for both, if it has several perhaps not the same.
+    // The default data are an address of this machine for both, if it has several perhaps not the
+    // same.
     let is_default = |line: &String| line.starts_with("DATA /default ");
-    let but_default =
-        |lines: &[String]| lines.iter().filter(|line| !is_default(line)).cloned().collect::<Vec<_>>();
+    let but_default = |lines: &[String]| {
+        lines.iter().filter(|line| !is_default(line)).cloned().collect::<Vec<_>>()
+    };
     assert_eq!(but_default(&ours), but_default(&theirs));
     for lines in [&ours, &theirs] {
         let line = lines.iter().find(|line| is_default(line)).unwrap();
@@ -92,7 +98,10 @@ async fn java_and_rust_read_each_other(connect_string: &str) {
     }
     let large = large();
     for (name, data) in [("text", "grün".as_bytes()), ("empty", b""), ("large", &large)] {
-        assert!(ours.contains(&format!("GZIP {name} {} {}", data.len(), hash(data))), "{name}: {ours:?}");
+        assert!(
+            ours.contains(&format!("GZIP {name} {} {}", data.len(), hash(data))),
+            "{name}: {ours:?}"
+        );
     }
     assert!(theirs.contains(&format!("DATA /default {default}")), "{default}: {theirs:?}");
     assert_eq!(java.get_data("/default").await.unwrap(), default);
@@ -113,11 +122,14 @@ async fn java_and_rust_read_each_other(connect_string: &str) {
         without_system(rust.get_data("/gzip/empty").await.unwrap())
     );
     for path in ["/mine", "/acl", "/gzip", "/"] {
-        assert_eq!(java.get_data(path).await.unwrap(), rust.get_data(path).await.unwrap(), "{path}");
+        assert_eq!(
+            java.get_data(path).await.unwrap(),
+            rust.get_data(path).await.unwrap(),
+            "{path}"
+        );
         assert_eq!(java.get_acl(path).await.unwrap(), rust.get_acl(path).await.unwrap(), "{path}");
     }
-    let stranger = builder_for(connect_string).namespace("teams/java").build().unwrap();
-    stranger.start().await.unwrap();
+    let stranger = start(builder_for(connect_string).namespace("teams/java")).await;
     assert_eq!(stranger.get_data("/mine").await.unwrap_err().kind(), ErrorKind::NoAuth);
     assert_eq!(stranger.set_data("/acl", "").await.unwrap_err().kind(), ErrorKind::NoAuth);
     assert_eq!(stranger.get_data("/acl").await.unwrap(), "acl");
@@ -129,27 +141,8 @@ async fn java_and_rust_read_each_other(connect_string: &str) {
     assert_eq!(names, ["acl", "default", "gzip", "mine"]);
 }
 
-#[test]
-#[ignore = "slow: scripts/test-all"]
-fn on_apache_zookeeper_java_and_rust_read_each_other() {
-    real_time(async {
-        let name = "on_apache_zookeeper_java_and_rust_read_each_other";
-        if !real::runs(name, java::available()) {
-            return;
-        }
-        let Some(zookeeper) = real::or_skip(name).await else { return };
-        java_and_rust_read_each_other(&zookeeper.connect_string()).await;
-    });
-}
-
-#[test]
-#[ignore = "slow: scripts/test-all"]
-fn on_the_embedded_server_java_and_rust_read_each_other() {
-    real_time(async {
-        if !real::runs("on_the_embedded_server_java_and_rust_read_each_other", java::available()) {
-            return;
-        }
-        let server = TestServer::start().await;
-        java_and_rust_read_each_other(&server.connect_string()).await;
-    });
+on_each_with_java! {
+    on_apache_zookeeper_java_and_rust_read_each_other,
+    on_the_embedded_server_java_and_rust_read_each_other,
+    |servers| timeout(PATIENCE, java_and_rust_read_each_other(&servers)).await.unwrap()
 }

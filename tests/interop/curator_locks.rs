@@ -1,16 +1,15 @@
-//! Java Curator and we contend for every lock that both have, and processes of both are killed meanwhile.
+//! Java Curator and we contend for every lock that both have while processes of both are killed.
 
-use crate::contest::{Java, PATIENCE, comes_with_a_lost_session, compiled, enter, framework, leave};
+use crate::contest::{
+    Java, PATIENCE, comes_with_a_lost_session, compiled, enter, framework, leave,
+};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use zk_curator::CuratorFramework;
-use zk_curator_real as real;
-use zk_curator_real::java;
 use zk_curator_recipes::lock::{
     Error, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
     InterProcessSemaphore, InterProcessSemaphoreMutex, attempt_revoke,
 };
-use zk_curator_testing::TestServer;
 
 const BASE: &str = "/locks";
 const KINDS: [&str; 5] = ["mutex", "semaphore-mutex", "read-write", "semaphore", "multi"];
@@ -19,7 +18,7 @@ const LEASES: usize = 2;
 const ROUNDS: usize = 40;
 const SOURCE: &str = "CuratorLocksContender.java";
 
-/// One of ours: the same as the Java program does, with the same witnesses.
+/// A Rust contender: it does the same as the Java program, with the same witnesses.
 #[derive(Clone)]
 struct Contender {
     zk: CuratorFramework,
@@ -162,25 +161,11 @@ async fn java_and_rust_revoke(connect_string: &str) {
     zk.close().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "slow: scripts/test-all"]
-async fn on_apache_zookeeper_every_lock_keeps_its_promise() {
-    let name = "on_apache_zookeeper_every_lock_keeps_its_promise";
-    if !real::runs(name, java::available()) {
-        return;
+on_each_with_java! {
+    on_apache_zookeeper_every_lock_keeps_its_promise,
+    on_the_embedded_server_every_lock_keeps_its_promise,
+    |servers| {
+        timeout(PATIENCE, java_and_rust_contend(&servers)).await.unwrap();
+        timeout(PATIENCE, java_and_rust_revoke(&servers)).await.unwrap();
     }
-    let Some(zookeeper) = real::or_skip(name).await else { return };
-    timeout(PATIENCE, java_and_rust_contend(&zookeeper.connect_string())).await.unwrap();
-    timeout(PATIENCE, java_and_rust_revoke(&zookeeper.connect_string())).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "slow: scripts/test-all"]
-async fn on_the_embedded_server_every_lock_keeps_its_promise() {
-    if !real::runs("on_the_embedded_server_every_lock_keeps_its_promise", java::available()) {
-        return;
-    }
-    let server = TestServer::start().await;
-    timeout(PATIENCE, java_and_rust_contend(&server.connect_string())).await.unwrap();
-    timeout(PATIENCE, java_and_rust_revoke(&server.connect_string())).await.unwrap();
 }

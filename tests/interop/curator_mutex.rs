@@ -5,11 +5,9 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use zk_curator::{CreateMode, CuratorFramework};
-use zk_curator_real as real;
-use zk_curator_real::java::{self, Program};
+use zk_curator_real::java::Program;
 use zk_curator_recipes::lock::InterProcessMutex;
-use zk_curator_testing::TestServer;
-use zk_curator_tests::builder_for;
+use zk_curator_tests::{builder_for, start};
 
 const LOCK: &str = "/locks/orders";
 const WITNESS: &str = "/witness";
@@ -24,19 +22,21 @@ async fn compiled() -> Program {
 }
 
 async fn framework(connect_string: &str) -> CuratorFramework {
-    let zk = builder_for(connect_string).build().unwrap();
-    zk.start().await.unwrap();
-    zk
+    start(builder_for(connect_string)).await
 }
 
-/// The same as the Java program does, with the same witness and the same counter. Answers the lock nodes.
+/// The same as the Java program does, with the same witness and the same counter. Answers the lock
+/// nodes.
 async fn contend(zk: CuratorFramework, label: &'static str) -> Vec<String> {
     let lock = InterProcessMutex::new(&zk, LOCK).label(label);
     let mut held = Vec::new();
     for round in 0..ROUNDS {
         let guard = lock.acquire().await.unwrap();
         let witness = zk.create(WITNESS).mode(CreateMode::Ephemeral).data(label).await;
-        assert!(witness.is_ok(), "round {round} of {label}: somebody else holds the lock: {witness:?}");
+        assert!(
+            witness.is_ok(),
+            "round {round} of {label}: somebody else holds the lock: {witness:?}"
+        );
         let count = zk.get_data(COUNTER).await.unwrap();
         let count: u64 = std::str::from_utf8(&count).unwrap().parse().unwrap();
         zk.set_data(COUNTER, (count + 1).to_string()).await.unwrap();
@@ -47,15 +47,16 @@ async fn contend(zk: CuratorFramework, label: &'static str) -> Vec<String> {
     held
 }
 
-/// Two processes of Java Curator and two sessions of ours; a witness and a counter, which owe nothing to the
-/// lock, prove that never two hold it.
+/// Two processes of Java Curator and two Rust sessions. A witness and a counter that do not depend
+/// on the lock prove that two clients never hold it at the same time.
 async fn java_and_rust_contend(connect_string: &str) {
     let program = compiled().await;
     let zk = framework(connect_string).await;
     zk.create(COUNTER).data("0").await.unwrap();
     let gate = InterProcessMutex::new(&zk, LOCK).acquire().await.unwrap();
     let rounds = ROUNDS.to_string();
-    let start = |label| program.spawn([connect_string, LOCK, &rounds, label, WITNESS, COUNTER]).unwrap();
+    let start =
+        |label| program.spawn([connect_string, LOCK, &rounds, label, WITNESS, COUNTER]).unwrap();
     let java = [("java-1", start("java-1")), ("java-2", start("java-2"))];
     let rust = ["rust-1", "rust-2"].map(|label| {
         let connect_string = connect_string.to_owned();
@@ -94,23 +95,8 @@ async fn java_and_rust_contend(connect_string: &str) {
     zk.close().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "slow: scripts/test-all"]
-async fn on_apache_zookeeper_never_two_hold_the_lock() {
-    let name = "on_apache_zookeeper_never_two_hold_the_lock";
-    if !real::runs(name, java::available()) {
-        return;
-    }
-    let Some(zookeeper) = real::or_skip(name).await else { return };
-    timeout(PATIENCE, java_and_rust_contend(&zookeeper.connect_string())).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "slow: scripts/test-all"]
-async fn on_the_embedded_server_never_two_hold_the_lock() {
-    if !real::runs("on_the_embedded_server_never_two_hold_the_lock", java::available()) {
-        return;
-    }
-    let server = TestServer::start().await;
-    timeout(PATIENCE, java_and_rust_contend(&server.connect_string())).await.unwrap();
+on_each_with_java! {
+    on_apache_zookeeper_never_two_hold_the_lock,
+    on_the_embedded_server_never_two_hold_the_lock,
+    |servers| timeout(PATIENCE, java_and_rust_contend(&servers)).await.unwrap()
 }

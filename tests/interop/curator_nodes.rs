@@ -1,22 +1,21 @@
-//! Java Curator's `GroupMember`, `PersistentNode` and `PersistentTtlNode`, and ours, in one group and at one path.
+//! Java Curator's `GroupMember`, `PersistentNode` and `PersistentTtlNode`, and ours, in one group
+//! and at one path.
 
 use std::time::Duration;
 
 use tokio::time::timeout;
 use zk_curator::{CreateMode, CuratorFramework, EventType};
-use zk_curator_real as real;
-use zk_curator_real::java::{self, Program};
+use zk_curator_real::java::Program;
 use zk_curator_recipes::group::{GroupEvent, GroupMember};
 use zk_curator_recipes::node::{PersistentNode, PersistentTtlNode};
-use zk_curator_testing::TestServer;
-use zk_curator_tests::builder_for;
+use zk_curator_tests::{builder_for, start};
 
 use crate::contest::compiled;
 use crate::peer::Peer;
 
 const GROUP: &str = "/groups/workers";
 const PATIENCE: Duration = Duration::from_secs(120);
-/// The time for one answer of the Java program.
+/// The time for one response of the Java program.
 const ANSWER: Duration = Duration::from_secs(60);
 
 async fn member(zk: &CuratorFramework, id: &str, data: &str) -> GroupMember {
@@ -25,20 +24,25 @@ async fn member(zk: &CuratorFramework, id: &str, data: &str) -> GroupMember {
     member
 }
 
-/// Each sees the other come and go, and reads what it says.
+/// Each sees the other join and leave, and reads its data.
 async fn one_group(program: &Program, connect_string: &str) {
-    let zk = builder_for(connect_string).build().unwrap();
-    zk.start().await.unwrap();
+    let zk = start(builder_for(connect_string)).await;
     let mut java = Peer::java(program, [connect_string], ANSWER);
     let ours = member(&zk, "rust-1", "ours").await;
     let mut watch = ours.group().follow();
-    assert_eq!(watch.next().await.unwrap(), GroupEvent::Joined { id: "rust-1".into(), data: "ours".into() });
+    assert_eq!(
+        watch.next().await.unwrap(),
+        GroupEvent::Joined { id: "rust-1".into(), data: "ours".into() }
+    );
     assert_eq!(java.tell(&format!("join {GROUP} java-1 theirs")).await, "ok");
     let joined = GroupEvent::Joined { id: "java-1".into(), data: "theirs".into() };
     assert_eq!(watch.next().await.unwrap(), joined);
     assert_eq!(java.tell("members 2").await, "java-1=theirs rust-1=ours");
     let members = ours.group().members().await.unwrap();
-    assert_eq!((members["java-1"].as_ref(), members["rust-1"].as_ref()), (&b"theirs"[..], &b"ours"[..]));
+    assert_eq!(
+        (members["java-1"].as_ref(), members["rust-1"].as_ref()),
+        (&b"theirs"[..], &b"ours"[..])
+    );
 
     let second = member(&zk, "rust-2", "too").await;
     assert_eq!(java.tell("members 3").await, "java-1=theirs rust-1=ours rust-2=too");
@@ -59,11 +63,11 @@ async fn one_group(program: &Program, connect_string: &str) {
 
 /// The same name for the same options; and where one is closed, the other takes its place.
 async fn one_path(program: &Program, connect_string: &str) {
-    let zk = builder_for(connect_string).build().unwrap();
-    zk.start().await.unwrap();
+    let zk = start(builder_for(connect_string)).await;
     let mut java = Peer::java(program, [connect_string], ANSWER);
     let path = java.tell("node EPHEMERAL_SEQUENTIAL true /nodes/w- theirs").await;
-    let ours = PersistentNode::builder(&zk, "/nodes/w-", CreateMode::EphemeralSequential).protected();
+    let ours =
+        PersistentNode::builder(&zk, "/nodes/w-", CreateMode::EphemeralSequential).protected();
     let ours = ours.data("ours").start();
     let shape = |path: &str| {
         let (prefix, number) = path.split_at(path.len() - 10);
@@ -80,7 +84,8 @@ async fn one_path(program: &Program, connect_string: &str) {
 
     // Theirs is ephemeral and there: ours waits, and leaves it alone.
     assert_eq!(java.tell("node EPHEMERAL false /nodes/name theirs").await, "/nodes/name");
-    let ours = PersistentNode::builder(&zk, "/nodes/name", CreateMode::Ephemeral).data("ours").start();
+    let ours =
+        PersistentNode::builder(&zk, "/nodes/name", CreateMode::Ephemeral).data("ours").start();
     let (created, closed) = tokio::join!(ours.created(), java.tell("close"));
     assert_eq!((created.unwrap().as_str(), closed.as_str()), ("/nodes/name", "ok"));
     assert_eq!(zk.get_data("/nodes/name").await.unwrap(), "ours");
@@ -88,17 +93,22 @@ async fn one_path(program: &Program, connect_string: &str) {
     assert_eq!(owner, zk.session().unwrap().id.get());
     ours.close().await.unwrap();
 
-    // A lasting one is adopted by ours.
-    assert_eq!(java.tell("node PERSISTENT false /nodes/lasting theirs").await, "/nodes/lasting");
-    let ours = PersistentNode::builder(&zk, "/nodes/lasting", CreateMode::Persistent).data("ours").start();
+    // A persistent one is adopted by ours.
+    assert_eq!(
+        java.tell("node PERSISTENT false /nodes/persistent theirs").await,
+        "/nodes/persistent"
+    );
+    let ours = PersistentNode::builder(&zk, "/nodes/persistent", CreateMode::Persistent)
+        .data("ours")
+        .start();
     ours.set_data("ours").await.unwrap();
-    assert_eq!(zk.get_data("/nodes/lasting").await.unwrap(), "ours");
+    assert_eq!(zk.get_data("/nodes/persistent").await.unwrap(), "ours");
     // Java keeps it, too: closed by us, it comes back from there.
-    let mut watch = zk.exists("/nodes/lasting").watched().await.unwrap().watch;
+    let mut watch = zk.exists("/nodes/persistent").watched().await.unwrap().watch;
     ours.close().await.unwrap();
     (&mut watch).await.unwrap();
-    while zk.get_data("/nodes/lasting").await.is_err() {
-        let watched = zk.exists("/nodes/lasting").watched().await.unwrap();
+    while zk.get_data("/nodes/persistent").await.is_err() {
+        let watched = zk.exists("/nodes/persistent").watched().await.unwrap();
         if watched.value.is_none() {
             watched.watch.await.unwrap();
         }
@@ -107,11 +117,11 @@ async fn one_path(program: &Program, connect_string: &str) {
     zk.close().await.unwrap();
 }
 
-/// Both keep the same node by touching the same child: whoever has made it, and when the other one stops.
+/// Both keep the same node by touching the same child, whichever created it, even when the other
+/// one stops.
 async fn one_node_with_a_time_to_live(program: &Program, connect_string: &str) {
     const TTL: Duration = Duration::from_secs(3);
-    let zk = builder_for(connect_string).build().unwrap();
-    zk.start().await.unwrap();
+    let zk = start(builder_for(connect_string)).await;
     let mut java = Peer::java(program, [connect_string], ANSWER);
     // Curator 5.4 makes a container.
     assert_eq!(java.tell("ttl /ttl/theirs 3000 theirs").await, "ok");
@@ -131,7 +141,7 @@ async fn one_node_with_a_time_to_live(program: &Program, connect_string: &str) {
     zk.close().await.unwrap();
 }
 
-/// The second time it is by somebody who has not stopped meanwhile.
+/// The second time by a client that has not stopped.
 async fn touched_twice(zk: &CuratorFramework, path: &str) -> bool {
     let mut touched = 0;
     while touched < 2 {
@@ -155,23 +165,8 @@ async fn both(connect_string: &str) {
     .unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "slow: scripts/test-all"]
-async fn on_apache_zookeeper_groups_and_nodes_are_shared_with_curator() {
-    let name = "on_apache_zookeeper_groups_and_nodes_are_shared_with_curator";
-    if !real::runs(name, java::available()) {
-        return;
-    }
-    let Some(zookeeper) = real::or_skip(name).await else { return };
-    both(&zookeeper.connect_string()).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "slow: scripts/test-all"]
-async fn on_the_embedded_server_groups_and_nodes_are_shared_with_curator() {
-    if !real::runs("on_the_embedded_server_groups_and_nodes_are_shared_with_curator", java::available()) {
-        return;
-    }
-    let server = TestServer::start().await;
-    both(&server.connect_string()).await;
+on_each_with_java! {
+    on_apache_zookeeper_groups_and_nodes_are_shared_with_curator,
+    embedded_groups_and_nodes_are_shared_with_curator,
+    |servers| both(&servers).await
 }

@@ -1,4 +1,5 @@
-//! Java Curator puts and we take, and the reverse, for every queue that both have, with and without a lock path.
+//! Java Curator puts and we take, and the reverse, for every queue that both have, with and without
+//! a lock path.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -6,17 +7,15 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use tokio::time::timeout;
 use zk_curator::CuratorFramework;
-use zk_curator_real as real;
-use zk_curator_real::java::{self, Program};
+use zk_curator_real::java::Program;
 use zk_curator_recipes::queue::{
-    CuratorQueue, DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue, DistributedQueue,
-    SimpleDistributedQueue,
+    CuratorQueue, DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue,
+    DistributedQueue, SimpleDistributedQueue,
 };
-use zk_curator_testing::TestServer;
-use zk_curator_tests::builder_for;
+use zk_curator_tests::{builder_for, start};
 
 const COUNT: usize = 8;
-/// So often at least each has to get a part of what is put.
+/// The least number of items that each consumer must get.
 const FEW: usize = 5;
 const PATIENCE: Duration = Duration::from_secs(240);
 const KINDS: [&str; 5] = ["simple", "plain", "priority", "delay", "id"];
@@ -30,12 +29,11 @@ struct Peers {
 impl Peers {
     async fn new(connect_string: String) -> Self {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/CuratorQueueWorker.java");
-        let zk = builder_for(&connect_string).build().unwrap();
-        zk.start().await.unwrap();
+        let zk = start(builder_for(&connect_string)).await;
         Self { java: Program::compile(source).await.unwrap(), zk, connect_string }
     }
 
-    /// What the program has taken.
+    /// The items that the program has taken.
     async fn java(&self, verb: &str, kind: &str, path: &str, locks: Option<&str>) -> Vec<String> {
         let count = COUNT.to_string();
         let arguments = [&self.connect_string, verb, kind, path, locks.unwrap_or("-"), &count];
@@ -53,7 +51,9 @@ impl Peers {
         for number in 0..COUNT {
             match kind {
                 "simple" => SimpleDistributedQueue::new(zk, path).offer(text(number)).await,
-                "plain" if number < COUNT - 2 => DistributedQueue::new(zk, path).put(text(number)).await,
+                "plain" if number < COUNT - 2 => {
+                    DistributedQueue::new(zk, path).put(text(number)).await
+                }
                 "plain" if number == COUNT - 2 => {
                     let last = [number, number + 1].map(|number| Bytes::from(text(number)));
                     DistributedQueue::new(zk, path).put_multi(last).await
@@ -63,8 +63,14 @@ impl Peers {
                     let priority = (COUNT / 2) as i32 - number as i32;
                     DistributedPriorityQueue::new(zk, path).put(text(number), priority).await
                 }
-                "delay" => DistributedDelayQueue::new(zk, path).put(text(number), ago(number)).await,
-                _ => DistributedIdQueue::new(zk, path).put(text(number), &format!("id{number}")).await,
+                "delay" => {
+                    DistributedDelayQueue::new(zk, path).put(text(number), ago(number)).await
+                }
+                _ => {
+                    DistributedIdQueue::new(zk, path)
+                        .put(text(number), &format!("id{number}"))
+                        .await
+                }
             }
             .unwrap();
         }
@@ -125,7 +131,7 @@ async fn both_directions(connect_string: String) {
             peers.put(kind, &ours).await;
             peers.java("put", kind, &theirs, locks.as_deref()).await;
             assert_eq!(nodes(&peers.zk, &ours).await, nodes(&peers.zk, &theirs).await, "{kind}");
-            // Each takes what the other has put.
+            // Each takes the items of the other.
             let by_java = peers.java("take", kind, &ours, locks.as_deref()).await;
             let mut sorted = by_java.clone();
             sorted.sort_by_key(|item| in_order.iter().position(|other| other == item));
@@ -140,7 +146,8 @@ async fn both_directions(connect_string: String) {
     peers.zk.close().await.unwrap();
 }
 
-/// Both consume at once, under the same lock path, until they have shared some batches: every item once.
+/// Both consume concurrently, under the same lock path, until they have shared some batches: every
+/// item once.
 async fn side_by_side(connect_string: String) {
     let peers = Peers::new(connect_string).await;
     for kind in KINDS.into_iter().filter(|kind| *kind != "simple") {
@@ -172,7 +179,8 @@ async fn side_by_side(connect_string: String) {
         let (theirs, (put, ours)) = tokio::join!(java, ours);
         let mut all = [ours, theirs].concat();
         all.sort();
-        let mut expected: Vec<String> = (0..put).map(|number| (number % COUNT).to_string()).collect();
+        let mut expected: Vec<String> =
+            (0..put).map(|number| (number % COUNT).to_string()).collect();
         expected.sort();
         assert_eq!(all, expected, "{kind}");
         assert_eq!(zk.children(&*locks).await.unwrap(), [""; 0], "{kind}");
@@ -180,11 +188,13 @@ async fn side_by_side(connect_string: String) {
     peers.zk.close().await.unwrap();
 }
 
-/// Takes what others leave of the items until there is none.
+/// Takes the remaining items until there is none.
 async fn share<K>(queue: &CuratorQueue<K>, locks: &str, taken: &mut Vec<String>) {
     let mut consumer = queue.consumer(locks);
     while queue.count().await.unwrap() > 0 {
-        let Ok(delivery) = timeout(Duration::from_millis(50), consumer.next()).await else { continue };
+        let Ok(delivery) = timeout(Duration::from_millis(50), consumer.next()).await else {
+            continue;
+        };
         let delivery = delivery.unwrap();
         let items = delivery.items().iter().map(|item| String::from_utf8(item.to_vec()).unwrap());
         taken.extend(items);
@@ -199,53 +209,25 @@ async fn nodes(zk: &CuratorFramework, path: &str) -> Vec<(String, Bytes)> {
     let mut nodes = Vec::new();
     for name in zk.children(path).await.unwrap() {
         let data = zk.get_data(format!("{path}/{name}")).await.unwrap();
-        // The times of a delay queue are those of the moment.
-        let is_time = |part: &str| part.len() == 11 && part.chars().all(|char| char.is_ascii_hexdigit());
-        let parts: Vec<_> = name.split('|').map(|part| if is_time(part) { "time" } else { part }).collect();
+        // A delay queue with times that are due now.
+        let is_time =
+            |part: &str| part.len() == 11 && part.chars().all(|char| char.is_ascii_hexdigit());
+        let parts: Vec<_> =
+            name.split('|').map(|part| if is_time(part) { "time" } else { part }).collect();
         nodes.push((parts.join("|"), data));
     }
     nodes.sort();
     nodes
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "slow: scripts/test-all"]
-async fn on_apache_zookeeper_java_and_rust_take_what_the_other_puts() {
-    let name = "on_apache_zookeeper_java_and_rust_take_what_the_other_puts";
-    if !real::runs(name, java::available()) {
-        return;
-    }
-    let Some(zookeeper) = real::or_skip(name).await else { return };
-    timeout(PATIENCE, both_directions(zookeeper.connect_string())).await.unwrap();
+on_each_with_java! {
+    on_apache_zookeeper_java_and_rust_take_what_the_other_puts,
+    embedded_java_and_rust_take_each_others_items,
+    |servers| timeout(PATIENCE, both_directions(servers)).await.unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "slow: scripts/test-all"]
-async fn on_the_embedded_server_java_and_rust_take_what_the_other_puts() {
-    if !real::runs("on_the_embedded_server_java_and_rust_take_what_the_other_puts", java::available()) {
-        return;
-    }
-    let server = TestServer::start().await;
-    timeout(PATIENCE, both_directions(server.connect_string())).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "slow: scripts/test-all"]
-async fn on_apache_zookeeper_java_and_rust_consume_side_by_side() {
-    let name = "on_apache_zookeeper_java_and_rust_consume_side_by_side";
-    if !real::runs(name, java::available()) {
-        return;
-    }
-    let Some(zookeeper) = real::or_skip(name).await else { return };
-    timeout(PATIENCE, side_by_side(zookeeper.connect_string())).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "slow: scripts/test-all"]
-async fn on_the_embedded_server_java_and_rust_consume_side_by_side() {
-    if !real::runs("on_the_embedded_server_java_and_rust_consume_side_by_side", java::available()) {
-        return;
-    }
-    let server = TestServer::start().await;
-    timeout(PATIENCE, side_by_side(server.connect_string())).await.unwrap();
+on_each_with_java! {
+    on_apache_zookeeper_java_and_rust_consume_side_by_side,
+    on_the_embedded_server_java_and_rust_consume_side_by_side,
+    |servers| timeout(PATIENCE, side_by_side(servers)).await.unwrap()
 }

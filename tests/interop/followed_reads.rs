@@ -1,4 +1,5 @@
-//! Followed reads and multi reads, on the embedded server and on Apache ZooKeeper: what they conclude from stats holds there too.
+//! Followed reads and multi reads, on the embedded server and on Apache ZooKeeper: their
+//! conclusions from stats hold on both.
 
 use zk_curator::watch::{ChildEvent, ChildrenDiff};
 use zk_curator::{CuratorFramework, ErrorKind};
@@ -68,7 +69,7 @@ async fn children_that_have_returned_are_told_apart(server: Server) {
         assert_eq!(watch.next().await.unwrap().unwrap().0, ["a", "b"]);
         assert_eq!(events(&mut diff, 2).await, [left("b"), joined("b")]);
     }
-    // Others that come and go are no reason, also in a transaction.
+    // Other nodes that are created and deleted are not a reason, even in a transaction.
     let more = other.transaction().create("/p/c", "").create("/p/d", "").delete("/p/c");
     more.commit().await.unwrap();
     assert_eq!(watch.next().await.unwrap().unwrap().0, ["a", "b", "d"]);
@@ -90,9 +91,12 @@ async fn many_nodes_are_read_in_one_request(server: Server) {
     let children = zk.children_with_data("/p").await.unwrap();
     assert_eq!(children.len(), 300);
     assert!(children.iter().enumerate().all(|(number, child)| {
-        child.name == format!("{number:03}") && child.data == number.to_string() && child.stat.version == 0
+        child.name == format!("{number:03}")
+            && child.data == number.to_string()
+            && child.stat.version == 0
     }));
-    let answers = zk.multi_read().get_data("/p").children("/p/000").get_data("/none").await.unwrap();
+    let answers =
+        zk.multi_read().get_data("/p").children("/p/000").get_data("/none").await.unwrap();
     assert_eq!(answers[0].clone().unwrap().into_data().unwrap().0, "parent");
     assert!(answers[1].clone().unwrap().into_children().unwrap().is_empty());
     assert_eq!(answers[2].as_ref().unwrap_err().kind(), ErrorKind::NoNode);

@@ -7,17 +7,17 @@ use zk_curator::OpResult;
 use zk_curator::{
     Acl, ConnectionState, CreateMode, CuratorFramework, ErrorCode, ErrorKind, EventType, WatchEnded,
 };
-use zk_curator_tests::{Server, on_each_server, session_id};
+use zk_curator_tests::{Server, on_each_server, session_id, start};
 
 on_each_server! {
     every_operation_does_the_same
-    watches_fire_and_are_armed_again_across_a_restart_in_the_same_session
-    a_server_that_stands_still_is_lost_by_our_clock_and_the_next_session_begins
+    watches_fire_and_are_armed_again_across_a_restart
+    a_stalled_server_is_lost_by_our_clock
     debts_of_an_outage_are_paid_after_it
-    credentials_open_what_they_protect_and_bad_ones_fail_the_start
+    credentials_open_nodes_and_bad_ones_fail_the_start
 }
 on_each_server! {
-    tcp: a_client_that_stands_still_is_expired_by_the_server_and_learns_of_it
+    tcp: a_stalled_client_is_expired_and_learns_of_it
 }
 
 /// Waits until a node is gone.
@@ -41,14 +41,18 @@ async fn every_operation_does_the_same(server: Server) {
     assert_eq!(zk.create("/q/n").await.unwrap_err().kind(), ErrorKind::NoNode);
     let sequential = zk.create("/").mode(CreateMode::PersistentSequential).await.unwrap();
     assert_eq!(sequential.path, "/0000000001");
-    let protected = zk.create("/p/e-").mode(CreateMode::EphemeralSequential).protected().await.unwrap();
+    let protected =
+        zk.create("/p/e-").mode(CreateMode::EphemeralSequential).protected().await.unwrap();
     assert_eq!(protected.stat.ephemeral_owner, session_id(&zk).get());
     let under_ephemeral = zk.create(format!("{}/x", protected.path)).await.unwrap_err();
     assert_eq!(under_ephemeral.kind(), ErrorKind::NoChildrenForEphemerals);
     assert_eq!(outside.get_data("/ns/p/n").await.unwrap(), "1");
 
     assert_eq!(zk.set_data("/p/n", "2").version(0).await.unwrap().version, 1);
-    assert_eq!(zk.set_data("/p/n", "3").version(0).await.unwrap_err().kind(), ErrorKind::BadVersion);
+    assert_eq!(
+        zk.set_data("/p/n", "3").version(0).await.unwrap_err().kind(),
+        ErrorKind::BadVersion
+    );
     let (data, stat) = zk.get_data("/p/n").with_stat().await.unwrap();
     assert_eq!((data.as_ref(), stat.version), (&b"2"[..], 1));
     let (children, stat) = zk.children("/p").with_stat().await.unwrap();
@@ -56,11 +60,16 @@ async fn every_operation_does_the_same(server: Server) {
     assert_eq!(zk.exists("/none").await.unwrap(), None);
     zk.sync("/p").await.unwrap();
 
-    let results = zk.transaction().check("/p/n", Some(1)).create("/t", "x").delete("/t").commit().await;
+    let results =
+        zk.transaction().check("/p/n", Some(1)).create("/t", "x").delete("/t").commit().await;
     let results = results.unwrap();
     assert!(matches!(&results[1], OpResult::Created { path, .. } if path == "/t"), "{results:?}");
-    let error = zk.transaction().create("/t", "").check("/p/n", Some(0)).commit().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::TransactionFailed { index: 1, code: ErrorCode::BadVersion });
+    let error =
+        zk.transaction().create("/t", "").check("/p/n", Some(0)).commit().await.unwrap_err();
+    assert_eq!(
+        error.kind(),
+        ErrorKind::TransactionFailed { index: 1, code: ErrorCode::BadVersion }
+    );
     assert_eq!((error.path(), zk.exists("/t").await.unwrap()), ("/p/n", None));
 
     assert_eq!(zk.delete("/p").await.unwrap_err().kind(), ErrorKind::NotEmpty);
@@ -74,10 +83,9 @@ async fn every_operation_does_the_same(server: Server) {
     zk.close().await.unwrap();
 }
 
-async fn watches_fire_and_are_armed_again_across_a_restart_in_the_same_session(mut server: Server) {
+async fn watches_fire_and_are_armed_again_across_a_restart(mut server: Server) {
     // The session has to outlive the restart.
-    let zk = server.builder().session_timeout(Duration::from_secs(30)).build().unwrap();
-    zk.start().await.unwrap();
+    let zk = start(server.builder().session_timeout(Duration::from_secs(30))).await;
     let session = session_id(&zk);
     let node = zk.create("/n").mode(CreateMode::Ephemeral).owned().await.unwrap();
     let data = zk.get_data("/n").watched().await.unwrap().watch;
@@ -99,7 +107,7 @@ async fn watches_fire_and_are_armed_again_across_a_restart_in_the_same_session(m
     zk.close().await.unwrap();
 }
 
-async fn a_server_that_stands_still_is_lost_by_our_clock_and_the_next_session_begins(server: Server) {
+async fn a_stalled_server_is_lost_by_our_clock(server: Server) {
     let zk = server.connected().await;
     let node = zk.create("/n").mode(CreateMode::Ephemeral).owned().await.unwrap();
     let watch = zk.exists("/none").watched().await.unwrap().watch;
@@ -120,8 +128,9 @@ async fn a_server_that_stands_still_is_lost_by_our_clock_and_the_next_session_be
     zk.close().await.unwrap();
 }
 
-/// A process that is stopped for longer than its session: the server expires it, and others go on.
-async fn a_client_that_stands_still_is_expired_by_the_server_and_learns_of_it(server: Server) {
+/// A process is stopped for longer than its session timeout: the server expires the session, and
+/// other clients continue.
+async fn a_stalled_client_is_expired_and_learns_of_it(server: Server) {
     let other = server.connected().await;
     let builder = server.builder();
     let (frozen, is_frozen) = tokio::sync::oneshot::channel();
@@ -129,18 +138,17 @@ async fn a_client_that_stands_still_is_expired_by_the_server_and_learns_of_it(se
     let stopped = tokio::task::spawn_blocking(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let (zk, node) = runtime.block_on(async {
-            let zk = builder.build().unwrap();
-            zk.start().await.unwrap();
+            let zk = start(builder).await;
             let node = zk.create("/n").mode(CreateMode::Ephemeral).owned().await.unwrap();
             (zk, node)
         });
-        // Nobody drives the runtime now.
+        // The runtime is not driven now.
         frozen.send(()).unwrap();
         thawed.recv().unwrap();
         assert!(node.is_ours(), "it cannot know yet");
         runtime.block_on(async {
             let late = node.ownership().fenced().create("/late", "").commit().await.unwrap_err();
-            // The connection looks alive until the first answer does not come.
+            // The connection looks alive until the first response does not come.
             assert!(late.kind() == ErrorKind::OwnershipLost || late.may_have_applied(), "{late}");
             node.ownership().lost().await;
             let again = zk.states().until(|status| status.session_epoch == 2).await.unwrap();
@@ -154,14 +162,17 @@ async fn a_client_that_stands_still_is_expired_by_the_server_and_learns_of_it(se
     let next = other.create("/n").mode(CreateMode::Ephemeral).owned().await.unwrap();
     thaw.send(()).unwrap();
     stopped.await.unwrap();
-    assert_eq!(other.exists("/n").await.unwrap(), Some(*next.stat()), "the next owner's node is untouched");
+    assert_eq!(
+        other.exists("/n").await.unwrap(),
+        Some(*next.stat()),
+        "the next owner's node is untouched"
+    );
     assert_eq!(other.exists("/late").await.unwrap(), None);
     other.close().await.unwrap();
 }
 
 async fn debts_of_an_outage_are_paid_after_it(mut server: Server) {
-    let zk = server.builder().connection_timeout(Duration::from_millis(300)).build().unwrap();
-    zk.start().await.unwrap();
+    let zk = start(server.builder().connection_timeout(Duration::from_millis(300))).await;
     let dropped = zk.create("/dropped").owned().await.unwrap();
     zk.create("/guaranteed/child").creating_parents().await.unwrap();
     server.stop().await;
@@ -181,9 +192,8 @@ async fn debts_of_an_outage_are_paid_after_it(mut server: Server) {
     zk.close().await.unwrap();
 }
 
-async fn credentials_open_what_they_protect_and_bad_ones_fail_the_start(server: Server) {
-    let owner = server.builder().authorization("digest", "me:secret").build().unwrap();
-    owner.start().await.unwrap();
+async fn credentials_open_nodes_and_bad_ones_fail_the_start(server: Server) {
+    let owner = start(server.builder().authorization("digest", "me:secret")).await;
     owner.create("/mine").data("x").acl(Acl::creator_all()).await.unwrap();
     assert_eq!(owner.get_data("/mine").await.unwrap(), "x");
 

@@ -1,4 +1,5 @@
-//! The options of the builders on every kind of server, and the configuration of an ensemble of Apache ZooKeeper.
+//! The options of the builders on every kind of server, and the configuration of an ensemble of
+//! Apache ZooKeeper.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use zk_curator::{
     PersistentEvent, WatcherType,
 };
 use zk_curator_real::{self as real, RealEnsemble, RealZooKeeper};
-use zk_curator_tests::{Server, builder_for, on_each_server, real_time};
+use zk_curator_tests::{Server, builder_for, on_each_server, real_time, start};
 
 on_each_server! {
     every_option_does_the_same
@@ -18,17 +19,20 @@ async fn every_option_does_the_same(server: Server) {
     let everybody = vec![Acl::new(Permissions::ALL, "world", "anyone")];
     let reads_only = vec![Acl::new(Permissions::READ, "world", "anyone")];
     let zk = server.builder().namespace("ns").acl_provider(everybody.clone());
-    let zk = zk.default_data("default").build().unwrap();
-    zk.start().await.unwrap();
+    let zk = start(zk.default_data("default")).await;
 
-    let created = zk.create("/p/a").creating_parents().acl_of_parents(everybody.clone()).idempotent();
+    let created =
+        zk.create("/p/a").creating_parents().acl_of_parents(everybody.clone()).idempotent();
     let created = created.await.unwrap();
     assert_eq!(zk.create("/p/a").idempotent().await.unwrap(), created);
     assert_eq!(
         (zk.get_data("/p/a").await.unwrap(), zk.get_data("/p").await.unwrap()),
         ("default".into(), "".into())
     );
-    assert_eq!(zk.create("/p/a").data("x").idempotent().await.unwrap_err().kind(), ErrorKind::NodeExists);
+    assert_eq!(
+        zk.create("/p/a").data("x").idempotent().await.unwrap_err().kind(),
+        ErrorKind::NodeExists
+    );
     assert_eq!(zk.create("/p/a").data("x").or_set_data_if(0).await.unwrap().stat.version, 1);
     assert_eq!(zk.set_data("/p/a", "y").version(1).idempotent().await.unwrap().version, 2);
     assert_eq!(zk.set_data("/p/a", "y").version(1).idempotent().await.unwrap().version, 2);
@@ -36,7 +40,9 @@ async fn every_option_does_the_same(server: Server) {
 
     assert_eq!(zk.exists("/e/f/g").creating_parents_as_containers().await.unwrap(), None);
     zk.create_containers("/c/d").await.unwrap();
-    assert!(zk.exists("/e/f").await.unwrap().is_some() && zk.exists("/c/d").await.unwrap().is_some());
+    assert!(
+        zk.exists("/e/f").await.unwrap().is_some() && zk.exists("/c/d").await.unwrap().is_some()
+    );
 
     assert_eq!(zk.get_acl("/p").await.unwrap(), everybody);
     assert_eq!(zk.set_acl("/p/a", reads_only.clone()).version(0).await.unwrap().aversion, 1);
@@ -46,7 +52,11 @@ async fn every_option_does_the_same(server: Server) {
     let mut watch = zk.add_watch("/p").recursive().await.unwrap();
     let results = zk
         .transaction()
-        .with(CreateOp::new("/p/ttl").mode(CreateMode::PersistentWithTtl).ttl(Duration::from_secs(60)))
+        .with(
+            CreateOp::new("/p/ttl")
+                .mode(CreateMode::PersistentWithTtl)
+                .ttl(Duration::from_secs(60)),
+        )
         .with(CreateOp::new("/p/s-").mode(CreateMode::PersistentSequential).acl(everybody))
         .with(SetDataOp::new("/p", "z").version(0))
         .commit()
@@ -62,7 +72,9 @@ async fn every_option_does_the_same(server: Server) {
         (EventType::NodeCreated, "/p/s-0000000002"),
         (EventType::NodeDataChanged, "/p"),
     ] {
-        let Some(PersistentEvent::Changed(event)) = watch.next().await else { panic!("the watch has ended") };
+        let Some(PersistentEvent::Changed(event)) = watch.next().await else {
+            panic!("the watch has ended")
+        };
         assert_eq!((event.event_type, event.path.as_str()), (event_type, path));
     }
     drop(watch);
@@ -88,9 +100,9 @@ fn an_ensemble_is_reconfigured_and_followed() {
             .setting("reconfigEnabled", true)
             .jvm_property("zookeeper.skipACL", "yes");
         let Some(ensemble) = real::or_skip_ensemble_with(name, ensemble).await else { return };
-        let servers: Vec<_> = ensemble.servers().iter().map(RealZooKeeper::connect_string).collect();
-        let zk = builder_for(&ensemble.connect_string()).build().unwrap();
-        zk.start().await.unwrap();
+        let servers: Vec<_> =
+            ensemble.servers().iter().map(RealZooKeeper::connect_string).collect();
+        let zk = start(builder_for(&ensemble.connect_string())).await;
         let config = zk.get_config().await.unwrap();
         let first = config.version.unwrap();
         assert_eq!(
@@ -100,17 +112,19 @@ fn an_ensemble_is_reconfigured_and_followed() {
         );
         let watched = zk.get_config().watched().await.unwrap();
         let port = |server: &str| server.rsplit_once(':').unwrap().1.to_owned();
-        let members =
-            config.servers.iter().zip(&servers).map(|(member, at)| format!("{member};{}", port(at)));
+        let members = config
+            .servers
+            .iter()
+            .zip(&servers)
+            .map(|(member, at)| format!("{member};{}", port(at)));
         let config = zk.reconfig().joining(members).from_config(first).await.unwrap();
         assert!(config.version.unwrap() > first);
         assert_eq!(watched.watch.await.unwrap().event_type, EventType::NodeDataChanged);
         let error = zk.reconfig().leaving(["1"]).from_config(first).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::BadVersion);
-        // One that knows a single server gets to know the others.
+        // A client that knows a single server learns of the others.
         let leader = ensemble.leader().await.unwrap();
-        let follower = builder_for(&servers[leader]).ensemble_tracker(true).build().unwrap();
-        follower.start().await.unwrap();
+        let follower = start(builder_for(&servers[leader]).ensemble_tracker(true)).await;
         let mut expected = servers.clone();
         until_servers(&follower, &mut expected).await;
         // And who leaves.

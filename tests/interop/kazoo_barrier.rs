@@ -9,11 +9,11 @@ use tokio::time::timeout;
 use zk_curator_real as real;
 use zk_curator_recipes::barrier::DistributedBarrier;
 use zk_curator_testing::TestServer;
-use zk_curator_tests::builder_for;
+use zk_curator_tests::{builder_for, start};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// kazoo waits at a barrier of ours, then sets one that we wait at, and removes it when it is told to.
+/// kazoo waits at our barrier, then sets a barrier for us, and removes it on command.
 const SCRIPT: &str = r#"
 import sys
 from kazoo.client import KazooClient
@@ -39,10 +39,11 @@ async fn kazoo_and_rust_wait_at_each_others_barriers() {
     }
     let python = python.unwrap();
     let server = TestServer::start().await;
-    let zk = builder_for(&server.connect_string()).build().unwrap();
-    zk.start().await.unwrap();
-    let (ours, theirs) =
-        (DistributedBarrier::new(&zk, "/barriers/ours"), DistributedBarrier::new(&zk, "/barriers/theirs"));
+    let zk = start(builder_for(&server.connect_string())).await;
+    let (ours, theirs) = (
+        DistributedBarrier::new(&zk, "/barriers/ours"),
+        DistributedBarrier::new(&zk, "/barriers/theirs"),
+    );
     ours.set().await.unwrap();
 
     let mut kazoo = Command::new(python)

@@ -1,4 +1,5 @@
-//! kazoo's `Lock` and our mutex share a lock: when ours is told of kazoo, or when each is told of the other's names.
+//! kazoo's `Lock` and our mutex share a lock, if ours is set up for kazoo, or each side is set up
+//! for the names of the other.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -11,14 +12,14 @@ use zk_curator::CreateMode;
 use zk_curator_real as real;
 use zk_curator_recipes::lock::InterProcessMutex;
 use zk_curator_testing::TestServer;
-use zk_curator_tests::builder_for;
+use zk_curator_tests::{builder_for, start};
 
 const LOCK: &str = "/locks/orders";
 const WITNESS: &str = "/witness";
 const ROUNDS: usize = 60;
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Who is told of the other's names.
+/// The clients that know the node names of the other.
 #[derive(Debug, Clone, Copy)]
 enum Told {
     Ours,
@@ -26,8 +27,7 @@ enum Told {
 }
 
 async fn contend(connect_string: &str, label: &str, told: Told) {
-    let zk = builder_for(connect_string).build().unwrap();
-    zk.start().await.unwrap();
+    let zk = start(builder_for(connect_string)).await;
     let lock = InterProcessMutex::new(&zk, LOCK).label(label.to_owned());
     let lock = match told {
         Told::Ours => lock.with_kazoo(),
@@ -82,7 +82,9 @@ async fn never_two_of_kazoo_and_rust_hold_the_lock() {
     let Some(zookeeper) = real::or_skip(name).await else { return };
     for connect_string in [server.connect_string(), zookeeper.connect_string()] {
         for told in [Told::Ours, Told::Both] {
-            timeout(PATIENCE, kazoo_and_rust_contend(&python, &connect_string, told)).await.unwrap();
+            timeout(PATIENCE, kazoo_and_rust_contend(&python, &connect_string, told))
+                .await
+                .unwrap();
         }
     }
 }

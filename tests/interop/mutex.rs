@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zk_curator::{ConnectionState, CuratorFramework, ErrorKind};
 use zk_curator_recipes::lock::{Error, InterProcessMutex, MutexGuard};
-use zk_curator_tests::{Contention, Server, on_each_server};
+use zk_curator_tests::{Contention, Server, on_each_server, start};
 
 const LOCK: &str = "/locks/orders";
 
@@ -43,8 +43,7 @@ async fn sessions_and_tasks_get_the_lock_once_in_order(server: Server) {
 }
 
 async fn a_waiter_survives_a_crash_and_restart_of_the_server(mut server: Server) {
-    let zk = server.builder().session_timeout(Duration::from_secs(30)).build().unwrap();
-    zk.start().await.unwrap();
+    let zk = start(server.builder().session_timeout(Duration::from_secs(30))).await;
     let holder = InterProcessMutex::new(&zk, LOCK).acquire().await.unwrap();
     let waiting = waiter(&zk).await;
     server.stop().await;
@@ -62,8 +61,10 @@ async fn a_waiter_survives_a_crash_and_restart_of_the_server(mut server: Server)
 }
 
 async fn a_holder_whose_process_dies_is_succeeded_and_fenced_off(server: Server) {
-    // The runtime of the one that dies: when it is shut down, its connection ends without a farewell.
-    let mortal = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    // The runtime of the client that dies: at its shutdown the connection ends without closing the
+    // session.
+    let mortal =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let server = Arc::new(server);
     let zk = server.connected().await;
     zk.create("/guarded").await.unwrap();
@@ -73,7 +74,7 @@ async fn a_holder_whose_process_dies_is_succeeded_and_fenced_off(server: Server)
             let zk = server.connected().await;
             let guard = InterProcessMutex::new(&zk, LOCK).acquire().await.unwrap();
             let held = (guard.ownership().clone(), guard.fencing_token());
-            // Nobody drops it.
+            // It is not dropped.
             std::mem::forget((guard, zk));
             held
         });
@@ -85,8 +86,13 @@ async fn a_holder_whose_process_dies_is_succeeded_and_fenced_off(server: Server)
     assert!(guard.fencing_token() > token);
     guard.fenced().set_data("/guarded", "new").commit().await.unwrap();
     assert_eq!(zk.exists(old.path()).await.unwrap(), None);
-    let late =
-        zk.transaction().check(old.path(), None).set_data("/guarded", "late").commit().await.unwrap_err();
+    let late = zk
+        .transaction()
+        .check(old.path(), None)
+        .set_data("/guarded", "late")
+        .commit()
+        .await
+        .unwrap_err();
     assert!(matches!(late.kind(), ErrorKind::TransactionFailed { index: 0, .. }), "{late}");
     guard.release().await.unwrap();
     zk.close().await.unwrap();

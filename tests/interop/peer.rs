@@ -1,4 +1,5 @@
-//! A program of another client that answers commands: one line of its standard output for each line of its standard input.
+//! A program of another client that answers commands: one line of its standard output for each line
+//! of its standard input.
 
 use std::ffi::OsStr;
 use std::time::Duration;
@@ -13,7 +14,7 @@ pub(crate) struct Peer {
     process: Child,
     commands: ChildStdin,
     answers: Lines<BufReader<ChildStdout>>,
-    /// The time for one answer.
+    /// The time for one response.
     patience: Duration,
 }
 
@@ -34,14 +35,14 @@ impl Peer {
         Self { process, commands, answers, patience }
     }
 
-    /// Returns the answer to a command.
+    /// Returns the response to a command.
     pub(crate) async fn tell(&mut self, command: &str) -> String {
         self.commands.write_all(format!("{command}\n").as_bytes()).await.unwrap();
         let answer = timeout(self.patience, self.answers.next_line()).await;
         answer.ok().and_then(Result::unwrap).unwrap_or_else(|| panic!("no answer to {command:?}"))
     }
 
-    /// Ends the program's input and waits for its exit. It has closed its session by then.
+    /// Ends the program's input and waits for its exit. The program closes its session first.
     pub(crate) async fn end(self) {
         let Self { mut process, commands, .. } = self;
         drop(commands);

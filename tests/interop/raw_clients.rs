@@ -7,7 +7,7 @@ use zk_curator_real as real;
 use zk_curator_tests::raw_suite::{self, Case, for_each_case};
 use zk_curator_tests::real_time;
 
-/// All cases at once, each in a chroot of its own.
+/// All cases concurrently, each in a chroot of its own.
 fn conforms(name: &str, factory: Arc<dyn RawClientFactory>, limited: bool) {
     real_time(async {
         let Some(zookeeper) = real::or_skip(name).await else { return };

@@ -1,4 +1,5 @@
-//! The fuzz targets with inputs that are made without libFuzzer, for as long as an ordinary test may take.
+//! The fuzz targets with inputs that are made without libFuzzer, for as long as an ordinary test
+//! may take.
 
 #[path = "../../fuzz/targets/decode.rs"]
 mod decode;
@@ -6,12 +7,14 @@ mod decode;
 mod mutation;
 #[path = "../../fuzz/targets/server.rs"]
 mod server;
+#[path = "../../fuzz/targets/service_instance.rs"]
+mod service_instance;
 #[path = "../../fuzz/targets/session.rs"]
 mod session;
 
 use crate::{ALLOCATOR, ALONE};
 
-/// Runs a target with so many bytes of memory.
+/// Runs a target with at most `memory` bytes of memory.
 fn fuzz(name: &str, inputs: u64, memory: usize, target: fn(&[u8])) {
     let _alone = ALONE.blocking_lock();
     ALLOCATOR.set_limit(memory).expect("room");
@@ -25,11 +28,16 @@ fn no_bytes_make_a_decoder_panic_or_take_memory() {
 }
 
 #[test]
+fn no_bytes_make_the_reader_of_instances_panic_or_take_memory() {
+    fuzz("service_instance", 100_000, usize::MAX, service_instance::run);
+}
+
+#[test]
 fn no_server_makes_a_client_panic_or_hang() {
     fuzz("session", 10_000, 256 << 20, session::run);
 }
 
 #[test]
-fn whatever_connections_send_a_server_goes_on_and_other_sessions_do_not_notice() {
+fn hostile_connections_do_not_disturb_other_sessions() {
     fuzz("server", 1500, 128 << 20, server::run);
 }

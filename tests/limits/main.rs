@@ -1,4 +1,4 @@
-//! What must stay small, as the allocator counts it, and what hostile bytes do. One test at a time.
+//! Memory limits, as the allocator counts them, and hostile bytes. One test at a time.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::alloc::System;
@@ -16,5 +16,5 @@ mod server_memory;
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
-/// Held by each test: what the others allocate would be counted, too.
+/// Each test holds this lock, because allocations of other tests would be counted, too.
 static ALONE: Mutex<()> = Mutex::const_new(());

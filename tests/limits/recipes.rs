@@ -1,16 +1,18 @@
-//! What those who wait take in memory.
+//! The memory that waiters take.
 
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use tokio::task::JoinSet;
-use zk_curator::{CuratorFramework, ErrorKind};
-use zk_curator_recipes::lock::InterProcessMutex;
+use tokio::time::timeout;
+use zk_curator::{ConnectionState, CuratorFramework, ErrorKind};
+use zk_curator_recipes::counter::DistributedAtomicLong;
+use zk_curator_recipes::lock::{HandoverMutex, InterProcessMutex, ReentrantMutex};
 use zk_curator_recipes::queue::{
     DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue, DistributedQueue,
 };
-use zk_curator_tests::{in_memory, simulated, until};
+use zk_curator_tests::{cut_off, in_memory, simulated, simulated_with, until, until_state};
 
 use crate::{ALLOCATOR, ALONE};
 
@@ -20,8 +22,7 @@ const LOCK: &str = "/locks/orders";
 #[test]
 fn a_waiter_keeps_no_list_of_the_others() {
     let _alone = ALONE.blocking_lock();
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let gate = InterProcessMutex::new(&zk, LOCK).acquire().await.unwrap();
         let waiters = 800;
         let before = ALLOCATOR.allocated();
@@ -45,8 +46,7 @@ fn a_waiter_keeps_no_list_of_the_others() {
 #[test]
 fn of_a_hundred_thousand_items_few_are_remembered() {
     let _alone = ALONE.blocking_lock();
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let queue = DistributedQueue::new(&zk, "/queue");
         for first in (0..100_000_usize).step_by(1000) {
             let items = (first..first + 1000).map(|number| Bytes::from(number.to_string()));
@@ -63,13 +63,13 @@ fn of_a_hundred_thousand_items_few_are_remembered() {
     });
 }
 
-/// Puts items until the queue cannot be listed any more: the number of the last list.
+/// Puts items until the queue can no longer be listed. Returns the length of the last list.
 async fn longest_list(mut put: impl AsyncFnMut(&CuratorFramework, usize)) -> usize {
     const STEP: usize = 1000;
     let (_server, zk) = in_memory().await;
     for items in (0..).step_by(STEP) {
         match zk.children("/queue").await {
-            Err(error) if error.kind() == ErrorKind::AnswerTooLarge => return items - STEP,
+            Err(error) if error.kind() == ErrorKind::ResponseTooLarge => return items - STEP,
             listed => assert!(items == 0 || listed.unwrap().len() == items),
         }
         put(&zk, STEP).await;
@@ -80,7 +80,7 @@ async fn longest_list(mut put: impl AsyncFnMut(&CuratorFramework, usize)) -> usi
 /// The figures of `CuratorQueue::max_items`.
 #[test]
 #[ignore = "slow: scripts/test-all"]
-fn the_queues_of_curators_family_can_be_listed_up_to_their_documented_bounds() {
+fn curator_queues_are_listed_up_to_their_documented_bounds() {
     let _alone = ALONE.blocking_lock();
     simulated(async {
         let plain = longest_list(async |zk, count| {
@@ -104,5 +104,54 @@ fn the_queues_of_curators_family_can_be_listed_up_to_their_documented_bounds() {
             try_join_all((0..count).map(|_| queue.put("", &id))).await.unwrap();
         });
         assert_eq!(ids.await, 72_000);
+    });
+}
+
+/// A million of them kept 320 MB.
+#[test]
+fn attempts_that_are_given_up_keep_no_memory() {
+    let _alone = ALONE.blocking_lock();
+    simulated(async {
+        const ATTEMPTS: usize = 50_000;
+        let (_server, zk) = in_memory().await;
+        let passed = HandoverMutex::new(InterProcessMutex::new(&zk, LOCK), 4);
+        let again = ReentrantMutex::new(&zk, "/locks/again");
+        let _held = (passed.acquire().await.unwrap(), again.acquire(0).await.unwrap());
+        let mut waiting = Box::pin(again.acquire(1));
+        assert!(futures_util::poll!(&mut waiting).is_pending());
+        let before = ALLOCATOR.allocated();
+        for _ in 0..ATTEMPTS {
+            assert!(futures_util::poll!(Box::pin(passed.acquire())).is_pending());
+            assert!(futures_util::poll!(Box::pin(again.acquire(1))).is_pending());
+        }
+        let kept = ALLOCATOR.allocated().saturating_sub(before);
+        assert!(kept < 100_000, "{kept} bytes for {ATTEMPTS} attempts");
+    });
+}
+
+/// Each of them would keep 350 bytes.
+#[test]
+fn operations_of_a_counter_that_were_given_up_take_no_memory() {
+    let _alone = ALONE.blocking_lock();
+    simulated_with(async |server, zk| {
+        let counter = DistributedAtomicLong::at(&zk, "/counters/orders");
+        counter.set(0).await.unwrap();
+        let _cut = cut_off(&server, &zk);
+        until_state(&zk, ConnectionState::Suspended).await;
+        let abandoned = 100_000;
+        let give_up = async |round: usize| {
+            for n in 0..abandoned / 100 {
+                let id = format!("{round}-{}", n % 3);
+                let both = async { tokio::join!(counter.increment(), counter.add_once(&id, 1)) };
+                drop(timeout(Duration::from_micros(10), both).await);
+            }
+        };
+        give_up(0).await;
+        let before = ALLOCATOR.allocated();
+        for round in 0..50 {
+            give_up(round).await;
+        }
+        let kept = ALLOCATOR.allocated().saturating_sub(before);
+        assert!(kept < 2 << 20, "{kept} bytes for {abandoned} operations");
     });
 }

@@ -1,4 +1,4 @@
-//! What clients can make the server keep: figures in bytes, from the allocator of this process.
+//! Memory that clients can make the server keep, in bytes, from the allocator of this process.
 
 use std::time::Duration;
 
@@ -7,7 +7,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::MutexGuard;
 use tokio::time::Instant;
 use zk_curator_client::{Connector, Transport};
-use zk_curator_proto::records::{AddWatchRequest, CreateMode, CreateRequest, GetDataRequest, ReadOp};
+use zk_curator_proto::records::{
+    AddWatchRequest, CreateMode, CreateRequest, GetDataRequest, ReadOp,
+};
 use zk_curator_proto::{DEFAULT_MAX_FRAME, OpCode, Request, Response};
 use zk_curator_testing::TestServer;
 
@@ -16,7 +18,8 @@ use crate::{ALLOCATOR, ALONE};
 const KB: usize = 1 << 10;
 const MB: usize = 1 << 20;
 
-/// What a connection in memory holds in each direction: the network, not the server.
+/// The buffer of an in-memory connection in each direction, which belongs to the network, not to
+/// the server.
 const NETWORK: usize = 256 * KB;
 
 /// Counts bytes; the tests of this file run one after the other.
@@ -36,7 +39,7 @@ impl Meter {
         (self.before, self.most) = (ALLOCATOR.allocated(), 0);
     }
 
-    /// How many more bytes are allocated than at the start.
+    /// Returns the number of bytes allocated since the start.
     fn grown(&mut self) -> usize {
         let grown = ALLOCATOR.allocated().saturating_sub(self.before);
         self.most = self.most.max(grown);
@@ -48,14 +51,14 @@ async fn connect(server: &TestServer) -> Box<dyn Transport> {
     server.connector().connect("memory", 2181).await.unwrap()
 }
 
-/// Lets the server do all that it can do without anybody else.
+/// Lets the server do everything that it can do without other tasks.
 async fn settle() {
     for _ in 0..1000 {
         tokio::task::yield_now().await;
     }
 }
 
-/// Makes a node with so many bytes.
+/// Creates a node with `bytes` bytes.
 async fn node(zk: &mut RawClient, path: &str, bytes: usize) {
     let body = crate::common::create_body(path, CreateMode::Persistent);
     let body = CreateRequest { data: Some(vec![7; bytes].into()), ..body };
@@ -67,7 +70,7 @@ fn get_data(path: &str) -> GetDataRequest {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_does_not_read_its_events_is_disconnected_at_the_limit() {
+async fn a_client_that_does_not_read_events_is_disconnected() {
     const LIMIT: usize = 2 * MB;
     let mut meter = Meter::new().await;
     let server = TestServer::builder().tcp(false).max_backlog(LIMIT).start().await.unwrap();
@@ -86,9 +89,9 @@ async fn a_client_that_does_not_read_its_events_is_disconnected_at_the_limit() {
     }
     let queued = usize::try_from(server.probe().notifications() - before).unwrap() * event;
     assert!((LIMIT..=LIMIT + NETWORK + 2 * event).contains(&queued), "{queued} bytes of events");
-    // A buffer doubles when it grows, and is there twice while it is copied.
+    // A buffer doubles when it grows, and exists twice during the copy.
     assert!(meter.most < 3 * LIMIT + 2 * NETWORK, "{} bytes at most", meter.most);
-    // The session lives on, as does everybody else.
+    // The session lives on, like all others.
     let heir = deaf.reattach(&server).await.unwrap();
     assert_eq!(heir.id(), deaf.id());
     writer.ping().await;
@@ -113,7 +116,8 @@ async fn requests_of_a_client_that_does_not_read_wait() {
     assert!((1..=4).contains(&handled), "{handled} requests");
     assert!(meter.grown() < 8 * MB, "{} bytes", meter.grown());
     for _ in 0..200 {
-        let Some(Message::Reply { result: Ok(Response::Data(body)), .. }) = zk.message().await else {
+        let Some(Message::Reply { result: Ok(Response::Data(body)), .. }) = zk.message().await
+        else {
             panic!("no data")
         };
         assert_eq!(body.data.unwrap().len(), 900 * KB);
@@ -145,7 +149,7 @@ async fn a_multi_read_answers_no_more_than_may_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_without_a_session_costs_little_and_is_closed_in_time() {
+async fn a_sessionless_connection_is_cheap_and_closed_in_time() {
     const CONNECTIONS: usize = 1000;
     let mut meter = Meter::new().await;
     let server = TestServer::in_memory().await;
@@ -178,7 +182,7 @@ async fn a_frame_that_never_ends_costs_no_more_than_the_longest() {
     let mut zk = RawClient::new(&server).await;
     meter.start();
     zk.write(&i32::try_from(DEFAULT_MAX_FRAME).unwrap().to_be_bytes()).await;
-    // Of what is announced, nothing is allocated.
+    // Nothing is allocated for the announced length.
     settle().await;
     assert!(meter.grown() < 100 * KB, "{} bytes", meter.grown());
     for _ in 0..DEFAULT_MAX_FRAME / (32 * KB) {
@@ -187,7 +191,7 @@ async fn a_frame_that_never_ends_costs_no_more_than_the_longest() {
         meter.grown();
     }
     assert!(meter.most < 3 * DEFAULT_MAX_FRAME + 2 * NETWORK, "{} bytes at most", meter.most);
-    // The session of a client that says no more expires.
+    // The session of a silent client expires.
     zk.closed().await;
     settle().await;
     assert!(meter.grown() < 100 * KB, "{} bytes are left", meter.grown());
@@ -204,7 +208,7 @@ async fn a_client_that_does_not_read_cannot_keep_an_ended_connection() {
     settle().await;
     assert!(server.expire(zk.id()).await);
     tokio::time::sleep(Duration::from_secs(11)).await;
-    // What the network has is all that is left of it.
+    // Only the network's buffers are left of it.
     assert!(meter.grown() < NETWORK + 100 * KB, "{} bytes are left", meter.grown());
 }
 

@@ -1,5 +1,6 @@
-//! What nodes and idle sessions take in memory, as the allocator counts it. `benches/server.rs` has the same for a
-//! million nodes and ten thousand sessions of a process; here it is less of both, and the limits are wide.
+//! What nodes and idle sessions take in memory, as the allocator counts it. `benches/server.rs` has
+//! the same for a million nodes and ten thousand sessions of a process; here it is less of both,
+//! and the limits are wide.
 
 use crate::common::RawClient;
 use bytes::Bytes;
@@ -44,6 +45,9 @@ async fn nodes_and_idle_sessions_are_small() {
     let before = ALLOCATOR.allocated();
     let probe = server.probe();
     let taken = ALLOCATOR.allocated() - before;
-    assert!(taken < 100 * SESSIONS + 10_000, "a probe takes {taken} bytes, however many nodes there are");
+    assert!(
+        taken < 100 * SESSIONS + 10_000,
+        "a probe takes {taken} bytes, however many nodes there are"
+    );
     drop((probe, sessions));
 }

@@ -1,4 +1,5 @@
-//! [`DistributedBarrier`]: whoever waits goes on when it was removed, and not before, whatever happens meanwhile.
+//! [`DistributedBarrier`]: waiters continue after it was removed and not before, whatever faults
+//! occur.
 
 use std::future::IntoFuture;
 use std::time::Duration;
@@ -9,8 +10,10 @@ use zk_curator::{ConnectionState, CuratorFramework};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::barrier::{DistributedBarrier, Error};
 use zk_curator_testing::{TestServer, Verdict};
-use zk_curator_tests::cancel::each_step;
-use zk_curator_tests::{connected, expire, in_memory, once, poll_then_drop, session_id, simulated, until};
+use zk_curator_tests::{
+    all_close_clean, connected, expire, once, poll_then_drop, rule_if, session_id, simulated_on,
+    simulated_steps_on, simulated_with, two_in_memory, until,
+};
 
 const BARRIER: &str = "/barriers/release";
 
@@ -18,7 +21,7 @@ fn barrier(zk: &CuratorFramework) -> DistributedBarrier {
     DistributedBarrier::new(zk, BARRIER)
 }
 
-/// Somebody who waits, and has looked.
+/// A waiter that has read the barrier.
 async fn waiter(server: &TestServer, zk: &CuratorFramework) -> JoinHandle<Result<(), Error>> {
     let before = server.probe().watches().len();
     let barrier = barrier(zk);
@@ -28,12 +31,15 @@ async fn waiter(server: &TestServer, zk: &CuratorFramework) -> JoinHandle<Result
 }
 
 #[test]
-fn all_who_wait_go_on_when_it_is_removed_and_not_before() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn waiters_pass_when_the_barrier_is_removed_and_not_before() {
+    simulated_with(async |server, zk| {
         barrier(&zk).label("deploy 7").set().await.unwrap();
         barrier(&zk).set().await.unwrap();
-        assert_eq!(server.probe().data(BARRIER).unwrap(), "deploy 7", "the second one changes nothing");
+        assert_eq!(
+            server.probe().data(BARRIER).unwrap(),
+            "deploy 7",
+            "the second one changes nothing"
+        );
         assert!(barrier(&zk).is_set().await.unwrap());
         let mut waiting = Vec::new();
         for _ in 0..3 {
@@ -51,25 +57,29 @@ fn all_who_wait_go_on_when_it_is_removed_and_not_before() {
     });
 }
 
-/// Curator's waiter looks again and finds a barrier: it misses that there was none.
+/// Curator's waiter reads again and finds a barrier, so it does not notice that there was none.
 #[test]
-fn one_that_is_removed_and_set_again_lets_those_go_who_waited_before() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+fn a_removed_and_reset_barrier_releases_its_earlier_waiters() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         barrier(&zk).set().await.unwrap();
         let waiting = waiter(&server, &other).await;
         let away = session_id(&other).get();
-        // Seen as it happens; then by one that was away meanwhile, who finds another node there.
+        // First by a connected waiter; then by a disconnected waiter, which finds another node.
         for is_away in [false, true] {
-            let waiting = if is_away { waiter(&server, &other).await } else { waiter(&server, &zk).await };
-            let cut = server.rule(move |request| match is_away && request.session_id() == away {
-                true => Verdict::Disconnect,
-                false => Verdict::Pass,
-            });
+            let waiting =
+                if is_away { waiter(&server, &other).await } else { waiter(&server, &zk).await };
+            let cut = rule_if(
+                &server,
+                move |request| is_away && request.session_id() == away,
+                Verdict::Disconnect,
+            );
             if is_away {
                 server.disconnect(away);
-                other.states().until(|status| status.state == ConnectionState::Suspended).await.unwrap();
+                other
+                    .states()
+                    .until(|status| status.state == ConnectionState::Suspended)
+                    .await
+                    .unwrap();
             }
             barrier(&zk).remove().await.unwrap();
             barrier(&zk).set().await.unwrap();
@@ -81,10 +91,8 @@ fn one_that_is_removed_and_set_again_lets_those_go_who_waited_before() {
 }
 
 #[test]
-fn a_waiter_goes_on_waiting_when_its_barrier_is_written_and_when_its_session_ends() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+fn a_write_or_a_lost_session_does_not_release_a_waiter() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         barrier(&zk).set().await.unwrap();
         let waiting = waiter(&server, &other).await;
         zk.set_data(BARRIER, "still closed").await.unwrap();
@@ -101,9 +109,8 @@ fn a_waiter_goes_on_waiting_when_its_barrier_is_written_and_when_its_session_end
 }
 
 #[test]
-fn lost_answers_are_made_good() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn lost_requests_and_responses_are_retried() {
+    simulated_with(async |server, zk| {
         for verdict in [Verdict::LoseReply, Verdict::LoseRequest, Verdict::Disconnect] {
             for opcode in [OpCode::Create, OpCode::Create2, OpCode::CreateContainer] {
                 let _fault = once(&server, opcode, verdict);
@@ -120,12 +127,10 @@ fn lost_answers_are_made_good() {
     });
 }
 
-/// The answer is lost, and meanwhile somebody else sets the barrier again.
+/// The response is lost, and another client sets the barrier again.
 #[test]
 fn a_barrier_that_is_set_after_it_was_removed_stays() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         barrier(&zk).set().await.unwrap();
         let deleted = once(&server, OpCode::Delete, Verdict::LoseReply);
         let removes = session_id(&zk).get();
@@ -142,21 +147,16 @@ fn a_barrier_that_is_set_after_it_was_removed_stays() {
     });
 }
 
-/// The same when the answers to all that was sent with it are lost, too.
+/// As above, but the responses to the other requests of that round trip are lost, too.
 #[test]
-fn a_barrier_that_is_set_after_everything_about_its_removal_was_lost_stays() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+fn a_barrier_set_after_its_removal_was_lost_stays() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         barrier(&zk).set().await.unwrap();
-        let lost = server.rule(|request| match request.is_about("/last") {
-            true => Verdict::Disconnect,
-            false => Verdict::Pass,
-        });
+        let lost = rule_if(&server, |request| request.is_about("/last"), Verdict::Disconnect);
         let lost = lost.times(1);
         let removing = barrier(&zk);
         let removing = tokio::spawn(async move {
-            // In one flight.
+            // In one round trip.
             tokio::join!(removing.remove(), zk.exists("/last").into_future()).0
         });
         lost.fired().await;
@@ -171,42 +171,34 @@ fn a_barrier_that_is_set_after_everything_about_its_removal_was_lost_stays() {
 }
 
 #[test]
-fn a_path_that_is_none_is_refused() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+fn an_invalid_path_is_refused() {
+    simulated_with(async |_server, zk| {
         let barrier = DistributedBarrier::new(&zk, "release");
         let all = [barrier.set().await, barrier.remove().await, barrier.wait().await];
-        let errors: Vec<_> = all.into_iter().map(|result| result.unwrap_err().to_string()).collect();
+        let errors: Vec<_> =
+            all.into_iter().map(|result| result.unwrap_err().to_string()).collect();
         let why = "invalid path (path does not start with a slash)";
-        let wanted = ["create", "remove", "wait"].map(|operation| format!("{operation} \"release\": {why}"));
+        let wanted =
+            ["create", "remove", "wait"].map(|operation| format!("{operation} \"release\": {why}"));
         assert_eq!(errors, wanted);
     });
 }
 
-/// A waiter that is dropped leaves nothing, and a barrier that is half set or half removed can be used.
+/// A dropped waiter leaves nothing, and a barrier that is half set or half removed still works.
 #[test]
-fn futures_that_are_dropped_leave_a_barrier_that_works() {
-    simulated(async {
-        let steps = each_step(async |step| {
-            let (server, zk) = in_memory().await;
-            let other = connected(&server).await;
-            let all = async {
-                let barrier = barrier(&zk);
-                barrier.set().await.unwrap();
-                let (waited, removed) = tokio::join!(barrier.wait(), barrier.remove());
-                waited.unwrap();
-                removed.unwrap();
-            };
-            let done = poll_then_drop(all, step).await;
-            barrier(&other).set().await.unwrap();
-            barrier(&other).remove().await.unwrap();
-            for zk in [zk, other] {
-                zk.close().await.unwrap();
-            }
-            zk_curator_tests::assert_clean_after_close(&server);
-            done.is_some()
-        })
-        .await;
-        assert!(steps > 8, "only {steps} steps");
+fn a_barrier_works_after_futures_are_dropped() {
+    simulated_steps_on(8, two_in_memory, async |step, (server, zk, other)| {
+        let all = async {
+            let barrier = barrier(&zk);
+            barrier.set().await.unwrap();
+            let (waited, removed) = tokio::join!(barrier.wait(), barrier.remove());
+            waited.unwrap();
+            removed.unwrap();
+        };
+        let done = poll_then_drop(all, step).await;
+        barrier(&other).set().await.unwrap();
+        barrier(&other).remove().await.unwrap();
+        all_close_clean(&server, [zk, other]).await;
+        done.is_some()
     });
 }

@@ -1,4 +1,5 @@
-//! Futures of the double barrier, dropped at every point: nothing stays behind, and nobody is blocked.
+//! Futures of the double barrier, dropped at every point: nothing stays behind, and no member is
+//! blocked.
 
 use std::time::Duration;
 
@@ -7,8 +8,9 @@ use tokio::time::timeout;
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::barrier::{DistributedDoubleBarrier, Error};
 use zk_curator_testing::TestServer;
-use zk_curator_tests::cancel::each_step;
-use zk_curator_tests::{assert_clean_after_close, connected, poll_then_drop, simulated};
+use zk_curator_tests::{
+    all_close_clean, closes_clean, connected, poll_then_drop, simulated_steps_on,
+};
 
 const BARRIER: &str = "/barriers/sort";
 fn barrier(zk: &CuratorFramework) -> DistributedDoubleBarrier {
@@ -19,11 +21,11 @@ async fn round(zk: &CuratorFramework) -> Result<(), Error> {
     barrier(zk).enter().await?.leave().await
 }
 
-/// Two members, one of which runs `mortal` until it is dropped, at every step until it completes. Then another one comes
-/// in its place, unless the round has begun with it; after that nothing is left.
-async fn at_every_step<F: Future>(late: bool, mut mortal: impl FnMut(CuratorFramework) -> F) {
-    let steps = each_step(async |step| {
-        let server = TestServer::in_memory().await;
+/// Two members, one of which runs `mortal` until it is dropped, at every step until it completes.
+/// Then another one comes in its place, unless the round has begun with it; after that nothing is
+/// left.
+fn at_every_step<F: Future>(late: bool, mut mortal: impl FnMut(CuratorFramework) -> F) {
+    simulated_steps_on(8, TestServer::in_memory, async |step, server| {
         let [first, second, third] =
             [connected(&server).await, connected(&server).await, connected(&server).await];
         let other = async {
@@ -40,7 +42,7 @@ async fn at_every_step<F: Future>(late: bool, mut mortal: impl FnMut(CuratorFram
         let (done, replaced) = timeout(Duration::from_secs(3600), async {
             let other = std::pin::pin!(other);
             let mut both = Box::pin(join(other, dies));
-            // Whoever is left alone before the round has begun waits for another one.
+            // A member that is alone before the round has begun waits for another member.
             match timeout(Duration::from_secs(60), &mut both).await {
                 Ok(((), done)) => (done, false),
                 Err(_) => {
@@ -52,64 +54,45 @@ async fn at_every_step<F: Future>(late: bool, mut mortal: impl FnMut(CuratorFram
         })
         .await
         .unwrap_or_else(|_| panic!("step {step}: somebody waits for ever\n{}", server.probe()));
-        for zk in [first, third] {
-            zk.close().await.unwrap();
-        }
-        assert_clean_after_close(&server);
+        all_close_clean(&server, [first, third]).await;
         done && !replaced
-    })
-    .await;
-    assert!(steps > 8, "only {steps} steps");
+    });
 }
 
 #[test]
 fn an_enter_leaves_nothing_and_blocks_nobody() {
-    simulated(async {
-        for late in [false, true] {
-            at_every_step(
-                late,
-                |zk| async move { barrier(&zk).enter().await.unwrap().leave().await.unwrap() },
-            )
-            .await;
-        }
-    });
+    for late in [false, true] {
+        at_every_step(late, |zk| async move { round(&zk).await.unwrap() });
+    }
 }
 
 #[test]
 fn a_leave_leaves_nothing_and_blocks_nobody() {
-    simulated(async {
-        for late in [false, true] {
-            at_every_step(late, |zk| async move {
-                let round = barrier(&zk).enter().await.unwrap();
-                // The other one leaves at once.
-                tokio::time::sleep(Duration::from_secs(5)).await;
-                round.leave().await.unwrap();
-            })
-            .await;
-        }
-    });
+    for late in [false, true] {
+        at_every_step(late, |zk| async move {
+            let round = barrier(&zk).enter().await.unwrap();
+            // The other member leaves immediately.
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            round.leave().await.unwrap();
+        });
+    }
 }
 
-/// The node `ready` is no member's, and stays when all of them are gone: the next round takes it away.
+/// The node `ready` is no member's, and stays when all of them are gone: the next round takes it
+/// away.
 #[test]
 fn a_barrier_of_one_leaves_no_member() {
-    simulated(async {
-        let steps = each_step(async |step| {
-            let server = TestServer::in_memory().await;
-            let (zk, next) = (connected(&server).await, connected(&server).await);
-            let alone = |zk: &CuratorFramework| DistributedDoubleBarrier::new(zk, BARRIER, 1);
-            let mortal = alone(&zk);
-            let all = async move { mortal.enter().await.unwrap().leave().await.unwrap() };
-            let done = poll_then_drop(all, step).await.is_some();
-            zk.close().await.unwrap();
-            let left = server.probe();
-            assert!(left.children(BARRIER).iter().all(|name| *name == "ready"), "step {step}\n{left}");
-            alone(&next).enter().await.unwrap().leave().await.unwrap();
-            next.close().await.unwrap();
-            assert_clean_after_close(&server);
-            done
-        })
-        .await;
-        assert!(steps > 8, "only {steps} steps");
+    simulated_steps_on(8, TestServer::in_memory, async |step, server| {
+        let (zk, next) = (connected(&server).await, connected(&server).await);
+        let alone = |zk: &CuratorFramework| DistributedDoubleBarrier::new(zk, BARRIER, 1);
+        let mortal = alone(&zk);
+        let all = async move { mortal.enter().await.unwrap().leave().await.unwrap() };
+        let done = poll_then_drop(all, step).await.is_some();
+        zk.close().await.unwrap();
+        let left = server.probe();
+        assert!(left.children(BARRIER).iter().all(|name| *name == "ready"), "step {step}\n{left}");
+        alone(&next).enter().await.unwrap().leave().await.unwrap();
+        closes_clean(&server, &next).await;
+        done
     });
 }

@@ -1,4 +1,4 @@
-//! [`DistributedDoubleBarrier`]: what it promises to its members, and what it costs.
+//! [`DistributedDoubleBarrier`]: its guarantees and its cost.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -7,10 +7,10 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use zk_curator::{CreateMode, CuratorFramework};
 use zk_curator_recipes::barrier::{DistributedDoubleBarrier, Error, Round};
-use zk_curator_testing::{TestServer, Verdict};
-use zk_curator_tests::cancel::each_step;
+use zk_curator_testing::TestServer;
 use zk_curator_tests::{
-    assert_clean_after_close, connected, in_memory, poll_then_drop, session_id, simulated, until,
+    all_close_clean, closes_clean, connected, cut_off, poll_then_drop, simulated_each_on,
+    simulated_on, simulated_steps_on, simulated_with, until,
 };
 
 const BARRIER: &str = "/barriers/sort";
@@ -31,7 +31,8 @@ async fn clients(server: &TestServer, count: usize) -> Vec<CuratorFramework> {
 /// All of these enter, and are in one round.
 async fn enter(clients: &[CuratorFramework]) -> Vec<Round> {
     let barriers: Vec<_> = clients.iter().map(|zk| barrier(zk, clients.len())).collect();
-    let entered = futures_util::future::join_all(barriers.iter().map(DistributedDoubleBarrier::enter)).await;
+    let entered =
+        futures_util::future::join_all(barriers.iter().map(DistributedDoubleBarrier::enter)).await;
     let rounds: Vec<_> = entered.into_iter().map(Result::unwrap).collect();
     assert!(rounds.iter().all(|round| round.token() == rounds[0].token()), "{rounds:?}");
     rounds
@@ -43,23 +44,32 @@ async fn leave(rounds: Vec<Round>) {
     }
 }
 
-/// How many have begun and ended which part of which round.
+/// The number of members that have begun and ended each part of each round.
 #[derive(Default)]
 struct Ledger {
     entering: Vec<usize>,
     leaving: Vec<usize>,
 }
 
-/// Goes through rounds back to back, and proves for each that nobody passed before everybody had come.
+/// Goes through consecutive rounds, and proves for each that no member passed before all had
+/// arrived.
 async fn rounds(barrier: DistributedDoubleBarrier, ledger: Arc<Mutex<Ledger>>, count: usize) {
     let members = barrier.members();
     for round in 0..count {
         ledger.lock().unwrap().entering[round] += 1;
         let entered = barrier.enter().await.unwrap();
-        assert_eq!(ledger.lock().unwrap().entering[round], members, "an early entry into round {round}");
+        assert_eq!(
+            ledger.lock().unwrap().entering[round],
+            members,
+            "an early entry into round {round}"
+        );
         ledger.lock().unwrap().leaving[round] += 1;
         entered.leave().await.unwrap();
-        assert_eq!(ledger.lock().unwrap().leaving[round], members, "an early return from round {round}");
+        assert_eq!(
+            ledger.lock().unwrap().leaving[round],
+            members,
+            "an early return from round {round}"
+        );
     }
 }
 
@@ -69,17 +79,23 @@ async fn back_to_back(server: &TestServer, members: usize, count: usize) {
     for zk in clients(server, members).await {
         tasks.spawn(rounds(barrier(&zk, members), Arc::clone(&ledger), count));
     }
-    while let Some(done) = tasks.join_next().await {
-        done.unwrap();
-    }
+    tasks.join_all().await;
 }
 
-/// Curator 5.4 hangs after 6 to 365 rounds: one that enters last counts too few, for another one has left already.
+/// Runs a test in simulated time with a server and clients.
+fn simulated_members(count: usize, test: impl AsyncFnOnce(TestServer, Vec<CuratorFramework>)) {
+    simulated_on(TestServer::in_memory, async |server| {
+        let clients = clients(&server, count).await;
+        test(server, clients).await;
+    });
+}
+
+/// Curator 5.4 hangs after 6 to 365 rounds: the last member to enter counts too few members,
+/// because another one has already left.
 #[test]
 #[ignore = "slow: scripts/test-all"]
 fn ten_thousand_rounds_back_to_back() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         back_to_back(&server, 8, 10_000).await;
         let probe = server.probe();
         let each = probe.total_requests() as f64 / 10_000.0;
@@ -88,7 +104,8 @@ fn ten_thousand_rounds_back_to_back() {
     });
 }
 
-/// Enter and leave for n members, from the second round on: what Apache Curator needs 69.5 requests for with 8.
+/// Enter and leave for n members, from the second round on: what Apache Curator needs 69.5 requests
+/// for with 8.
 #[test]
 fn a_round_costs_seven_requests_for_each_member() {
     a_round_costs_seven_requests(&[2, 8, 10, 100]);
@@ -96,42 +113,46 @@ fn a_round_costs_seven_requests_for_each_member() {
 
 #[test]
 #[ignore = "slow: scripts/test-all"]
-fn a_round_costs_seven_requests_for_each_of_five_hundred_members() {
+fn a_round_of_500_members_costs_seven_requests_each() {
     a_round_costs_seven_requests(&[500]);
 }
 
 fn a_round_costs_seven_requests(of: &[usize]) {
-    simulated(async {
-        for &members in of {
-            let server = TestServer::in_memory().await;
-            let clients = clients(&server, members).await;
-            leave(enter(&clients).await).await;
-            let count = || {
-                let probe = server.probe();
-                (probe.total_requests(), probe.notifications())
-            };
-            let (requests, notifications) = count();
-            let rounds = enter(&clients).await;
-            let (entered, told) = count();
-            let n = members as u64;
-            // A create, a listing, a watch, and ready read; all but the last watch their own node; ready is created once.
-            assert_eq!(entered - requests, 5 * n, "{members} members");
-            assert_eq!(told - notifications, n, "{members} members");
-            leave(rounds).await;
-            let (left, last) = count();
-            // A watch and a delete; the lowest listens for the highest some times, lists, and ends the round.
-            let listings = left - entered - 2 * (n - 1) - 1;
-            assert!(listings <= 2 * u64::from(n.ilog2()) + 2, "{members} members: {listings} of the lowest");
-            assert!(last - told <= 3 * n + u64::from(n.ilog2()) + 2, "{members} members: {}", last - told);
-        }
+    simulated_each_on(of, TestServer::in_memory, async |&members, server| {
+        let clients = clients(&server, members).await;
+        leave(enter(&clients).await).await;
+        let count = || {
+            let probe = server.probe();
+            (probe.total_requests(), probe.notifications())
+        };
+        let (requests, notifications) = count();
+        let rounds = enter(&clients).await;
+        let (entered, told) = count();
+        let n = members as u64;
+        // A create, a listing, a watch, and ready read; all but the last watch their own node;
+        // ready is created once.
+        assert_eq!(entered - requests, 5 * n, "{members} members");
+        assert_eq!(told - notifications, n, "{members} members");
+        leave(rounds).await;
+        let (left, last) = count();
+        // A watch and a delete; the lowest listens for the highest some times, lists, and ends
+        // the round.
+        let listings = left - entered - 2 * (n - 1) - 1;
+        assert!(
+            listings <= 2 * u64::from(n.ilog2()) + 2,
+            "{members} members: {listings} of the lowest"
+        );
+        assert!(
+            last - told <= 3 * n + u64::from(n.ilog2()) + 2,
+            "{members} members: {}",
+            last - told
+        );
     });
 }
 
 #[test]
-fn nobody_enters_before_all_are_there_or_leaves_before_all_are_done() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
-        let clients = clients(&server, 3).await;
+fn members_enter_when_all_arrive_and_leave_when_all_are_done() {
+    simulated_members(3, async |server, clients| {
         let early = [&clients[0], &clients[1]].map(|zk| {
             let barrier = barrier(zk, 3);
             tokio::spawn(async move { barrier.enter().await })
@@ -141,8 +162,8 @@ fn nobody_enters_before_all_are_there_or_leaves_before_all_are_done() {
         assert!(early.iter().all(|task| !task.is_finished()));
         let late = barrier(&clients[2], 3).enter().await.unwrap();
         assert!(server.probe().exists(READY));
-        let leaving =
-            early.map(|task| tokio::spawn(async move { task.await.unwrap().unwrap().leave().await }));
+        let leaving = early
+            .map(|task| tokio::spawn(async move { task.await.unwrap().unwrap().leave().await }));
         until(&server, |probe| probe.children(BARRIER).len() <= 3).await;
         sleep(Duration::from_secs(3600)).await;
         assert!(leaving.iter().all(|task| !task.is_finished()));
@@ -150,17 +171,13 @@ fn nobody_enters_before_all_are_there_or_leaves_before_all_are_done() {
         for task in leaving {
             task.await.unwrap().unwrap();
         }
-        for zk in clients {
-            zk.close().await.unwrap();
-        }
-        assert_clean_after_close(&server);
+        all_close_clean(&server, clients).await;
     });
 }
 
 #[test]
 fn one_member_is_enough_for_a_barrier_of_one() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let mut last = None;
         for _ in 0..3 {
             let round = barrier(&zk, 1).enter().await.unwrap();
@@ -169,15 +186,13 @@ fn one_member_is_enough_for_a_barrier_of_one() {
             round.fenced().create("/sorted", "").delete("/sorted").commit().await.unwrap();
             round.leave().await.unwrap();
         }
-        zk.close().await.unwrap();
-        assert_clean_after_close(&server);
+        closes_clean(&server, &zk).await;
     });
 }
 
 #[test]
 fn a_barrier_for_nobody_and_a_path_that_is_none_are_refused() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let error = barrier(&zk, 0).enter().await.unwrap_err();
         assert!(matches!(error, Error::NoMembers { path } if path == BARRIER));
         let error = DistributedDoubleBarrier::new(&zk, "sort", 2).enter().await.unwrap_err();
@@ -186,15 +201,14 @@ fn a_barrier_for_nobody_and_a_path_that_is_none_are_refused() {
     });
 }
 
-/// Too many at once, while they wait and while the round is under way.
+/// Too many members, while the others wait and during the round.
 #[test]
 fn more_than_there_can_be_are_refused() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
-        let clients = clients(&server, 5).await;
+    simulated_members(5, async |server, clients| {
         let barriers: Vec<_> = clients.iter().map(|zk| barrier(zk, 3)).collect();
         let entered =
-            futures_util::future::join_all(barriers.iter().map(DistributedDoubleBarrier::enter)).await;
+            futures_util::future::join_all(barriers.iter().map(DistributedDoubleBarrier::enter))
+                .await;
         let (rounds, refused): (Vec<_>, Vec<_>) = entered.into_iter().partition(Result::is_ok);
         assert_eq!((rounds.len(), refused.len()), (3, 2));
         for error in refused {
@@ -211,12 +225,10 @@ fn more_than_there_can_be_are_refused() {
     });
 }
 
-/// Bug 34 of Curator, defect i of ours: the member stays, and the next enter finds it there.
+/// A bug of Curator: the member stays, and the next enter finds it.
 #[test]
 fn curator_34_an_enter_that_was_given_up_leaves_no_node() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
-        let clients = clients(&server, 2).await;
+    simulated_members(2, async |server, clients| {
         for _ in 0..2 {
             let enter = timeout(Duration::from_millis(1), barrier(&clients[0], 2).enter()).await;
             assert!(enter.is_err());
@@ -230,17 +242,17 @@ fn curator_34_an_enter_that_was_given_up_leaves_no_node() {
 
 /// Bug 32 of Curator, GH-1290: whatever wakes a member is taken for the beginning of the round.
 #[test]
-fn curator_32_a_member_that_is_woken_for_nothing_goes_on_waiting() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
-        let clients = clients(&server, 2).await;
+fn curator_32_a_spurious_wake_up_releases_no_member() {
+    simulated_members(2, async |server, clients| {
         let (first, second) = (barrier(&clients[0], 2), barrier(&clients[1], 2));
         let waiting = tokio::spawn(async move { first.enter().await });
         until(&server, |probe| probe.watches().len() == 2).await;
         // Its watch fires, and its connection is cut, without a round.
         for _ in 0..3 {
-            let left_behind = clients[1].create(READY).data("members of the round:\nnobody").await.unwrap();
-            until(&server, |probe| !probe.exists(&left_behind.path) && probe.watches().len() == 2).await;
+            let left_behind =
+                clients[1].create(READY).data("members of the round:\nnobody").await.unwrap();
+            until(&server, |probe| !probe.exists(&left_behind.path) && probe.watches().len() == 2)
+                .await;
             server.disconnect_all();
             clients[1].wait_connected().await.unwrap();
             until(&server, |probe| probe.watches().len() == 2).await;
@@ -254,9 +266,7 @@ fn curator_32_a_member_that_is_woken_for_nothing_goes_on_waiting() {
 /// The mutex, the latch and the semaphore recover from it in the same way.
 #[test]
 fn enter_starts_again_when_its_node_is_deleted() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
-        let clients = clients(&server, 2).await;
+    simulated_members(2, async |server, clients| {
         let operator = connected(&server).await;
         let first = barrier(&clients[0], 2);
         let waiting = tokio::spawn(async move { first.enter().await });
@@ -264,10 +274,12 @@ fn enter_starts_again_when_its_node_is_deleted() {
             until(&server, |probe| probe.watches().len() == 2).await;
             let name = server.probe().children(BARRIER).remove(0).to_owned();
             operator.delete(format!("{BARRIER}/{name}")).await.unwrap();
-            until(&server, |probe| probe.children(BARRIER).iter().any(|other| *other != name)).await;
+            until(&server, |probe| probe.children(BARRIER).iter().any(|other| *other != name))
+                .await;
         }
         assert!(!waiting.is_finished());
-        let second = timeout(Duration::from_secs(60), barrier(&clients[1], 2).enter()).await.unwrap();
+        let second =
+            timeout(Duration::from_secs(60), barrier(&clients[1], 2).enter()).await.unwrap();
         leave(vec![second.unwrap(), waiting.await.unwrap().unwrap()]).await;
         assert_eq!(server.probe().children(BARRIER), [""; 0]);
     });
@@ -276,19 +288,12 @@ fn enter_starts_again_when_its_node_is_deleted() {
 /// Its round may have begun, and be over: it must not wait for the next one in silence.
 #[test]
 fn enter_tells_a_deletion_during_an_outage() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
-        let clients = clients(&server, 2).await;
+    simulated_members(2, async |server, clients| {
         let operator = connected(&server).await;
         let first = barrier(&clients[0], 2);
         let waiting = tokio::spawn(async move { first.enter().await });
         until(&server, |probe| probe.watches().len() == 2).await;
-        let victim = session_id(&clients[0]);
-        let rule = server.rule(move |request| match request.session_id() == victim.get() {
-            true => Verdict::Disconnect,
-            false => Verdict::Pass,
-        });
-        server.disconnect(victim.get());
+        let rule = cut_off(&server, &clients[0]);
         let name = server.probe().children(BARRIER).remove(0).to_owned();
         operator.delete(format!("{BARRIER}/{name}")).await.unwrap();
         drop(rule);
@@ -297,12 +302,10 @@ fn enter_tells_a_deletion_during_an_outage() {
     });
 }
 
-/// Bug 33 of Curator, CURATOR-536: a leave with a time limit runs for ever.
+/// Bug 33 of Curator, CURATOR-536: a leave with a time limit runs forever.
 #[test]
 fn curator_33_a_leave_that_is_given_up_ends_and_blocks_nobody() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
-        let clients = clients(&server, 3).await;
+    simulated_members(3, async |server, clients| {
         for impatient in 0..3 {
             let mut rounds = enter(&clients).await;
             let impatient = rounds.remove(impatient);
@@ -315,9 +318,7 @@ fn curator_33_a_leave_that_is_given_up_ends_and_blocks_nobody() {
 
 #[test]
 fn a_member_that_drops_its_round_is_not_waited_for() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
-        let clients = clients(&server, 4).await;
+    simulated_members(4, async |server, clients| {
         for gone in 0..4 {
             let mut rounds = enter(&clients).await;
             drop(rounds.remove(gone));
@@ -327,12 +328,10 @@ fn a_member_that_drops_its_round_is_not_waited_for() {
     });
 }
 
-/// When all have died, nobody is there to say that the round is over: the next one does.
+/// When all members have died, none is left to end the round: the next one does.
 #[test]
 fn what_a_dead_round_has_left_behind_is_no_hindrance() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
-        let clients = clients(&server, 2).await;
+    simulated_members(2, async |server, clients| {
         drop(enter(&clients).await);
         until(&server, |probe| probe.children(BARRIER) == ["ready"]).await;
         let dead = server.probe().stat(READY).unwrap().czxid;
@@ -346,12 +345,10 @@ fn what_a_dead_round_has_left_behind_is_no_hindrance() {
     });
 }
 
-/// As Curator's members see it, and as they do it: no names, and everybody who is there belongs to the round.
+/// As Curator's members do: no names, and every member that is present belongs to the round.
 #[test]
 fn a_round_that_curator_has_begun_is_everybodys_who_was_there() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
-        let clients = clients(&server, 2).await;
+    simulated_members(2, async |server, clients| {
         let java = connected(&server).await;
         let enter = |zk: &CuratorFramework| {
             let barrier = barrier(zk, 3);
@@ -366,7 +363,7 @@ fn a_round_that_curator_has_begun_is_everybodys_who_was_there() {
         for task in waiting {
             rounds.push(task.await.unwrap().unwrap());
         }
-        // Nobody else does.
+        // No other client does.
         let error = barrier(&java, 3).enter().await.unwrap_err();
         assert!(matches!(error, Error::OverSubscribed { .. }), "{error}");
         let leaving = tokio::spawn(leave(rounds));
@@ -378,50 +375,46 @@ fn a_round_that_curator_has_begun_is_everybodys_who_was_there() {
     });
 }
 
-/// kazoo #606: names that begin anew, or turn negative.
+/// kazoo #606: sequence numbers that restart, or turn negative.
 #[test]
 fn rounds_go_on_when_sequence_numbers_run_out() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         back_to_back(&server, 3, 1).await;
         server.set_sequence(BARRIER, i32::MAX - 10).unwrap();
         back_to_back(&server, 3, 10).await;
     });
 }
 
-/// Dropped at any point, an enter lets the next round begin with others.
+/// An enter that is dropped at any point lets the next round begin with other members.
 #[test]
 fn one_that_gives_up_makes_room_for_another_one() {
-    simulated(async {
-        each_step(async |step| {
-            let server = TestServer::in_memory().await;
-            let clients = clients(&server, 3).await;
-            let first = barrier(&clients[0], 2);
-            let waiting = tokio::spawn(async move { first.enter().await });
-            until(&server, |probe| probe.watches().len() == 2).await;
-            let given_up = poll_then_drop(barrier(&clients[1], 2).enter(), step).await;
-            let third = barrier(&clients[2], 2);
-            if given_up.is_none() {
-                clients[1].close().await.unwrap();
+    simulated_steps_on(0, TestServer::in_memory, async |step, server| {
+        let clients = clients(&server, 3).await;
+        let first = barrier(&clients[0], 2);
+        let waiting = tokio::spawn(async move { first.enter().await });
+        until(&server, |probe| probe.watches().len() == 2).await;
+        let given_up = poll_then_drop(barrier(&clients[1], 2).enter(), step).await;
+        let third = barrier(&clients[2], 2);
+        if given_up.is_none() {
+            clients[1].close().await.unwrap();
+        }
+        match given_up {
+            Some(round) => {
+                let rounds = vec![round.unwrap(), waiting.await.unwrap().unwrap()];
+                assert!(matches!(third.enter().await, Err(Error::OverSubscribed { .. })));
+                leave(rounds).await;
+                return true;
             }
-            match given_up {
-                Some(round) => {
-                    let rounds = vec![round.unwrap(), waiting.await.unwrap().unwrap()];
-                    assert!(matches!(third.enter().await, Err(Error::OverSubscribed { .. })));
-                    leave(rounds).await;
-                    return true;
+            // Either the round had begun and continues without the second member, or it begins with
+            // the third.
+            None => match third.enter().await {
+                Ok(round) => leave(vec![round, waiting.await.unwrap().unwrap()]).await,
+                Err(Error::OverSubscribed { .. }) => {
+                    waiting.await.unwrap().unwrap().leave().await.unwrap();
                 }
-                // Either the round had begun, and goes on without the one that gave up, or it begins with the third.
-                None => match third.enter().await {
-                    Ok(round) => leave(vec![round, waiting.await.unwrap().unwrap()]).await,
-                    Err(Error::OverSubscribed { .. }) => {
-                        waiting.await.unwrap().unwrap().leave().await.unwrap();
-                    }
-                    Err(error) => panic!("{error}"),
-                },
-            }
-            false
-        })
-        .await;
+                Err(error) => panic!("{error}"),
+            },
+        }
+        false
     });
 }

@@ -1,4 +1,5 @@
-//! [`DistributedDoubleBarrier`] when something breaks: lost answers, cut connections, lost sessions, at every request.
+//! [`DistributedDoubleBarrier`] when something breaks: lost responses, cut connections, lost
+//! sessions, at every request.
 
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use zk_curator_proto::OpCode;
 use zk_curator_recipes::barrier::{DistributedDoubleBarrier, Error, Round};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
-    CONNECTION_TIMEOUT, assert_clean_after_close, connected, expire, once, session_id, simulated, until,
+    CONNECTION_TIMEOUT, assert_clean_after_close, connected, cut_off, expire, once, rule_if,
+    session_id, simulated, simulated_each_on, simulated_on, until, whenever_of,
 };
 
 const BARRIER: &str = "/barriers/sort";
@@ -63,11 +65,7 @@ fn a_fault_at_any_request_of_a_member_is_made_good() {
         for verdict in [Verdict::LoseReply, Verdict::LoseRequest, Verdict::Disconnect] {
             for number in 0..TOO_MANY {
                 let (server, clients) = members().await;
-                let victim = session_id(&clients[0]).get();
-                let rule = server.rule(move |request| match request.session_id() == victim {
-                    true => verdict,
-                    false => Verdict::Pass,
-                });
+                let rule = whenever_of(&server, &clients[0], verdict);
                 let rule = rule.after(number).times(1);
                 for _ in 0..2 {
                     for done in join_all(clients.iter().map(round)).await {
@@ -90,20 +88,19 @@ fn a_fault_at_any_request_of_a_member_is_made_good() {
     });
 }
 
-/// The member whose session is over learns it, and comes back unless the others are in the round; nobody waits for it.
+/// The member whose session is over learns this, and enters again unless the others are in the
+/// round. No member waits for it.
 #[test]
-fn the_end_of_a_session_at_any_request_of_a_member_blocks_nobody() {
+fn a_session_ending_at_any_request_blocks_no_other_member() {
     simulated(async {
         let (mut lost, mut anew) = (0, 0);
-        // Every request twice: while the others come at the same time, and long before they do.
+        // Every request twice: while the others arrive at the same time, and long before they
+        // arrive.
         for number in 0..TOO_MANY {
             let (number, others_come) = (number / 2, Duration::from_secs(60 * (number % 2)));
             let (server, clients) = members().await;
             let victim = session_id(&clients[0]).get();
-            let rule = server.rule(move |request| match request.session_id() == victim {
-                true => Verdict::Disconnect,
-                false => Verdict::Pass,
-            });
+            let rule = whenever_of(&server, &clients[0], Verdict::Disconnect);
             let rule = rule.after(number).times(1);
             let death = async {
                 tokio::select! {
@@ -121,7 +118,8 @@ fn the_end_of_a_session_at_any_request_of_a_member_blocks_nobody() {
                 if matches!(end, Err(Error::Lost)) {
                     lost += 1;
                     sleep(2 * others_come).await;
-                    // Others wait for the round to begin, or it has begun and they need nobody.
+                    // The others wait for the round to begin, or it has begun and they need no
+                    // further member.
                     let waiting = until(&server, |probe| {
                         let children = probe.children(BARRIER);
                         children.is_empty() || (children.len() == 2 && probe.watches().len() == 4)
@@ -150,71 +148,61 @@ fn the_end_of_a_session_at_any_request_of_a_member_blocks_nobody() {
 }
 
 #[test]
-fn a_member_in_a_round_whose_session_expires_is_not_waited_for_and_knows() {
-    simulated(async {
-        // The lowest, one between, and the highest by name: the others wait for different ones.
-        for victim in 0..MEMBERS {
-            let (server, clients) = members().await;
-            let mut rounds: Vec<_> = clients.iter().zip(enter(&clients).await).collect();
-            rounds.sort_by_key(|(_, round)| round.path().to_owned());
-            let (zk, dead) = rounds.remove(victim);
-            let others = leave(rounds.into_iter().map(|(_, round)| round).collect());
-            let death = async {
-                sleep(Duration::from_secs(60)).await;
-                expire(&server, zk).await;
-            };
-            join(others, death).await;
-            dead.lost().await;
-            assert!(matches!(dead.leave().await, Err(Error::Lost)));
-            assert_eq!(server.probe().children(BARRIER), [""; 0], "nobody has ended the round");
-            close(&server, clients).await;
-        }
+fn a_member_that_expires_in_a_round_knows_and_blocks_nobody() {
+    // The lowest, a middle one, and the highest by name: the others wait for different members.
+    simulated_each_on(0..MEMBERS, members, async |victim, (server, clients)| {
+        let mut rounds: Vec<_> = clients.iter().zip(enter(&clients).await).collect();
+        rounds.sort_by_key(|(_, round)| round.path().to_owned());
+        let (zk, dead) = rounds.remove(victim);
+        let others = leave(rounds.into_iter().map(|(_, round)| round).collect());
+        let death = async {
+            sleep(Duration::from_secs(60)).await;
+            expire(&server, zk).await;
+        };
+        join(others, death).await;
+        dead.lost().await;
+        assert!(matches!(dead.leave().await, Err(Error::Lost)));
+        assert_eq!(server.probe().children(BARRIER), [""; 0], "nobody has ended the round");
+        close(&server, clients).await;
     });
 }
 
 /// It was not there to see it.
 #[test]
-fn a_member_whose_session_ends_before_it_sees_the_round_begin_is_told() {
-    simulated(async {
-        for in_time in [true, false] {
-            let (server, clients) = members().await;
-            let away = barrier(&clients[0]);
-            let waiting = tokio::spawn(async move { away.enter().await });
-            until(&server, |probe| probe.children(BARRIER).len() == 1).await;
-            let victim = session_id(&clients[0]).get();
-            let cut = server.rule(move |request| match request.session_id() == victim {
-                true => Verdict::Disconnect,
-                false => Verdict::Pass,
-            });
-            server.disconnect(victim);
-            let rounds = enter(&clients[1..]).await;
-            if in_time {
-                drop(cut);
-                let round = waiting.await.unwrap().unwrap();
-                assert_eq!(round.token(), rounds[0].token());
-                join(leave(rounds), leave(vec![round])).await;
-            } else {
-                expire(&server, &clients[0]).await;
-                drop(cut);
-                assert!(matches!(waiting.await.unwrap(), Err(Error::Lost)));
-                leave(rounds).await;
-            }
-            close(&server, clients).await;
+fn a_member_that_expires_before_the_round_is_notified() {
+    simulated_each_on([true, false], members, async |in_time, (server, clients)| {
+        let away = barrier(&clients[0]);
+        let waiting = tokio::spawn(async move { away.enter().await });
+        until(&server, |probe| probe.children(BARRIER).len() == 1).await;
+        let cut = cut_off(&server, &clients[0]);
+        let rounds = enter(&clients[1..]).await;
+        if in_time {
+            drop(cut);
+            let round = waiting.await.unwrap().unwrap();
+            assert_eq!(round.token(), rounds[0].token());
+            join(leave(rounds), leave(vec![round])).await;
+        } else {
+            expire(&server, &clients[0]).await;
+            drop(cut);
+            assert!(matches!(waiting.await.unwrap(), Err(Error::Lost)));
+            leave(rounds).await;
         }
+        close(&server, clients).await;
     });
 }
 
-/// The answer to its create is lost, and its session ends while it looks for the node: the round has begun with it.
+/// The response to its create is lost, and its session ends during the search for the node: the
+/// round has begun with it.
 #[test]
-fn a_member_whose_create_was_applied_in_a_session_that_has_ended_is_told() {
-    simulated(async {
-        let (server, clients) = members().await;
+fn a_member_created_in_an_ended_session_is_notified() {
+    simulated_on(members, async |(server, clients)| {
         let victim = session_id(&clients[0]).get();
         let lost = once(&server, OpCode::Create2, Verdict::LoseReply);
-        let away = server.rule(move |request| match request.session_id() == victim && !request.is_create() {
-            true => Verdict::Delay(CONNECTION_TIMEOUT),
-            false => Verdict::Pass,
-        });
+        let away = rule_if(
+            &server,
+            move |request| request.session_id() == victim && !request.is_create(),
+            Verdict::Delay(CONNECTION_TIMEOUT),
+        );
         let member = barrier(&clients[0]);
         let waiting = tokio::spawn(async move { member.enter().await });
         lost.fired().await;
@@ -227,11 +215,10 @@ fn a_member_whose_create_was_applied_in_a_session_that_has_ended_is_told() {
     });
 }
 
-/// Somebody who waits finds a round that is over, and which another one is about to delete.
+/// A waiter finds a round that is over and that another member is about to delete.
 #[test]
 fn a_dead_round_is_nobodys_while_it_is_deleted() {
-    simulated(async {
-        let (server, clients) = members().await;
+    simulated_on(members, async |(server, clients)| {
         let waiting: Vec<_> = clients[1..]
             .iter()
             .map(|zk| {
@@ -239,7 +226,8 @@ fn a_dead_round_is_nobodys_while_it_is_deleted() {
                 tokio::spawn(async move { barrier.enter().await })
             })
             .collect();
-        until(&server, |probe| probe.children(BARRIER).len() == 2 && probe.watches().len() == 4).await;
+        until(&server, |probe| probe.children(BARRIER).len() == 2 && probe.watches().len() == 4)
+            .await;
         let late = session_id(&clients[2]).get();
         let ready = format!("{BARRIER}/ready");
         let path = ready.clone();
@@ -252,7 +240,11 @@ fn a_dead_round_is_nobodys_while_it_is_deleted() {
             }
         });
         // Both have come before it.
-        clients[0].create(&ready).data("members of the round:\n_c_dead-member-0000000000").await.unwrap();
+        clients[0]
+            .create(&ready)
+            .data("members of the round:\n_c_dead-member-0000000000")
+            .await
+            .unwrap();
         until(&server, |probe| probe.children(BARRIER).len() == 2).await;
         assert!(rule.hits() > 1, "nobody was late");
         drop(rule);
@@ -268,12 +260,11 @@ fn a_dead_round_is_nobodys_while_it_is_deleted() {
     });
 }
 
-/// A client may give its session up before the server does: the node of that session must not count beside the one of the
-/// next, else two are three.
+/// A client may give its session up before the server does: the node of that session must not count
+/// next to the one of the next, else two are three.
 #[test]
 fn a_member_that_comes_back_in_another_session_counts_once() {
-    simulated(async {
-        let (server, clients) = members().await;
+    simulated_on(members, async |(server, clients)| {
         let old = session_id(&clients[0]).get();
         let returning = barrier(&clients[0]);
         let waiting = tokio::spawn(async move {
@@ -288,7 +279,9 @@ fn a_member_that_comes_back_in_another_session_counts_once() {
         let second = barrier(&clients[1]);
         let second = tokio::spawn(async move { second.enter().await });
         until(&server, |probe| {
-            let new = |path: &&&str| probe.stat(&format!("{BARRIER}/{path}")).unwrap().ephemeral_owner != old;
+            let new = |path: &&&str| {
+                probe.stat(&format!("{BARRIER}/{path}")).unwrap().ephemeral_owner != old
+            };
             probe.children(BARRIER).iter().filter(new).count() == 2
         })
         .await;
@@ -300,17 +293,21 @@ fn a_member_that_comes_back_in_another_session_counts_once() {
     });
 }
 
-/// Two find a round that is over; one ends it, and the next round begins before the other one does so too.
+/// Two find a round that is over; one ends it, and the next round begins before the other one does
+/// so too.
 #[test]
 fn a_late_hand_does_not_end_the_next_round() {
-    simulated(async {
-        let (server, clients) = members().await;
+    simulated_on(members, async |(server, clients)| {
         drop(enter(&clients).await);
         until(&server, |probe| probe.children(BARRIER) == ["ready"]).await;
         let slow = session_id(&clients[0]).get();
         let late = server.rule(move |request| {
             let its = request.session_id() == slow && request.is_about(&format!("{BARRIER}/ready"));
-            if its && request.is_delete() { Verdict::Delay(Duration::from_secs(2)) } else { Verdict::Pass }
+            if its && request.is_delete() {
+                Verdict::Delay(Duration::from_secs(2))
+            } else {
+                Verdict::Pass
+            }
         });
         let rounds = enter(&clients).await;
         assert_eq!(late.hits(), 1);

@@ -1,7 +1,4 @@
-//! [`Election`]: who leads and with which value, and what it costs those who observe.
-
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+//! [`Election`]: the leader and its value, and their cost for observers.
 
 use bytes::Bytes;
 use futures_util::{StreamExt, pin_mut};
@@ -10,8 +7,8 @@ use zk_curator_proto::OpCode;
 use zk_curator_recipes::leader::{Elected, Election, Error, Observer, Proclaimed};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
-    assert_clean_after_close, connected, expire, in_memory, server as in_memory_server, session_id,
-    simulated, until,
+    closes_clean, connected, expire, recorded, server as in_memory_server, session_id, simulated,
+    simulated_on, simulated_with, start, two_in_memory, until,
 };
 
 const ELECTION: &str = "/services/orders";
@@ -38,9 +35,8 @@ async fn campaign(
 }
 
 #[test]
-fn the_leader_publishes_and_the_next_one_takes_over_with_its_value() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn the_next_leader_takes_over_with_its_own_published_value() {
+    simulated_with(async |server, zk| {
         let election = election(&zk);
         assert_eq!(election.leader().await.unwrap(), None);
         let mut first = election.campaign("one").await.unwrap();
@@ -60,16 +56,13 @@ fn the_leader_publishes_and_the_next_one_takes_over_with_its_value() {
         second.fenced().create("/report", "").commit().await.unwrap();
         zk.delete("/report").await.unwrap();
         drop(second);
-        zk.close().await.unwrap();
-        assert_clean_after_close(&server);
+        closes_clean(&server, &zk).await;
     });
 }
 
 #[test]
 fn an_observer_is_told_of_leaders_values_and_their_absence() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let mut observer = election(&other).observe();
         assert_eq!(value(&mut observer).await, None);
         let mut first = election(&zk).campaign("one").await.unwrap();
@@ -77,7 +70,7 @@ fn an_observer_is_told_of_leaders_values_and_their_absence() {
         let second = campaign(&server, &zk, "two").await;
         first.proclaim("uno").await.unwrap();
         assert_eq!(value(&mut observer).await.unwrap(), "uno");
-        // The same value, but proclaimed anew.
+        // The same value, but proclaimed again.
         first.proclaim("uno").await.unwrap();
         assert_eq!(value(&mut observer).await.unwrap(), "uno");
         first.resign().await.unwrap();
@@ -85,7 +78,8 @@ fn an_observer_is_told_of_leaders_values_and_their_absence() {
         second.await.unwrap().unwrap().resign().await.unwrap();
         assert_eq!(value(&mut observer).await, None);
         // The container goes too.
-        until(&server, |probe| !probe.exists(ELECTION) || server.reap_containers().is_empty()).await;
+        until(&server, |probe| !probe.exists(ELECTION) || server.reap_containers().is_empty())
+            .await;
         let _third = election(&zk).campaign("three").await.unwrap();
         assert_eq!(value(&mut observer).await.unwrap(), "three");
     });
@@ -93,8 +87,7 @@ fn an_observer_is_told_of_leaders_values_and_their_absence() {
 
 #[test]
 fn an_observer_is_a_stream_that_ends_with_its_first_error() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let stream = election(&zk).observe().into_stream();
         pin_mut!(stream);
         assert_eq!(stream.next().await.unwrap().unwrap(), None);
@@ -110,9 +103,7 @@ fn an_observer_is_a_stream_that_ends_with_its_first_error() {
 
 #[test]
 fn an_observer_goes_on_in_the_next_session_and_never_goes_back() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let mut observer = election(&other).observe();
         let mut leader = election(&zk).campaign("one").await.unwrap();
         assert_eq!(value(&mut observer).await.unwrap(), "one");
@@ -126,8 +117,8 @@ fn an_observer_goes_on_in_the_next_session_and_never_goes_back() {
     });
 }
 
-/// A candidate that comes or goes wakes no observer; a proclaimed value costs each of them one request, and another
-/// leader two.
+/// A candidate that comes or goes wakes no observer; a proclaimed value costs each of them one
+/// request, and another leader two.
 #[test]
 fn observers_are_no_herd() {
     simulated(async {
@@ -142,16 +133,7 @@ fn observers_are_no_herd() {
             assert_eq!(value(&mut observer).await.unwrap(), "one");
             observers.push((client, observer));
         }
-        let requests: Arc<Mutex<BTreeMap<i64, Vec<OpCode>>>> = Arc::default();
-        let _recording = server.rule({
-            let requests = Arc::clone(&requests);
-            move |request| {
-                if !request.is(OpCode::Ping) {
-                    requests.lock().unwrap().entry(request.session_id()).or_default().push(request.opcode());
-                }
-                Verdict::Pass
-            }
-        });
+        let (_recording, requests) = recorded(&server);
         let asked = || std::mem::take(&mut *requests.lock().unwrap());
 
         let second = campaign(&server, &zk, "two").await;
@@ -182,8 +164,7 @@ fn observers_are_no_herd() {
 
 #[test]
 fn who_leads_no_longer_cannot_proclaim() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let mut leader = election(&zk).campaign("one").await.unwrap();
         zk.delete(leader.leadership().path()).await.unwrap();
         assert!(matches!(leader.proclaim("late").await, Err(Error::Lost)));
@@ -199,11 +180,10 @@ fn who_leads_no_longer_cannot_proclaim() {
 
 #[test]
 fn a_lost_answer_to_a_proclamation_is_found_out() {
-    simulated(async {
-        let server = in_memory_server().await;
+    simulated_on(in_memory_server, async |server| {
         let policy = zk_curator::ConnectionStateErrorPolicy::Session;
-        let zk = zk_curator_tests::builder(&server).connection_state_error_policy(policy).build().unwrap();
-        zk.start().await.unwrap();
+        let zk =
+            start(zk_curator_tests::builder(&server).connection_state_error_policy(policy)).await;
         let mut leader = election(&zk).campaign("one").await.unwrap();
         for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
             let lost = zk_curator_tests::once(&server, OpCode::SetData, verdict);
@@ -217,8 +197,7 @@ fn a_lost_answer_to_a_proclamation_is_found_out() {
 
 #[test]
 fn a_path_that_is_not_valid_is_refused() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let election = Election::new(&zk, "no/path");
         let is_invalid = |error: &Error| matches!(error, Error::Framework(error) if error.kind() == ErrorKind::InvalidPath);
         assert!(is_invalid(&election.campaign("").await.unwrap_err()));

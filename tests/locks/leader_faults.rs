@@ -1,5 +1,5 @@
-//! Leaders when something breaks: cut connections, lost sessions, lost answers, other hands; and the bugs that Curator's
-//! and kazoo's elections have had, by their names.
+//! Leaders when something breaks: cut connections, lost sessions, lost responses, other hands; and
+//! the bugs that Curator's and kazoo's elections have had, by their names.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -10,14 +10,16 @@ use tokio::time::timeout;
 use zk_curator::{
     Acl, ConnectionState, ConnectionStateErrorPolicy, CuratorFramework, ErrorKind, Permissions,
 };
-use zk_curator_proto::OpCode;
+use zk_curator_proto::OpCode::{Create2, Delete, Exists, GetChildren2, GetData};
 use zk_curator_recipes::leader::{
     Candidate, Election, Error, LatchState, LatchStates, LeaderLatch, LeaderSelector,
 };
-use zk_curator_testing::{Direction, Probe, TestCluster, TestServer, Verdict};
+use zk_curator_recipes::{CancellationToken, Shutdown};
+use zk_curator_testing::{Direction, Probe, TestServer, Verdict};
 use zk_curator_tests::{
-    SESSION_TIMEOUT, assert_clean_after_close, builder, connected, expire, in_memory, once,
-    server as in_memory_server, session_id, simulated, until, until_state,
+    SESSION_TIMEOUT, always, assert_matches, builder, closes_clean, cluster_of_three, connected,
+    expire, once, pairs, rule_if, server as in_memory_server, session_id, simulated_each,
+    simulated_each_on, simulated_on, simulated_with, start, two_in_memory, until, until_state,
 };
 
 const ELECTION: &str = "/services/orders";
@@ -25,9 +27,7 @@ const SESSION: ConnectionStateErrorPolicy = ConnectionStateErrorPolicy::Session;
 const STANDARD: ConnectionStateErrorPolicy = ConnectionStateErrorPolicy::Standard;
 
 async fn with_policy(server: &TestServer, policy: ConnectionStateErrorPolicy) -> CuratorFramework {
-    let zk = builder(server).connection_state_error_policy(policy).build().unwrap();
-    zk.start().await.unwrap();
-    zk
+    start(builder(server).connection_state_error_policy(policy)).await
 }
 
 fn join(zk: &CuratorFramework) -> Candidate {
@@ -40,12 +40,23 @@ async fn leader(zk: &CuratorFramework) -> Candidate {
     candidate
 }
 
-/// A candidate in the queue, behind all others.
+/// A candidate at the end of the queue.
 async fn waiter(server: &TestServer, zk: &CuratorFramework) -> Candidate {
     let before = server.probe().children(ELECTION).len();
     let candidate = join(zk);
     until(server, |probe| probe.children(ELECTION).len() == before + 1).await;
     candidate
+}
+
+/// Runs a test in simulated time with two clients, the first of which leads while the other waits.
+fn simulated_two_candidates(
+    test: impl AsyncFnOnce(TestServer, [CuratorFramework; 2], [Candidate; 2]),
+) {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        let first = leader(&zk).await;
+        let second = waiter(&server, &other).await;
+        test(server, [zk, other], [first, second]).await;
+    });
 }
 
 /// The node of a client in the election.
@@ -69,9 +80,8 @@ async fn until_lost(states: &mut LatchStates) {
 }
 
 #[test]
-fn under_the_standard_policy_leadership_ends_when_suspended_and_begins_again_with_the_same_node() {
-    simulated(async {
-        let server = in_memory_server().await;
+fn the_standard_policy_suspends_leadership_and_keeps_the_node() {
+    simulated_on(in_memory_server, async |server| {
         let zk = with_policy(&server, STANDARD).await;
         let candidate = leader(&zk).await;
         let first = candidate.leadership().unwrap();
@@ -84,7 +94,7 @@ fn under_the_standard_policy_leadership_ends_when_suspended_and_begins_again_wit
         assert!(!candidate.has_leadership() && first.is_over());
         first.lost().await;
         until_lost(&mut states).await;
-        // What the first term stood for is void at once, and stays so.
+        // The guarantees of the first term end immediately and permanently.
         server.heal();
         let second = candidate.await_leadership().await.unwrap();
         assert!(candidate.has_leadership() && first.is_over());
@@ -97,9 +107,8 @@ fn under_the_standard_policy_leadership_ends_when_suspended_and_begins_again_wit
 }
 
 #[test]
-fn under_the_session_policy_leadership_outlives_a_suspended_connection_and_ends_with_the_session() {
-    simulated(async {
-        let server = in_memory_server().await;
+fn the_session_policy_keeps_leadership_until_the_session_ends() {
+    simulated_on(in_memory_server, async |server| {
         let zk = with_policy(&server, SESSION).await;
         let candidate = leader(&zk).await;
         let leadership = candidate.leadership().unwrap();
@@ -127,36 +136,32 @@ fn under_the_session_policy_leadership_outlives_a_suspended_connection_and_ends_
 /// A selector and the leader of an election see it as the latch does.
 #[test]
 fn the_policy_is_asked_by_all_leaders() {
-    simulated(async {
-        for policy in [STANDARD, SESSION] {
-            let server = in_memory_server().await;
-            let zk = with_policy(&server, policy).await;
-            let elected = Election::new(&zk, "/election").campaign("").await.unwrap();
-            let selector = LeaderSelector::new(&zk, "/selector");
-            let running = tokio::spawn({
-                let selector = selector.clone();
-                async move { selector.run(|_| pending::<()>()).await }
-            });
-            until(&server, |_| selector.has_leadership()).await;
-            server.partition();
-            until_state(&zk, ConnectionState::Suspended).await;
-            assert_eq!(elected.leadership().is_over(), policy == STANDARD);
-            assert_eq!(selector.has_leadership(), policy == SESSION);
-            let (ended, lost) = tokio::join!(running, elected.lost());
-            assert!(matches!(ended.unwrap(), Err(Error::Lost)), "{lost:?}");
-            let state = zk.state();
-            assert_eq!(state == ConnectionState::Suspended, policy == STANDARD, "{state:?}");
-            server.heal();
-            until(&server, |probe| probe.children("/selector").is_empty()).await;
-        }
+    simulated_each_on([STANDARD, SESSION], in_memory_server, async |policy, server| {
+        let zk = with_policy(&server, policy).await;
+        let elected = Election::new(&zk, "/election").campaign("").await.unwrap();
+        let selector = LeaderSelector::new(&zk, "/selector");
+        let running = tokio::spawn({
+            let selector = selector.clone();
+            async move { selector.run(|_| pending::<()>()).await }
+        });
+        until(&server, |_| selector.has_leadership()).await;
+        server.partition();
+        until_state(&zk, ConnectionState::Suspended).await;
+        assert_eq!(elected.leadership().is_over(), policy == STANDARD);
+        assert_eq!(selector.has_leadership(), policy == SESSION);
+        let (ended, lost) = tokio::join!(running, elected.lost());
+        assert!(matches!(ended.unwrap(), Err(Error::Lost)), "{lost:?}");
+        let state = zk.state();
+        assert_eq!(state == ConnectionState::Suspended, policy == STANDARD, "{state:?}");
+        server.heal();
+        until(&server, |probe| probe.children("/selector").is_empty()).await;
     });
 }
 
-/// The connection is gone and back before anybody looks.
+/// The connection is lost and restored between two polls.
 #[test]
 fn a_suspension_that_nobody_saw_ends_the_term() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let elected = Election::new(&zk, ELECTION).campaign("").await.unwrap();
         server.disconnect(session_id(&zk).get());
         until_state(&zk, ConnectionState::Reconnected { same_session: true }).await;
@@ -169,11 +174,7 @@ fn a_suspension_that_nobody_saw_ends_the_term() {
 
 #[test]
 fn a_leader_whose_node_is_deleted_by_hand_stops_and_queues_anew() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
-        let first = leader(&zk).await;
-        let second = waiter(&server, &other).await;
+    simulated_two_candidates(async |server, [_zk, other], [first, second]| {
         let leadership = first.leadership().unwrap();
         watches_itself(&server, &first).await;
         other.delete(leadership.path()).await.unwrap();
@@ -188,9 +189,9 @@ fn a_leader_whose_node_is_deleted_by_hand_stops_and_queues_anew() {
 
 #[test]
 fn a_waiter_whose_node_is_deleted_by_hand_never_leads_with_it() {
-    simulated(async {
-        let server = in_memory_server().await;
-        let clients = [connected(&server).await, connected(&server).await, connected(&server).await];
+    simulated_on(in_memory_server, async |server| {
+        let clients =
+            [connected(&server).await, connected(&server).await, connected(&server).await];
         let first = leader(&clients[0]).await;
         let second = waiter(&server, &clients[1]).await;
         let third = waiter(&server, &clients[2]).await;
@@ -198,7 +199,8 @@ fn a_waiter_whose_node_is_deleted_by_hand_never_leads_with_it() {
         hand.delete(node(&server.probe(), &clients[1]).unwrap()).await.unwrap();
         // The third now waits for the first, too.
         let watched = node(&server.probe(), &clients[0]).unwrap();
-        let watchers = |probe: &Probe| probe.watches().iter().filter(|watch| watch.path == watched).count();
+        let watchers =
+            |probe: &Probe| probe.watches().iter().filter(|watch| watch.path == watched).count();
         until(&server, |probe| watchers(probe) == 3).await;
         let mut states = second.states();
         drop(first);
@@ -211,12 +213,8 @@ fn a_waiter_whose_node_is_deleted_by_hand_never_leads_with_it() {
 }
 
 #[test]
-fn a_waiter_keeps_its_place_through_an_outage_longer_than_its_retry_policy() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
-        let first = leader(&zk).await;
-        let second = waiter(&server, &other).await;
+fn a_waiter_keeps_its_place_when_an_outage_outlasts_its_retries() {
+    simulated_two_candidates(async |server, [_zk, other], [first, second]| {
         let place = node(&server.probe(), &other).unwrap();
         for _ in 0..3 {
             server.disconnect_all();
@@ -230,81 +228,81 @@ fn a_waiter_keeps_its_place_through_an_outage_longer_than_its_retry_policy() {
 
 #[test]
 fn a_candidate_outlives_every_session() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let candidate = leader(&zk).await;
         let mut token = candidate.leadership().unwrap().fencing_token();
         for _ in 0..5 {
             let before = zk.status().session_epoch;
             expire(&server, &zk).await;
-            zk.states().until(|status| status.session_epoch > before && status.state.is_connected()).await;
+            zk.states()
+                .until(|status| status.session_epoch > before && status.state.is_connected())
+                .await;
             let next = candidate.await_leadership().await.unwrap();
             assert!(next.fencing_token() > token);
             token = next.fencing_token();
         }
         assert_eq!(server.probe().children(ELECTION).len(), 1);
         candidate.close().await.unwrap();
-        zk.close().await.unwrap();
-        assert_clean_after_close(&server);
+        closes_clean(&server, &zk).await;
     });
 }
 
 #[test]
 fn lost_answers_leave_one_node_which_leads() {
-    simulated(async {
-        for opcode in [OpCode::Create2, OpCode::GetChildren2, OpCode::Exists] {
-            for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
-                let (server, zk) = in_memory().await;
-                zk.create_containers(ELECTION).await.unwrap();
-                let lost = once(&server, opcode, verdict);
-                let candidate = leader(&zk).await;
-                assert_eq!(lost.hits(), 1, "{opcode:?}");
-                let probe = server.probe();
-                assert_eq!(probe.children(ELECTION).len(), 1, "{opcode:?} {verdict:?}\n{probe}");
-                candidate.close().await.unwrap();
-                assert!(server.probe().children(ELECTION).is_empty());
-            }
-        }
+    let cases = pairs([Create2, GetChildren2, Exists], [Verdict::LoseReply, Verdict::LoseRequest]);
+    simulated_each(cases, async |(opcode, verdict), server, zk| {
+        zk.create_containers(ELECTION).await.unwrap();
+        let lost = once(&server, opcode, verdict);
+        let candidate = leader(&zk).await;
+        assert_eq!(lost.hits(), 1, "{opcode:?}");
+        let probe = server.probe();
+        assert_eq!(probe.children(ELECTION).len(), 1, "{opcode:?} {verdict:?}\n{probe}");
+        candidate.close().await.unwrap();
+        assert!(server.probe().children(ELECTION).is_empty());
     });
 }
 
-/// Two leaders after an outage longer than the session: the node of the old session was still there.
+/// Two leaders after an outage longer than the session: the node of the old session was still
+/// there.
 #[test]
 fn curator_696_nobody_leads_with_the_node_of_an_earlier_session() {
-    simulated(async {
-        let cluster = TestCluster::in_memory(3).await;
-        let zk = zk_curator_tests::builder_for(&cluster.connect_string())
-            .connector(Arc::new(cluster.connector()))
-            .build()
-            .unwrap();
-        zk.start().await.unwrap();
+    simulated_on(cluster_of_three, async |cluster| {
+        let zk = start(
+            zk_curator_tests::builder_for(&cluster.connect_string())
+                .connector(Arc::new(cluster.connector())),
+        )
+        .await;
         let candidate = leader(&zk).await;
         let old = candidate.leadership().unwrap();
-        // Our clock ends the session; the servers, away themselves, give it its whole timeout again.
+        // Our clock ends the session; the servers, away themselves, give it its whole timeout
+        // again.
         cluster.hold();
         until_state(&zk, ConnectionState::Lost).await;
         assert!(old.is_over() && !candidate.has_leadership());
         cluster.release();
         let new = candidate.await_leadership().await.unwrap();
         assert!(new.fencing_token() > old.fencing_token());
-        let owner = |path: &str| cluster.member(0).probe().stat(path).map(|stat| stat.ephemeral_owner);
+        let owner =
+            |path: &str| cluster.member(0).probe().stat(path).map(|stat| stat.ephemeral_owner);
         cluster.until(|_| owner(new.path()).is_some()).await;
         assert_eq!(owner(new.path()), Some(session_id(&zk).get()));
         assert_eq!(owner(old.path()), None);
     });
 }
 
-/// Two leaders after an election of the servers: everybody deleted and created its node on RECONNECTED.
+/// Two leaders after an election of the servers: all candidates deleted and created their nodes on
+/// RECONNECTED.
 #[test]
 fn curator_653_reconnected_candidates_keep_their_nodes() {
-    simulated(async {
-        let server = in_memory_server().await;
-        let clients = [connected(&server).await, connected(&server).await, connected(&server).await];
+    simulated_on(in_memory_server, async |server| {
+        let clients =
+            [connected(&server).await, connected(&server).await, connected(&server).await];
         let mut candidates = vec![leader(&clients[0]).await];
         for zk in &clients[1..] {
             candidates.push(waiter(&server, zk).await);
         }
-        let before: Vec<_> = server.probe().children(ELECTION).into_iter().map(str::to_owned).collect();
+        let before: Vec<_> =
+            server.probe().children(ELECTION).into_iter().map(str::to_owned).collect();
         for _ in 0..3 {
             server.stop().await;
             for zk in &clients {
@@ -320,16 +318,13 @@ fn curator_653_reconnected_candidates_keep_their_nodes() {
 
 /// "Can't find our node" again and again, because a reset ran into the callback of another thread.
 #[test]
-fn curator_644_a_reset_while_the_predecessor_goes_makes_one_node() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
-        let first = leader(&zk).await;
-        let second = waiter(&server, &other).await;
-        // Both at once: its own session and the one before it.
+fn curator_644_a_reset_as_the_predecessor_leaves_makes_one_node() {
+    simulated_two_candidates(async |server, [zk, other], [first, second]| {
+        // Both together: its own session and the one before it.
         let (mine, theirs) = (session_id(&other).get(), session_id(&zk).get());
         tokio::join!(server.expire(mine), server.expire(theirs));
-        until(&server, |probe| probe.children(ELECTION).len() == 2 && probe.sessions().len() == 2).await;
+        until(&server, |probe| probe.children(ELECTION).len() == 2 && probe.sessions().len() == 2)
+            .await;
         let leaders = async || {
             tokio::select! { _ = first.await_leadership() => 1, _ = second.await_leadership() => 2 }
         };
@@ -340,12 +335,10 @@ fn curator_644_a_reset_while_the_predecessor_goes_makes_one_node() {
     });
 }
 
-/// Two latches created and deleted nodes for ever, each by a path that was not its own any more.
+/// Two latches created and deleted nodes forever, each by a path that it no longer owned.
 #[test]
-fn curator_645_candidates_that_both_lose_their_nodes_come_to_rest() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+fn curator_645_two_candidates_that_lose_their_nodes_settle() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let (_first, _second) = (leader(&zk).await, waiter(&server, &other).await);
         let hand = connected(&server).await;
         for path in [node(&server.probe(), &other).unwrap(), node(&server.probe(), &zk).unwrap()] {
@@ -355,48 +348,41 @@ fn curator_645_candidates_that_both_lose_their_nodes_come_to_rest() {
         until(&server, |probe| node(probe, &other).is_some()).await;
         // Each on its own node, and one on the other's.
         until(&server, |probe| probe.watches().len() == 3).await;
-        let creates = server.probe().requests(OpCode::Create2);
+        let creates = server.probe().requests(Create2);
         // Nothing else is asked for, however long we wait.
         tokio::time::sleep(SESSION_TIMEOUT * 20).await;
         let probe = server.probe();
         assert_eq!(
-            (probe.requests(OpCode::Create2), probe.children(ELECTION).len()),
+            (probe.requests(Create2), probe.children(ELECTION).len()),
             (creates, 2),
             "{probe}"
         );
     });
 }
 
-/// Events that come after a reconnect are not in the order of the changes: that of the leader may come before our own.
+/// Events after a reconnect are not in the order of the changes: the event of the leader's node may
+/// come before that of our own.
 #[test]
-fn a_waiter_that_has_reconnected_looks_at_its_own_node_before_it_leads() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
-        let first = leader(&zk).await;
-        let second = waiter(&server, &other).await;
+fn a_reconnected_waiter_checks_its_own_node_before_it_leads() {
+    simulated_two_candidates(async |server, [_zk, other], [first, second]| {
         until(&server, |probe| probe.watches().len() == 3).await;
         let own = node(&server.probe(), &other).unwrap();
         server.disconnect(session_id(&other).get());
         until_state(&other, ConnectionState::Suspended).await;
         until_state(&other, ConnectionState::Reconnected { same_session: true }).await;
-        let before = server.probe().requests(OpCode::Exists);
+        let before = server.probe().requests(Exists);
         first.close().await.unwrap();
         assert_eq!(second.await_leadership().await.unwrap().path(), own);
-        assert_eq!(server.probe().requests(OpCode::Exists), before + 1);
+        assert_eq!(server.probe().requests(Exists), before + 1);
     });
 }
 
 /// A late delete of the leader's node, made for an earlier RECONNECTED, let another one lead too.
 #[test]
-fn curator_620_two_quick_reconnects_leave_the_leaders_node_alone() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
-        let first = leader(&zk).await;
-        let second = waiter(&server, &other).await;
+fn curator_620_two_quick_reconnects_keep_the_leaders_node() {
+    simulated_two_candidates(async |server, [zk, _other], [first, second]| {
         let own = node(&server.probe(), &zk).unwrap();
-        let deletes = server.probe().requests(OpCode::Delete);
+        let deletes = server.probe().requests(Delete);
         for _ in 0..2 {
             server.disconnect(session_id(&zk).get());
             until_state(&zk, ConnectionState::Suspended).await;
@@ -405,18 +391,14 @@ fn curator_620_two_quick_reconnects_leave_the_leaders_node_alone() {
         assert_eq!(first.await_leadership().await.unwrap().path(), own);
         tokio::time::sleep(SESSION_TIMEOUT * 2).await;
         assert!(first.has_leadership() && !second.has_leadership());
-        assert_eq!(server.probe().requests(OpCode::Delete), deletes);
+        assert_eq!(server.probe().requests(Delete), deletes);
     });
 }
 
 /// The latch was dead after its parent had vanished.
 #[test]
 fn curator_724_the_election_survives_the_loss_of_its_parent() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
-        let first = leader(&zk).await;
-        let second = waiter(&server, &other).await;
+    simulated_two_candidates(async |server, [zk, _other], [first, second]| {
         let hand = connected(&server).await;
         watches_itself(&server, &first).await;
         let mut parent_and_all = hand.transaction();
@@ -434,16 +416,16 @@ fn curator_724_the_election_survives_the_loss_of_its_parent() {
     });
 }
 
-/// The answer to a create of the session before was taken for the node of this one.
+/// The response to a create of the session before was taken for the node of this one.
 #[test]
-fn curator_498_a_create_that_is_answered_late_is_not_the_leaders_node() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn curator_498_a_late_create_is_not_the_leaders_node() {
+    simulated_with(async |server, zk| {
         zk.create_containers(ELECTION).await.unwrap();
-        let lost = once(&server, OpCode::Create2, Verdict::LoseReply);
+        let lost = once(&server, Create2, Verdict::LoseReply);
         let candidate = join(&zk);
         lost.fired().await;
-        // Its node is there, and so is its session, for a while: the client is away for longer than that.
+        // Its node and its session still exist for a while, but the client is disconnected for
+        // longer.
         assert_eq!(server.probe().children(ELECTION).len(), 1);
         server.partition();
         until_state(&zk, ConnectionState::Lost).await;
@@ -459,8 +441,7 @@ fn curator_498_a_create_that_is_answered_late_is_not_the_leaders_node() {
 /// The path of the latch was read twice, and was another one the second time.
 #[test]
 fn curator_537_the_token_is_that_of_the_term() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let candidate = leader(&zk).await;
         let first = candidate.leadership().unwrap();
         expire(&server, &zk).await;
@@ -468,18 +449,16 @@ fn curator_537_the_token_is_that_of_the_term() {
         let second = candidate.await_leadership().await.unwrap();
         let czxid = |path: &str| server.probe().stat(path).map(|stat| stat.czxid);
         assert_eq!(czxid(second.path()), Some(second.fencing_token().get()));
-        // The first term is what it was.
+        // The first term is unchanged.
         assert_ne!(first.path(), second.path());
         assert!(first.fencing_token() < second.fencing_token() && first.is_over());
     });
 }
 
-/// Two calls of `interruptLeadership` ended the requeueing for ever.
+/// Two calls of `interruptLeadership` ended the requeueing permanently.
 #[test]
 fn curator_518_671_interruptions_do_not_end_the_requeueing() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let selector = LeaderSelector::new(&zk, ELECTION);
         let turns = Arc::new(AtomicUsize::new(0));
         let running = tokio::spawn({
@@ -493,7 +472,8 @@ fn curator_518_671_interruptions_do_not_end_the_requeueing() {
             }
         });
         for turn in 1..=5 {
-            until(&server, |_| selector.has_leadership() && turns.load(Ordering::SeqCst) == turn).await;
+            until(&server, |_| selector.has_leadership() && turns.load(Ordering::SeqCst) == turn)
+                .await;
             assert!(selector.interrupt_leadership());
             selector.interrupt_leadership();
             selector.interrupt_leadership();
@@ -521,12 +501,11 @@ fn curator_518_671_interruptions_do_not_end_the_requeueing() {
     });
 }
 
-/// A leader could not be cancelled before its method was entered, was not elected again after that, and its failure
-/// was not to be seen.
+/// A leader could not be cancelled before its method was entered, was not elected again after that,
+/// and its failure was not to be seen.
 #[test]
-fn curator_54_73_62_15_a_run_can_be_cancelled_at_any_time_and_says_how_it_ended() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn curator_54_73_62_15_a_cancelled_run_says_how_it_ended() {
+    simulated_with(async |server, zk| {
         let selector = LeaderSelector::new(&zk, ELECTION);
         // Interrupted in the same instant in which it is elected.
         let interrupted = selector.run(|_| {
@@ -534,7 +513,8 @@ fn curator_54_73_62_15_a_run_can_be_cancelled_at_any_time_and_says_how_it_ended(
             pending::<()>()
         });
         assert!(matches!(interrupted.await, Err(Error::Interrupted)));
-        let failed: Result<(), &str> = selector.run(|_| async { Err("the work failed") }).await.unwrap();
+        let failed: Result<(), &str> =
+            selector.run(|_| async { Err("the work failed") }).await.unwrap();
         assert_eq!(failed, Err("the work failed"));
         let turns = std::cell::Cell::new(0);
         let repeatedly = selector.run_repeatedly(|_| {
@@ -550,11 +530,10 @@ fn curator_54_73_62_15_a_run_can_be_cancelled_at_any_time_and_says_how_it_ended(
     });
 }
 
-/// `getLeader` failed with NoNode when the leader went, or nobody had ever been there.
+/// `getLeader` failed with NoNode when the leader left, or there had never been a candidate.
 #[test]
-fn curator_358_436_who_leads_is_told_although_the_leader_goes_in_between() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn curator_358_436_the_leader_is_found_while_leaders_change() {
+    simulated_with(async |server, zk| {
         let latch = LeaderLatch::new(&zk, ELECTION);
         assert_eq!(latch.leader().await.unwrap(), None);
         let other = connected(&server).await;
@@ -562,11 +541,8 @@ fn curator_358_436_who_leads_is_told_although_the_leader_goes_in_between() {
         let second = LeaderLatch::new(&other, ELECTION).id("second").join();
         until(&server, |probe| probe.children(ELECTION).len() == 2).await;
         let asking = connected(&server).await;
-        // The list is read, and its answer under way, when the leader goes.
-        let listed = server.rule(|request| match request.is(OpCode::GetData) {
-            true => Verdict::Delay(Duration::from_secs(1)),
-            false => Verdict::Pass,
-        });
+        // The list is read, and its response under way, when the leader goes.
+        let listed = always(&server, GetData, Verdict::Delay(Duration::from_secs(1)));
         let election = LeaderLatch::new(&asking, ELECTION);
         let (told, ()) = tokio::join!(election.leader(), async {
             listed.fired().await;
@@ -577,32 +553,29 @@ fn curator_358_436_who_leads_is_told_although_the_leader_goes_in_between() {
     });
 }
 
-/// The node of a latch that was closed while its create was under way stayed for ever.
+/// The node of a latch that was closed while its create was under way stayed forever.
 #[test]
-fn curator_18_a_candidate_that_is_closed_while_it_joins_leaves_no_node() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn curator_18_a_candidate_closed_while_joining_leaves_no_node() {
+    simulated_with(async |server, zk| {
         zk.create_containers(ELECTION).await.unwrap();
-        let late = server.rule(|request| match request.is_create_under(ELECTION) {
-            true => Verdict::Delay(Duration::from_secs(1)),
-            false => Verdict::Pass,
-        });
+        let late = rule_if(
+            &server,
+            |request| request.is_create_under(ELECTION),
+            Verdict::Delay(Duration::from_secs(1)),
+        );
         let candidate = join(&zk);
         late.fired().await;
         candidate.close().await.unwrap();
-        until(&server, |probe| probe.requests(OpCode::Create2) == 1 && probe.requests(OpCode::Delete) == 1)
-            .await;
+        until(&server, |probe| probe.requests(Create2) == 1 && probe.requests(Delete) == 1).await;
         assert!(server.probe().children(ELECTION).is_empty());
-        zk.close().await.unwrap();
-        assert_clean_after_close(&server);
+        closes_clean(&server, &zk).await;
     });
 }
 
 /// A latch that was started before the first connection never took part.
 #[test]
-fn curator_110_a_candidate_that_joins_before_there_is_a_server_leads_when_there_is_one() {
-    simulated(async {
-        let server = in_memory_server().await;
+fn curator_110_a_candidate_may_join_before_the_server_starts() {
+    simulated_on(in_memory_server, async |server| {
         server.stop().await;
         let zk = builder(&server).build().unwrap();
         let candidate = join(&zk);
@@ -616,18 +589,19 @@ fn curator_110_a_candidate_that_joins_before_there_is_a_server_leads_when_there_
     });
 }
 
-/// A new latch said that it led, and at once that it did not, after an outage.
+/// After an outage, a new latch reported that it led, and immediately that it did not.
 #[test]
 fn curator_87_a_candidate_that_joins_after_an_outage_leads_once() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         leader(&zk).await.close().await.unwrap();
         server.disconnect(session_id(&zk).get());
         until_state(&zk, ConnectionState::Suspended).await;
         let candidate = join(&zk);
         let mut states = candidate.states();
         assert!(matches!(states.next().await.unwrap(), LatchState::Waiting));
-        let Some(LatchState::Leader(leadership)) = states.next().await else { panic!("{candidate:?}") };
+        let Some(LatchState::Leader(leadership)) = states.next().await else {
+            panic!("{candidate:?}")
+        };
         assert!(timeout(SESSION_TIMEOUT * 3, states.next()).await.is_err());
         assert!(candidate.has_leadership() && !leadership.is_over());
     });
@@ -636,53 +610,48 @@ fn curator_87_a_candidate_that_joins_after_an_outage_leads_once() {
 /// Two leaders around an outage of about a session: the old one did not hear of it in time.
 #[test]
 fn curator_444_220_nobody_leads_longer_than_its_session() {
-    simulated(async {
-        for (policy, direction) in [STANDARD, SESSION].into_iter().flat_map(|policy| {
-            [Direction::Both, Direction::ToServer, Direction::ToClient].map(|direction| (policy, direction))
-        }) {
-            let server = in_memory_server().await;
-            let host = server.connector();
-            let zk = builder(&server)
-                .connector(Arc::new(host.clone()))
-                .connection_state_error_policy(policy)
-                .build()
-                .unwrap();
-            zk.start().await.unwrap();
-            let other = connected(&server).await;
-            let first = leader(&zk).await;
-            let second = waiter(&server, &other).await;
-            let old = session_id(&zk).get();
-            host.cut(0, direction);
-            second.await_leadership().await.unwrap();
-            assert!(!first.has_leadership(), "{policy:?} {direction:?}");
-            assert!(server.probe().session(old).is_none());
-            host.mend(0);
-            drop(second);
-            first.await_leadership().await.unwrap();
-        }
+    let directions = [Direction::Both, Direction::ToServer, Direction::ToClient];
+    let cases = pairs([STANDARD, SESSION], directions);
+    simulated_each_on(cases, in_memory_server, async |(policy, direction), server| {
+        let host = server.connector();
+        let builder = builder(&server).connector(Arc::new(host.clone()));
+        let zk = start(builder.connection_state_error_policy(policy)).await;
+        let other = connected(&server).await;
+        let first = leader(&zk).await;
+        let second = waiter(&server, &other).await;
+        let old = session_id(&zk).get();
+        host.cut(0, direction);
+        second.await_leadership().await.unwrap();
+        assert!(!first.has_leadership(), "{policy:?} {direction:?}");
+        assert!(server.probe().session(old).is_none());
+        host.mend(0);
+        drop(second);
+        first.await_leadership().await.unwrap();
     });
 }
 
 /// NoAuth while joining was lost in the background.
 #[test]
-fn curator_365_a_missing_permission_is_told_and_mended_when_it_is_granted() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn curator_365_a_missing_permission_is_reported_until_granted() {
+    simulated_with(async |server, zk| {
         let read_only = vec![Acl::new(Permissions::READ, "world", "anyone")];
         let all = vec![Acl::new(Permissions::ALL, "world", "anyone")];
         zk.create("/services").await.unwrap();
-        zk.set_acl("/services", [read_only, vec![Acl::new(Permissions::ADMIN, "world", "anyone")]].concat())
-            .await
-            .unwrap();
+        zk.set_acl(
+            "/services",
+            [read_only, vec![Acl::new(Permissions::ADMIN, "world", "anyone")]].concat(),
+        )
+        .await
+        .unwrap();
         let mut errors = zk.background_errors();
         let candidate = join(&zk);
         let refused = candidate.await_leadership().await;
-        assert!(matches!(refused, Err(Error::Framework(error)) if error.kind() == ErrorKind::NoAuth));
+        assert_matches!(refused, Err(Error::Framework(error)) if error.kind() == ErrorKind::NoAuth);
         assert_eq!(errors.next().await.unwrap().kind(), ErrorKind::NoAuth);
         let mut states = candidate.states();
         assert!(matches!(states.next().await, Some(LatchState::Failed(_))));
         let refused = LeaderSelector::new(&zk, ELECTION).run(|_| async {}).await;
-        assert!(matches!(refused, Err(Error::Framework(error)) if error.kind() == ErrorKind::NoAuth));
+        assert_matches!(refused, Err(Error::Framework(error)) if error.kind() == ErrorKind::NoAuth);
 
         zk.set_acl("/services", all).await.unwrap();
         while !is_leader(&states.next().await.unwrap()) {}
@@ -691,16 +660,54 @@ fn curator_365_a_missing_permission_is_told_and_mended_when_it_is_granted() {
     });
 }
 
-/// Run within the callback of a watch, kazoo's election never came to its turn: there was one thread for both.
+/// Run within the callback of a watch, kazoo's election never came to its turn: there was one
+/// thread for both.
 #[test]
 fn kazoo_208_an_election_within_a_watch_and_within_a_body() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let watched = zk.exists("/start").watched().await.unwrap();
         zk.create("/start").await.unwrap();
         watched.watch.await.unwrap();
-        let (outer, inner) = (LeaderSelector::new(&zk, ELECTION), LeaderSelector::new(&zk, "/inner"));
-        let nested = outer.run(|_| inner.run(|_| async { Election::new(&zk, "/third").campaign("x").await }));
+        let (outer, inner) =
+            (LeaderSelector::new(&zk, ELECTION), LeaderSelector::new(&zk, "/inner"));
+        let nested = outer
+            .run(|_| inner.run(|_| async { Election::new(&zk, "/third").campaign("x").await }));
         nested.await.unwrap().unwrap().unwrap().resign().await.unwrap();
+    });
+}
+
+/// The error would come from the cleanup, not from the requested operation.
+#[test]
+fn a_candidate_that_leaves_without_a_server_has_left() {
+    simulated_with(async |server, zk| {
+        let (latch, selector) =
+            (LeaderLatch::new(&zk, "/latch"), LeaderSelector::new(&zk, "/selector"));
+        let leading = latch.join();
+        leading.await_leadership().await.unwrap();
+        let waiting = latch.join();
+        until(&server, |probe| probe.children("/latch").len() == 2).await;
+        let elected = Election::new(&zk, "/election").campaign("a").await.unwrap();
+        let stop = CancellationToken::new();
+        let run = tokio::spawn({
+            let (selector, shutdown) = (selector.clone(), Shutdown::on(stop.clone()));
+            async move { selector.run_until(shutdown, |_| pending()).await }
+        });
+        until(&server, |probe| probe.children("/selector").len() == 1).await;
+        let other = connected(&server).await;
+        server.partition();
+        waiting.close().await.unwrap();
+        leading.close().await.unwrap();
+        elected.resign().await.unwrap();
+        stop.cancel();
+        run.await.unwrap().unwrap();
+        server.heal();
+        until_state(&zk, ConnectionState::Reconnected { same_session: false }).await;
+        assert!(zk.wait_until_released().await);
+        for path in ["/latch", "/selector", "/election"] {
+            assert_eq!(
+                other.children(path).linearizable().await.unwrap_or_default(),
+                Vec::<String>::new()
+            );
+        }
     });
 }

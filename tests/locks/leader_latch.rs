@@ -1,16 +1,14 @@
-//! [`LeaderLatch`] when all is well: layout, order, what it tells, what it costs.
+//! [`LeaderLatch`] without faults: layout, order, reported states, cost.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::timeout;
 use zk_curator::{CuratorFramework, ErrorKind};
-use zk_curator_proto::OpCode;
 use zk_curator_recipes::leader::{Candidate, CloseMode, Error, LatchState, LeaderLatch};
-use zk_curator_testing::{Probe, RuleGuard, TestServer, Verdict};
+use zk_curator_testing::{Probe, TestServer, Verdict};
 use zk_curator_tests::{
-    assert_clean_after_close, connected, in_memory, server as in_memory_server, session_id, simulated, until,
+    assert_clean_after_close, assert_matches, closes_clean, connected, recorded, rule_if,
+    server as in_memory_server, session_id, simulated_on, simulated_with, until,
 };
 
 const ELECTION: &str = "/services/orders";
@@ -26,7 +24,7 @@ async fn leader(zk: &CuratorFramework, id: &str) -> Candidate {
     candidate
 }
 
-/// A candidate that waits in the queue, behind all others.
+/// A candidate that waits at the end of the queue.
 async fn waiter(server: &TestServer, zk: &CuratorFramework, id: &str) -> Candidate {
     let before = server.probe().children(ELECTION).len();
     let candidate = latch(zk, id).join();
@@ -34,27 +32,9 @@ async fn waiter(server: &TestServer, zk: &CuratorFramework, id: &str) -> Candida
     candidate
 }
 
-/// Counts what sessions ask for, except for pings.
-type Requests = Arc<Mutex<BTreeMap<i64, Vec<OpCode>>>>;
-
-fn record(server: &TestServer) -> (RuleGuard, Requests) {
-    let requests = Requests::default();
-    let rule = server.rule({
-        let requests = Arc::clone(&requests);
-        move |request| {
-            if !request.is(OpCode::Ping) {
-                requests.lock().unwrap().entry(request.session_id()).or_default().push(request.opcode());
-            }
-            Verdict::Pass
-        }
-    });
-    (rule, requests)
-}
-
 #[test]
 fn the_layout_is_curators() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let candidate = leader(&zk, "me").await;
         let leadership = candidate.leadership().unwrap();
         let probe = server.probe();
@@ -67,15 +47,13 @@ fn the_layout_is_curators() {
         assert_eq!(probe.data(leadership.path()).unwrap(), "me");
         assert_eq!(probe.stat(leadership.path()).unwrap().czxid, leadership.fencing_token().get());
         candidate.close().await.unwrap();
-        zk.close().await.unwrap();
-        assert_clean_after_close(&server);
+        closes_clean(&server, &zk).await;
     });
 }
 
 #[test]
 fn candidates_lead_in_the_order_of_arrival_and_tokens_grow() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let mut token = None;
         let mut candidates = vec![leader(&zk, "0").await];
         for id in ["1", "2", "3"] {
@@ -95,8 +73,7 @@ fn candidates_lead_in_the_order_of_arrival_and_tokens_grow() {
 
 #[test]
 fn participants_and_leader_are_told_with_their_ids() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let election = latch(&zk, "");
         assert_eq!(
             (election.participants().await.unwrap(), election.leader().await.unwrap()),
@@ -117,9 +94,9 @@ fn participants_and_leader_are_told_with_their_ids() {
 
 #[test]
 fn children_with_other_names_are_ignored() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
-        for name in ["config", "_c_00000000-0000-0000-0000-000000000000-lock-0000000000", "latch-x"] {
+    simulated_with(async |_server, zk| {
+        for name in ["config", "_c_00000000-0000-0000-0000-000000000000-lock-0000000000", "latch-x"]
+        {
             zk.create(format!("{ELECTION}/{name}")).creating_parents_as_containers().await.unwrap();
         }
         let candidate = leader(&zk, "me").await;
@@ -130,8 +107,7 @@ fn children_with_other_names_are_ignored() {
 
 #[test]
 fn a_wait_that_times_out_stays_in_the_election() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let first = leader(&zk, "a").await;
         let second = waiter(&server, &zk, "b").await;
         assert!(timeout(Duration::from_secs(60), second.await_leadership()).await.is_err());
@@ -143,23 +119,20 @@ fn a_wait_that_times_out_stays_in_the_election() {
 
 #[test]
 fn a_candidate_that_is_dropped_leaves() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let first = leader(&zk, "a").await;
         let second = waiter(&server, &zk, "b").await;
         drop(second);
         until(&server, |probe| probe.children(ELECTION).len() == 1).await;
         drop(first);
         until(&server, |probe| probe.children(ELECTION).is_empty()).await;
-        zk.close().await.unwrap();
-        assert_clean_after_close(&server);
+        closes_clean(&server, &zk).await;
     });
 }
 
 #[test]
 fn states_are_told_and_the_end_as_the_close_mode_says() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let first = leader(&zk, "a").await;
         for (mode, is_told) in [(CloseMode::Silent, false), (CloseMode::NotifyLeader, true)] {
             let candidate = latch(&zk, "b").close_mode(mode).join();
@@ -179,19 +152,16 @@ fn states_are_told_and_the_end_as_the_close_mode_says() {
     });
 }
 
-/// Whoever hears of the end hears of it before the next one leads.
+/// A client that learns of the end of a term learns of it before the next one begins.
 #[test]
 fn leadership_is_over_before_the_node_goes_away() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let candidate = latch(&zk, "a").close_mode(CloseMode::NotifyLeader).join();
         let leadership = candidate.await_leadership().await.unwrap();
         let mut states = candidate.states();
         assert!(matches!(states.next().await, Some(LatchState::Leader(_))));
-        let _held = server.rule(|request| match request.is_delete() {
-            true => Verdict::Delay(Duration::from_secs(2)),
-            false => Verdict::Pass,
-        });
+        let _held =
+            rule_if(&server, |request| request.is_delete(), Verdict::Delay(Duration::from_secs(2)));
         let closing = tokio::spawn(async move { candidate.close().await });
         assert!(matches!(states.next().await, Some(LatchState::Closed)));
         leadership.lost().await;
@@ -205,8 +175,7 @@ fn leadership_is_over_before_the_node_goes_away() {
 
 #[test]
 fn what_a_leader_writes_is_fenced() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let candidate = leader(&zk, "a").await;
         let leadership = candidate.leadership().unwrap();
         leadership.fenced().create("/report", "").commit().await.unwrap();
@@ -216,11 +185,10 @@ fn what_a_leader_writes_is_fenced() {
     });
 }
 
-/// The next in line has a watch on its own node since it waits.
+/// The next in line watches its own node while it waits.
 #[test]
 fn a_leaders_death_costs_the_next_one_nothing() {
-    simulated(async {
-        let server = in_memory_server().await;
+    simulated_on(in_memory_server, async |server| {
         let mut clients = Vec::new();
         for _ in 0..5 {
             clients.push(connected(&server).await);
@@ -229,16 +197,17 @@ fn a_leaders_death_costs_the_next_one_nothing() {
         for (id, zk) in clients.iter().enumerate().skip(1) {
             candidates.push(waiter(&server, zk, &id.to_string()).await);
             let session = session_id(zk).get();
-            let watched =
-                |probe: &Probe| probe.watches().iter().filter(|watch| watch.session == session).count();
+            let watched = |probe: &Probe| {
+                probe.watches().iter().filter(|watch| watch.session == session).count()
+            };
             until(&server, |probe| watched(probe) == id.min(2) + 1).await;
         }
-        let (_rule, requests) = record(&server);
+        let (_rule, requests) = recorded(&server);
         for next in 1..clients.len() {
             requests.lock().unwrap().clear();
             zk_curator_tests::expire(&server, &clients[next - 1]).await;
             candidates[next].await_leadership().await.unwrap();
-            // Whatever else it asks for has come by then.
+            // All its other responses have arrived.
             tokio::time::sleep(Duration::from_secs(1)).await;
             let of = |client: usize| {
                 let session = session_id(&clients[client]).get();
@@ -254,14 +223,10 @@ fn a_leaders_death_costs_the_next_one_nothing() {
 
 #[test]
 fn an_election_that_is_closed_or_not_valid_says_so() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let invalid = LeaderLatch::new(&zk, "no/path").join();
         let error = invalid.await_leadership().await.unwrap_err();
-        assert!(
-            matches!(&error, Error::Framework(error) if error.kind() == ErrorKind::InvalidPath),
-            "{error}"
-        );
+        assert_matches!(&error, Error::Framework(error) if error.kind() == ErrorKind::InvalidPath);
         assert!(matches!(invalid.state(), LatchState::Failed(_)));
         invalid.close().await.unwrap();
         let open = LeaderLatch::new(&zk, "no/path").join();

@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::sleep;
 use zk_curator::{CuratorFramework, ErrorKind, FencingToken};
 use zk_curator_recipes::leader::{Error, LeaderSelector};
+use zk_curator_recipes::{CancellationToken, Shutdown};
 use zk_curator_testing::TestServer;
-use zk_curator_tests::{assert_clean_after_close, connected, in_memory, simulated, until};
+use zk_curator_tests::{assert_matches, closes_clean, connected, in_memory, simulated_on, until};
 
 const ELECTION: &str = "/services/orders";
 
@@ -19,7 +20,7 @@ fn selector(zk: &CuratorFramework) -> LeaderSelector {
     LeaderSelector::new(zk, ELECTION)
 }
 
-/// Notes, when it is dropped, how many nodes the election has.
+/// Notes the number of nodes of the election when it is dropped.
 struct AtTheEnd(Arc<TestServer>, Arc<Mutex<Option<usize>>>);
 
 impl Drop for AtTheEnd {
@@ -56,8 +57,7 @@ async fn started() -> (Arc<TestServer>, CuratorFramework) {
 
 #[test]
 fn the_layout_is_curators_and_the_body_leads() {
-    simulated(async {
-        let (server, zk) = started().await;
+    simulated_on(started, async |(server, zk)| {
         let selector = selector(&zk).id("me");
         let (probe, own) = selector
             .run(|leadership| {
@@ -78,15 +78,13 @@ fn the_layout_is_curators_and_the_body_leads() {
         assert!(!selector.has_leadership());
         assert!(server.probe().children(ELECTION).is_empty());
         zk.delete("/report").await.unwrap();
-        zk.close().await.unwrap();
-        assert_clean_after_close(&server);
+        closes_clean(&server, &zk).await;
     });
 }
 
 #[test]
 fn bodies_run_one_after_the_other_in_the_order_of_arrival() {
-    simulated(async {
-        let (server, zk) = started().await;
+    simulated_on(started, async |(server, zk)| {
         let (inside, order) = (AtomicBool::new(false), Mutex::new(Vec::new()));
         let run = async |number: usize| {
             let body = async |token: FencingToken| {
@@ -122,9 +120,7 @@ fn bodies_run_one_after_the_other_in_the_order_of_arrival() {
 
 #[test]
 fn a_body_ends_before_its_node_goes_away() {
-    simulated(async {
-        let (server, zk) = started().await;
-
+    simulated_on(started, async |(server, zk)| {
         // Done.
         let found = Arc::default();
         let end = AtTheEnd(Arc::clone(&server), Arc::clone(&found));
@@ -162,19 +158,19 @@ fn a_body_ends_before_its_node_goes_away() {
 
 #[test]
 fn a_body_ends_when_its_node_is_deleted_and_the_run_says_so() {
-    simulated(async {
-        let (server, zk) = started().await;
+    simulated_on(started, async |(server, zk)| {
         let selector = selector(&zk);
         let (task, found) = leading(&server, &selector).await;
         zk.delete(selector.leader().await.unwrap().unwrap().path).await.unwrap();
         assert!(matches!(task.await.unwrap(), Err(Error::Lost)));
         assert_eq!(*found.lock().unwrap(), Some(0));
-        // Deleted at the very end, when nobody looks any more.
+        // Deleted at the very end, when no task checks any more.
         let lost = selector.run(async |leadership| {
-            let _held = server.rule(|request| match request.is(zk_curator_proto::OpCode::GetData) {
-                true => zk_curator_testing::Verdict::Delay(Duration::from_millis(1)),
-                false => zk_curator_testing::Verdict::Pass,
-            });
+            let _held =
+                server.rule(|request| match request.is(zk_curator_proto::OpCode::GetData) {
+                    true => zk_curator_testing::Verdict::Delay(Duration::from_millis(1)),
+                    false => zk_curator_testing::Verdict::Pass,
+                });
             connected(&server).await.delete(leadership.path()).await.unwrap();
         });
         assert!(matches!(lost.await, Err(Error::Lost)));
@@ -182,9 +178,8 @@ fn a_body_ends_when_its_node_is_deleted_and_the_run_says_so() {
 }
 
 #[test]
-fn run_repeatedly_queues_anew_after_every_turn_until_it_is_closed() {
-    simulated(async {
-        let (server, zk) = started().await;
+fn run_repeatedly_queues_again_after_every_turn_until_closed() {
+    simulated_on(started, async |(server, zk)| {
         let other = connected(&server).await;
         let (turns, served) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let mine = selector(&zk);
@@ -193,7 +188,8 @@ fn run_repeatedly_queues_anew_after_every_turn_until_it_is_closed() {
             counter.fetch_add(1, Ordering::SeqCst);
             yield_now()
         };
-        let (one, two) = (mine.run_repeatedly(|_| body(&turns)), theirs.run_repeatedly(|_| body(&served)));
+        let (one, two) =
+            (mine.run_repeatedly(|_| body(&turns)), theirs.run_repeatedly(|_| body(&served)));
         let close = async {
             until(&server, |_| turns.load(Ordering::SeqCst) >= 10).await;
             mine.close().await;
@@ -210,8 +206,7 @@ fn run_repeatedly_queues_anew_after_every_turn_until_it_is_closed() {
 
 #[test]
 fn close_waits_for_the_body_and_stops_those_who_wait() {
-    simulated(async {
-        let (server, zk) = started().await;
+    simulated_on(started, async |(server, zk)| {
         let mine = selector(&zk);
         let finished = Arc::new(AtomicBool::new(false));
         let body = {
@@ -248,34 +243,29 @@ fn close_waits_for_the_body_and_stops_those_who_wait() {
 
 #[test]
 fn a_path_that_is_not_valid_is_refused() {
-    simulated(async {
-        let (_server, zk) = started().await;
+    simulated_on(started, async |(_server, zk)| {
         let refused = LeaderSelector::new(&zk, "no/path").run(|_| async {}).await;
-        assert!(matches!(refused, Err(Error::Framework(error)) if error.kind() == ErrorKind::InvalidPath));
+        assert_matches!(refused, Err(Error::Framework(error))
+            if error.kind() == ErrorKind::InvalidPath);
     });
-}
-
-/// A signal to stop, and what gives it.
-fn stop() -> (oneshot::Sender<()>, impl Future<Output = ()>) {
-    let (tell, told) = oneshot::channel();
-    (tell, async { drop(told.await) })
 }
 
 #[test]
 fn a_run_that_is_stopped_may_finish_its_turn() {
-    simulated(async {
-        let (server, zk) = started().await;
+    simulated_on(started, async |(server, zk)| {
         let selector = selector(&zk);
-        let (tell, stopped) = stop();
-        let (mut tell, turns) = (Some(tell), AtomicUsize::new(0));
+        let (stop, turns) = (CancellationToken::new(), AtomicUsize::new(0));
         let body = |_| {
-            drop(tell.take());
+            stop.cancel();
             async {
                 sleep(Duration::from_secs(5)).await;
                 turns.fetch_add(1, Ordering::Relaxed);
             }
         };
-        selector.run_until(stopped, Duration::from_secs(60), body).await.unwrap();
+        selector
+            .run_until(Shutdown::on(stop.clone()).drain(Duration::from_secs(60)), body)
+            .await
+            .unwrap();
         assert_eq!(turns.into_inner(), 1);
         assert!(server.probe().children(ELECTION).is_empty(), "{}", server.probe());
         // It is the run that was stopped, not the selector.
@@ -284,22 +274,24 @@ fn a_run_that_is_stopped_may_finish_its_turn() {
 }
 
 #[test]
-fn a_turn_that_does_not_end_in_time_is_dropped_before_the_node_goes() {
-    simulated(async {
-        let (server, zk) = started().await;
+fn a_turn_that_overruns_is_dropped_before_its_node_is_deleted() {
+    simulated_on(started, async |(server, zk)| {
         let selector = selector(&zk);
         let found = Arc::default();
-        let (tell, stopped) = stop();
-        let (mut tell, mut end) = (Some(tell), Some(AtTheEnd(Arc::clone(&server), Arc::clone(&found))));
+        let (stop, mut end) =
+            (CancellationToken::new(), Some(AtTheEnd(Arc::clone(&server), Arc::clone(&found))));
         let body = |_| {
-            drop(tell.take());
+            stop.cancel();
             let end = end.take();
             async {
                 let _end = end;
                 pending::<()>().await;
             }
         };
-        selector.run_until(stopped, Duration::from_secs(5), body).await.unwrap();
+        selector
+            .run_until(Shutdown::on(stop.clone()).drain(Duration::from_secs(5)), body)
+            .await
+            .unwrap();
         assert_eq!(*found.lock().unwrap(), Some(1), "the node went before the body");
         assert!(server.probe().children(ELECTION).is_empty(), "{}", server.probe());
     });
@@ -307,22 +299,78 @@ fn a_turn_that_does_not_end_in_time_is_dropped_before_the_node_goes() {
 
 #[test]
 fn who_is_stopped_while_it_waits_leaves_the_queue() {
-    simulated(async {
-        let (server, zk) = started().await;
+    simulated_on(started, async |(server, zk)| {
         let other = connected(&server).await;
         let leader = selector(&other);
         let (leads, _) = leading(&server, &leader).await;
-        let (tell, stopped) = stop();
+        let stop = CancellationToken::new();
         let waiting = selector(&zk);
-        let run =
-            waiting.run_until(stopped, Duration::from_secs(60), |_| async { panic!("it does not lead") });
+        let run = waiting.run_until(stop.clone(), |_| async { panic!("it does not lead") });
         let stopper = async {
             until(&server, |probe| probe.children(ELECTION).len() == 2).await;
-            drop(tell);
+            stop.cancel();
         };
         let (ended, ()) = tokio::join!(run, stopper);
         ended.unwrap();
         assert_eq!(server.probe().children(ELECTION).len(), 1, "{}", server.probe());
         leads.abort();
+    });
+}
+
+/// The first run is over, because another client has deleted its node, but its task is not polled
+/// before the next one leads.
+#[test]
+fn runs_of_one_selector_do_not_hide_each_other() {
+    simulated_on(started, async |(server, zk)| {
+        let selector = selector(&zk);
+        let path = Mutex::new(String::new());
+        let mut first = Box::pin(selector.run(|leadership| {
+            leadership.path().clone_into(&mut path.lock().unwrap());
+            pending::<()>()
+        }));
+        tokio::select! {
+            biased;
+            _ = &mut first => panic!("the body never ends"),
+            _ = until(&server, |_| selector.has_leadership()) => {}
+        }
+        let (second, _) = {
+            let running = selector.clone();
+            let (leads, led) = tokio::sync::oneshot::channel();
+            let task = tokio::spawn(async move {
+                let body = |_| async move {
+                    leads.send(()).unwrap();
+                    pending::<()>().await;
+                };
+                running.run(body).await
+            });
+            until(&server, |probe| probe.children(ELECTION).len() == 2).await;
+            let node = path.lock().unwrap().clone();
+            zk.delete(node).await.unwrap();
+            (task, led.await.unwrap())
+        };
+        assert!(matches!(first.await, Err(Error::Lost)));
+        assert!(selector.has_leadership(), "the second body runs");
+        assert!(selector.interrupt_leadership());
+        assert!(matches!(second.await.unwrap(), Err(Error::Interrupted)));
+        assert!(!selector.has_leadership());
+        assert!(!selector.interrupt_leadership());
+    });
+}
+
+#[test]
+fn lost_run_that_is_not_dropped_yet_does_not_lead() {
+    simulated_on(started, async |(server, zk)| {
+        let selector = selector(&zk);
+        let mut run = Box::pin(selector.run(|_| pending::<()>()));
+        tokio::select! {
+            biased;
+            _ = &mut run => panic!("the body never ends"),
+            _ = until(&server, |_| selector.has_leadership()) => {}
+        }
+        zk_curator_tests::expire(&server, &zk).await;
+        zk_curator_tests::until_state(&zk, zk_curator::ConnectionState::Lost).await;
+        assert!(!selector.has_leadership());
+        assert!(!selector.interrupt_leadership(), "it has ended already");
+        assert!(matches!(run.await, Err(Error::Lost)));
     });
 }

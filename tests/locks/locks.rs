@@ -1,5 +1,5 @@
-//! Locks made of locks: [`InterProcessMultiLock`], [`ReentrantMutex`], [`HandoverMutex`]; and the settings of
-//! [`InterProcessMutex`].
+//! Locks made of locks: [`InterProcessMultiLock`], [`ReentrantMutex`], [`HandoverMutex`]; and the
+//! settings of [`InterProcessMutex`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,12 +10,13 @@ use tokio::time::timeout;
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::lock::{
-    Error, HandoverGuard, HandoverMutex, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
-    InterProcessReadWriteLock, InterProcessSemaphoreMutex, ReentrantMutex,
+    Error, HandoverGuard, HandoverMutex, InterProcessLock, InterProcessMultiLock,
+    InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreMutex, ReentrantMutex,
 };
 use zk_curator_testing::{Probe, Verdict};
 use zk_curator_tests::{
-    assert_clean_after_close, connected, expire, in_memory, once, session_id, simulated, until,
+    closes_clean, connected, expire, once, rule_if, session_id, simulated_on, simulated_with,
+    two_in_memory, until,
 };
 
 const LOCK: &str = "/locks/orders";
@@ -34,8 +35,7 @@ async fn waiter(lock: &HandoverMutex) -> JoinHandle<HandoverGuard> {
 
 #[test]
 fn locks_of_any_kind_are_held_together_and_released_together() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let locks: [Arc<dyn InterProcessLock>; 3] = [
             Arc::new(InterProcessMutex::new(&zk, "/locks/c")),
             Arc::new(InterProcessSemaphoreMutex::new(&zk, "/locks/b")),
@@ -53,16 +53,15 @@ fn locks_of_any_kind_are_held_together_and_released_together() {
         let held = all.with(|held| async move { held.len() }).await.unwrap();
         assert_eq!(held, 3);
         drop(all.try_acquire().await.unwrap().unwrap());
-        zk.close().await.unwrap();
-        assert_clean_after_close(&server);
+        closes_clean(&server, &zk).await;
     });
 }
 
 #[test]
 fn a_multi_lock_of_none_or_of_the_same_twice_is_refused() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
-        let error = InterProcessMultiLock::of_mutexes(&zk, ["/b", "/a", "/b"]).acquire().await.unwrap_err();
+    simulated_with(async |_server, zk| {
+        let error =
+            InterProcessMultiLock::of_mutexes(&zk, ["/b", "/a", "/b"]).acquire().await.unwrap_err();
         assert!(matches!(&error, Error::Duplicate { path } if path == "/b"), "{error}");
         assert!(matches!(InterProcessMultiLock::new([]).try_acquire().await, Err(Error::NoLocks)));
     });
@@ -70,8 +69,7 @@ fn a_multi_lock_of_none_or_of_the_same_twice_is_refused() {
 
 #[test]
 fn a_multi_lock_orders_by_the_paths_on_the_server() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let [a, b] = ["a", "b"].map(|namespace| zk.using_namespace(namespace).unwrap());
         let lock = |zk: &CuratorFramework, path: &str| {
             Arc::new(InterProcessMutex::new(zk, path)) as Arc<dyn InterProcessLock>
@@ -80,8 +78,10 @@ fn a_multi_lock_orders_by_the_paths_on_the_server() {
         let both = InterProcessMultiLock::new([lock(&a, "/x"), lock(&b, "/x")]);
         both.acquire().await.unwrap().release().await.unwrap();
         // One node, though they are not.
-        let error =
-            InterProcessMultiLock::new([lock(&a, "/x"), lock(&zk, "/a/x")]).acquire().await.unwrap_err();
+        let error = InterProcessMultiLock::new([lock(&a, "/x"), lock(&zk, "/a/x")])
+            .acquire()
+            .await
+            .unwrap_err();
         assert!(matches!(&error, Error::Duplicate { path } if path == "/a/x"), "{error}");
         // The same two locks, which sort differently within their namespaces.
         let other = connected(&server).await;
@@ -94,24 +94,23 @@ fn a_multi_lock_orders_by_the_paths_on_the_server() {
             let both = InterProcessMultiLock::new(locks);
             tasks.spawn(async move { both.acquire().await.unwrap().release().await.unwrap() });
         }
-        while let Some(done) = tasks.join_next().await {
-            done.unwrap();
-        }
+        tasks.join_all().await;
     });
 }
 
-/// Defect g: Curator goes on to acquire after an error, and counts the timeout for every lock anew.
+/// Defect g: Curator continues to acquire after an error, and applies the whole timeout to every
+/// lock.
 #[test]
-fn after_an_error_or_a_timeout_no_lock_is_held_and_none_is_acquired_any_more() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn no_lock_is_held_or_acquired_after_an_error_or_a_timeout() {
+    simulated_with(async |server, zk| {
         let all = InterProcessMultiLock::of_mutexes(&zk, ["/locks/a", "/locks/b", "/locks/c"]);
         drop(all.acquire().await.unwrap());
         until(&server, |probe| probe.children("/locks/c").is_empty()).await;
-        let refused = server.rule(|request| match request.is_create_under("/locks/b") {
-            true => Verdict::Refuse(zk_curator::ErrorCode::NoAuth),
-            false => Verdict::Pass,
-        });
+        let refused = rule_if(
+            &server,
+            |request| request.is_create_under("/locks/b"),
+            Verdict::Refuse(zk_curator::ErrorCode::NoAuth),
+        );
         let before = server.probe().stat("/locks/c").unwrap().cversion;
         let Err(Error::Framework(error)) = all.acquire().await else { panic!("acquired") };
         assert_eq!(error.kind(), ErrorKind::NoAuth);
@@ -129,24 +128,22 @@ fn after_an_error_or_a_timeout_no_lock_is_held_and_none_is_acquired_any_more() {
 }
 
 #[test]
-fn two_that_give_the_locks_in_opposite_orders_do_not_wait_for_each_other() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+fn opposite_orders_of_locks_do_not_deadlock() {
+    simulated_with(async |_server, zk| {
         let mut tasks = tokio::task::JoinSet::new();
-        for paths in [["/locks/a", "/locks/b"], ["/locks/b", "/locks/a"]].into_iter().cycle().take(20) {
+        for paths in
+            [["/locks/a", "/locks/b"], ["/locks/b", "/locks/a"]].into_iter().cycle().take(20)
+        {
             let both = InterProcessMultiLock::of_mutexes(&zk, paths);
             tasks.spawn(async move { both.acquire().await.unwrap().release().await.unwrap() });
         }
-        while let Some(done) = tasks.join_next().await {
-            done.unwrap();
-        }
+        tasks.join_all().await;
     });
 }
 
 #[test]
 fn a_transaction_is_fenced_by_all_locks() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let both = InterProcessMultiLock::of_mutexes(&zk, ["/locks/a", "/locks/b"]);
         let guard = both.acquire().await.unwrap();
         guard.fenced().create("/in-time", "").commit().await.unwrap();
@@ -161,10 +158,8 @@ fn a_transaction_is_fenced_by_all_locks() {
 }
 
 #[test]
-fn a_session_that_ends_between_two_locks_does_not_leave_half_of_them() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+fn a_session_that_ends_between_two_locks_leaves_none_held() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let holder = InterProcessMutex::new(&other, "/locks/b").acquire().await.unwrap();
         let both = InterProcessMultiLock::of_mutexes(&zk, ["/locks/a", "/locks/b"]);
         let task = tokio::spawn(async move { both.acquire().await.unwrap() });
@@ -179,9 +174,8 @@ fn a_session_that_ends_between_two_locks_does_not_leave_half_of_them() {
 }
 
 #[test]
-fn an_owner_acquires_again_without_a_request_and_others_wait_for_its_last_guard() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn an_owner_reenters_without_requests_and_others_wait() {
+    simulated_with(async |server, zk| {
         let lock = ReentrantMutex::new(&zk, LOCK);
         let outer = lock.acquire("a").await.unwrap();
         let before = server.probe().total_requests();
@@ -207,8 +201,7 @@ fn an_owner_acquires_again_without_a_request_and_others_wait_for_its_last_guard(
 
 #[test]
 fn several_tasks_of_one_owner_share_one_node() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let holder = InterProcessMutex::new(&zk, LOCK).acquire().await.unwrap();
         let lock = ReentrantMutex::new(&zk, LOCK);
         let mut tasks = tokio::task::JoinSet::new();
@@ -227,8 +220,7 @@ fn several_tasks_of_one_owner_share_one_node() {
 
 #[test]
 fn an_owner_that_has_lost_the_lock_acquires_it_anew() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let lock = ReentrantMutex::new(&zk, LOCK);
         let old = lock.acquire(1).await.unwrap();
         expire(&server, &zk).await;
@@ -243,8 +235,7 @@ fn an_owner_that_has_lost_the_lock_acquires_it_anew() {
 
 #[test]
 fn the_lock_is_passed_on_within_the_process_for_so_many_turns() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let lock = HandoverMutex::new(InterProcessMutex::new(&zk, LOCK), 3);
         let first = lock.acquire().await.unwrap();
         let nodes = Arc::new(std::sync::Mutex::new(Vec::new()));
@@ -265,10 +256,12 @@ fn the_lock_is_passed_on_within_the_process_for_so_many_turns() {
             tokio::task::yield_now().await;
         }
         let before = server.probe();
-        // Another process waits as well: it gets its turn after three.
+        // Another process waits too: it gets its turn after three.
         let other = connected(&server).await;
         let other =
-            tokio::spawn(async move { InterProcessMutex::new(&other, LOCK).acquire().await.unwrap() });
+            tokio::spawn(
+                async move { InterProcessMutex::new(&other, LOCK).acquire().await.unwrap() },
+            );
         until(&server, |probe| probe.children(LOCK).len() == 2).await;
         nodes.lock().unwrap().push(first.path().to_owned());
         inside.store(0, Ordering::SeqCst);
@@ -276,11 +269,12 @@ fn the_lock_is_passed_on_within_the_process_for_so_many_turns() {
         let other = other.await.unwrap();
         assert_eq!(nodes.lock().unwrap().len(), 4);
         other.release().await.unwrap();
-        while let Some(done) = tasks.join_next().await {
-            done.unwrap();
-        }
+        tasks.join_all().await;
         let nodes = nodes.lock().unwrap();
-        assert!(nodes.chunks(4).all(|turns| turns.iter().all(|node| *node == turns[0])), "{nodes:?}");
+        assert!(
+            nodes.chunks(4).all(|turns| turns.iter().all(|node| *node == turns[0])),
+            "{nodes:?}"
+        );
         // Three nodes for ten turns, and one of the other process.
         assert_eq!(server.probe().requests(OpCode::Create2) - before.requests(OpCode::Create2), 3);
     });
@@ -288,8 +282,7 @@ fn the_lock_is_passed_on_within_the_process_for_so_many_turns() {
 
 #[test]
 fn whoever_has_passed_the_lock_on_cannot_write_any_more() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let lock = HandoverMutex::new(InterProcessMutex::new(&zk, LOCK), 1);
         let first = lock.acquire().await.unwrap();
         let next = waiter(&lock).await;
@@ -306,15 +299,14 @@ fn whoever_has_passed_the_lock_on_cannot_write_any_more() {
 
 #[test]
 fn a_lock_passed_to_one_that_gives_up_goes_on_to_the_next() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let lock = HandoverMutex::new(InterProcessMutex::new(&zk, LOCK), 5);
         let first = lock.acquire().await.unwrap();
         let mut impatient = Box::pin(lock.acquire());
         assert!(futures_util::poll!(&mut impatient).is_pending());
         let mut patient = Box::pin(lock.acquire());
         assert!(futures_util::poll!(&mut patient).is_pending());
-        // It is given to the first, who does not look any more.
+        // It is handed to the first waiter, which no longer polls.
         drop(first);
         drop(impatient);
         patient.await.unwrap().release().await.unwrap();
@@ -325,8 +317,7 @@ fn a_lock_passed_to_one_that_gives_up_goes_on_to_the_next() {
 
 #[test]
 fn a_lock_that_is_lost_is_not_passed_on() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let lock = HandoverMutex::new(InterProcessMutex::new(&zk, LOCK), 5);
         let first = lock.acquire().await.unwrap();
         let next = waiter(&lock).await;
@@ -338,12 +329,11 @@ fn a_lock_that_is_lost_is_not_passed_on() {
     });
 }
 
-/// An operator has deleted the node of a process that seems stuck, and somebody else holds the lock by now.
+/// An operator has deleted the node of a process that seemed stuck, and another client holds the
+/// lock now.
 #[test]
-fn a_lock_that_is_known_to_be_deleted_is_neither_passed_on_nor_entered_again() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+fn a_deleted_lock_is_neither_handed_over_nor_reentered() {
+    simulated_on(two_in_memory, async |(_server, zk, other)| {
         let passing = HandoverMutex::new(InterProcessMutex::new(&zk, LOCK), 5);
         let again = ReentrantMutex::new(&zk, "/locks/again");
         for by_transaction in [false, true] {
@@ -377,8 +367,7 @@ fn a_lock_that_is_known_to_be_deleted_is_neither_passed_on_nor_entered_again() {
 
 #[test]
 fn a_reentrant_lock_runs_a_body_and_says_who_holds() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let lock = ReentrantMutex::new(&zk, LOCK).label("me");
         let outer = lock.acquire("job").await.unwrap();
         let body = |held: zk_curator::Ownership| async move { held.path().to_owned() };
@@ -392,11 +381,11 @@ fn a_reentrant_lock_runs_a_body_and_says_who_holds() {
     });
 }
 
-/// By any name whatsoever a lock is granted, or refused with an error: it does not go round and round.
+/// By any name whatsoever a lock is granted, or refused with an error: it does not go round and
+/// round.
 #[test]
-fn a_lock_of_an_odd_name_is_granted_and_one_of_several_components_is_refused() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn an_odd_lock_name_is_granted_and_a_nested_one_refused() {
+    simulated_with(async |server, zk| {
         let lock = InterProcessMutex::new(&zk, LOCK);
         for name in ["", "0", "lock-1", "-", "00000"] {
             let lock = lock.clone().lock_name(name);
@@ -405,19 +394,20 @@ fn a_lock_of_an_odd_name_is_granted_and_one_of_several_components_is_refused() {
             guard.release().await.unwrap();
         }
         for name in ["a/b", "/", "a/"] {
-            let refused =
-                timeout(Duration::from_secs(5), lock.clone().lock_name(name).acquire()).await.unwrap();
+            let refused = timeout(Duration::from_secs(5), lock.clone().lock_name(name).acquire())
+                .await
+                .unwrap();
             assert!(matches!(refused, Err(Error::InvalidName { .. })), "{name:?}: {refused:?}");
         }
         until(&server, |probe| probe.children(LOCK).is_empty()).await;
     });
 }
 
-/// kazoo's `Lock` names its nodes `<hex>__lock__<number>`, and counts ours with `extra_lock_patterns=["-lock-"]`.
+/// kazoo's `Lock` names its nodes `<hex>__lock__<number>`, and counts ours with
+/// `extra_lock_patterns=["-lock-"]`.
 #[test]
 fn nodes_of_other_names_count_when_they_are_said_to() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         zk.create(LOCK).creating_parents().await.unwrap();
         let foreign = zk
             .create(format!("{LOCK}/00ff00ff00ff00ff00ff00ff00ff00ff__lock__"))
@@ -435,11 +425,11 @@ fn nodes_of_other_names_count_when_they_are_said_to() {
     });
 }
 
-/// A kazoo `Lock` creates its parent once: a container that the servers have removed meanwhile would break it for good.
+/// A kazoo `Lock` creates its parent once: a container that the servers removed would break it
+/// permanently.
 #[test]
 fn a_lock_that_is_shared_with_kazoo_has_a_parent_that_stays() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let lock = InterProcessMutex::new(&zk, "/locks/shared").with_kazoo().lock_name("__lock__");
         lock.acquire().await.unwrap().release().await.unwrap();
         let kazoos = zk
@@ -457,13 +447,11 @@ fn a_lock_that_is_shared_with_kazoo_has_a_parent_that_stays() {
     });
 }
 
-/// kazoo #732: an acquire that does not wait left its node behind when the connection broke, and the lock was stuck.
-/// kazoo #429: the same of semaphores.
+/// kazoo #732: an acquire that does not wait left its node behind when the connection broke, and
+/// the lock was stuck. kazoo #429: the same of semaphores.
 #[test]
 fn kazoo_732_a_try_that_is_interrupted_leaves_no_node() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         type Make = fn(&CuratorFramework) -> Arc<dyn InterProcessLock>;
         let locks: [Make; 3] = [
             |zk| Arc::new(InterProcessMutex::new(zk, LOCK)),
@@ -476,8 +464,9 @@ fn kazoo_732_a_try_that_is_interrupted_leaves_no_node() {
                 for verdict in [Verdict::LoseReply, Verdict::LoseRequest, Verdict::Disconnect] {
                     let lost = once(&server, opcode, verdict);
                     assert!(make(&zk).try_acquire().await.unwrap().is_none());
-                    let owned =
-                        |probe: &Probe| probe.session(session_id(&zk).get()).unwrap().ephemerals.len();
+                    let owned = |probe: &Probe| {
+                        probe.session(session_id(&zk).get()).unwrap().ephemerals.len()
+                    };
                     until(&server, |probe| lost.hits() == 1 && owned(probe) == 0).await;
                 }
             }

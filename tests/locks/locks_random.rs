@@ -1,5 +1,6 @@
-//! All locks under random faults in simulated time: a seed decides what is lost, cut, delayed and expired, and which
-//! futures are dropped. Whatever happens, no two hold the lock that must not, and fenced writes are in the order of
+//! All locks under random faults in simulated time: a seed decides which messages are lost or
+//! delayed, which connections are cut, which sessions expire, and which futures are dropped.
+//! Whatever happens, no two hold the lock that must not, and fenced writes are in the order of
 //! their tokens.
 
 use std::collections::HashSet;
@@ -12,10 +13,11 @@ use zk_curator::retry::ExponentialBackoffRetry;
 use zk_curator::{CuratorFramework, ErrorKind, FencingToken, Ownership};
 use zk_curator_recipes::lock::{
     Error, HandoverMutex, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphore, InterProcessSemaphoreMutex, ReadGuard, RevocableReadWriteLock, WriteGuard,
+    InterProcessSemaphore, InterProcessSemaphoreMutex, ReadGuard, RevocableReadWriteLock,
+    WriteGuard,
 };
 use zk_curator_testing::{TestServer, Verdict};
-use zk_curator_tests::{assert_clean_after_close, builder, in_memory, simulated};
+use zk_curator_tests::{assert_clean_after_close, builder, in_memory, simulated, start};
 
 const LOCK: &str = "/locks/orders";
 const GUARDED: &str = "/guarded";
@@ -24,7 +26,7 @@ const TASKS: usize = 3;
 const ROUNDS: usize = 6;
 const LEASES: u32 = 2;
 
-/// What is contended for.
+/// The recipe that tasks contend for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Recipe {
     Mutex,
@@ -36,13 +38,13 @@ enum Recipe {
     Handover,
 }
 
-/// Who is in the critical section now, and the tokens of the writes that the server has accepted.
+/// The holders in the critical section, and the tokens of the writes that the server has accepted.
 #[derive(Default)]
 struct Ledger {
     inside: Vec<Entry>,
     /// Nodes that were taken away by force: their owners cannot know it as soon as the server does.
     forced: Vec<String>,
-    /// The nodes that somebody has entered with.
+    /// The nodes of current holders.
     entered: HashSet<String>,
     writes: Vec<FencingToken>,
     granted: usize,
@@ -102,9 +104,10 @@ impl Held for zk_curator_recipes::lock::MultiGuard {
 }
 
 impl Ledger {
-    /// Somebody is inside, and must not be there together with whoever is already and does not know better.
+    /// A client enters; no other client that still believes it holds the lock may be inside.
     fn enters(&mut self, seed: u64, entry: Entry) {
-        // Somebody inside whose session has expired knows it: time passes equally for all of them here.
+        // A holder whose session has expired knows it, because all clients have the same clock
+        // here.
         let unaware = |other: &&Entry| {
             other.held.path() != entry.held.path()
                 && !other.held.is_session_lost()
@@ -116,8 +119,8 @@ impl Ledger {
             Role::Reader => inside.contains(&Role::Writer),
             Role::Lease => inside.len() >= LEASES as usize,
         };
-        // What is passed on within a process is held on to, as by the one before: nobody there may know yet that it is
-        // lost.
+        // A lock that is passed on within a process is kept as by the previous holder: no task
+        // there may know yet that it is lost.
         let passed_on = !self.entered.insert(entry.held.path().to_owned());
         let held_on = passed_on && self.forced.iter().any(|path| path == entry.held.path());
         assert!(
@@ -139,7 +142,7 @@ fn millis(rng: &mut fastrand::Rng, most: u64) -> Duration {
     Duration::from_millis(rng.u64(0..=most))
 }
 
-/// What the tasks of a client share.
+/// The state that the tasks of a client share.
 #[derive(Clone)]
 struct Contest {
     recipe: Recipe,
@@ -153,7 +156,9 @@ impl Contest {
         let zk = &self.zk;
         let reads = rng.bool();
         Ok(match self.recipe {
-            Recipe::Mutex => (Role::Writer, Box::new(InterProcessMutex::new(zk, LOCK).acquire().await?)),
+            Recipe::Mutex => {
+                (Role::Writer, Box::new(InterProcessMutex::new(zk, LOCK).acquire().await?))
+            }
             Recipe::ReadWrite if reads => (
                 Role::Reader,
                 Box::new(InterProcessReadWriteLock::new(zk, LOCK).read_lock().acquire().await?),
@@ -162,15 +167,18 @@ impl Contest {
                 Role::Writer,
                 Box::new(InterProcessReadWriteLock::new(zk, LOCK).write_lock().acquire().await?),
             ),
-            Recipe::Revocable if reads => {
-                (Role::Reader, Box::new(RevocableReadWriteLock::new(zk, LOCK).read_lock().acquire().await?))
-            }
-            Recipe::Revocable => {
-                (Role::Writer, Box::new(RevocableReadWriteLock::new(zk, LOCK).write_lock().acquire().await?))
-            }
-            Recipe::Semaphore => {
-                (Role::Lease, Box::new(InterProcessSemaphore::new(zk, LOCK, LEASES).acquire().await?))
-            }
+            Recipe::Revocable if reads => (
+                Role::Reader,
+                Box::new(RevocableReadWriteLock::new(zk, LOCK).read_lock().acquire().await?),
+            ),
+            Recipe::Revocable => (
+                Role::Writer,
+                Box::new(RevocableReadWriteLock::new(zk, LOCK).write_lock().acquire().await?),
+            ),
+            Recipe::Semaphore => (
+                Role::Lease,
+                Box::new(InterProcessSemaphore::new(zk, LOCK, LEASES).acquire().await?),
+            ),
             Recipe::SemaphoreMutex => {
                 (Role::Writer, Box::new(InterProcessSemaphoreMutex::new(zk, LOCK).acquire().await?))
             }
@@ -178,7 +186,10 @@ impl Contest {
             Recipe::Multi => {
                 let mut paths = vec!["/locks/a", "/locks/b", "/locks/c"];
                 paths.swap_remove(rng.usize(..3));
-                (Role::Writer, Box::new(InterProcessMultiLock::of_mutexes(zk, paths).acquire().await?))
+                (
+                    Role::Writer,
+                    Box::new(InterProcessMultiLock::of_mutexes(zk, paths).acquire().await?),
+                )
             }
             Recipe::Handover => (Role::Writer, Box::new(self.handover.acquire().await?)),
         })
@@ -188,8 +199,11 @@ impl Contest {
         let mut rng = fastrand::Rng::with_seed(seed);
         for _ in 0..ROUNDS {
             // Impatient at times: dropped in the middle of whatever it does.
-            let patience = if rng.u8(0..4) == 0 { millis(&mut rng, 500) } else { Duration::from_secs(600) };
-            let Ok(Ok((role, guard))) = timeout(patience, self.acquire(&mut rng)).await else { continue };
+            let patience =
+                if rng.u8(0..4) == 0 { millis(&mut rng, 500) } else { Duration::from_secs(600) };
+            let Ok(Ok((role, guard))) = timeout(patience, self.acquire(&mut rng)).await else {
+                continue;
+            };
             {
                 let mut ledger = self.ledger.lock().unwrap();
                 ledger.granted += 1;
@@ -203,7 +217,7 @@ impl Contest {
             match rng.u8(0..3) {
                 0 => drop(guard),
                 1 => drop(timeout(millis(&mut rng, 20), guard.release()).await),
-                // Lost or not: the loop goes on.
+                // The loop continues in any case.
                 _ => drop(guard.release().await),
             }
         }
@@ -246,7 +260,7 @@ impl Contest {
             loop {
                 sleep(millis(&mut rng, 100)).await;
                 self.write(seed, guard.ownership()).await;
-                // From here on others may read.
+                // From here on other readers may enter.
                 self.ledger.lock().unwrap().leaves(guard.path());
                 let Ok(reader) = guard.downgrade().await else { break };
                 self.enters(seed, Role::Reader, reader.ownership());
@@ -266,7 +280,7 @@ impl Contest {
         self.ledger.lock().unwrap().enters(seed, Entry { role, held: held.clone() });
     }
 
-    /// Takes the lock away from whoever holds it or waits.
+    /// Deletes the node of a holder or waiter.
     async fn revoke(self, seed: u64) {
         let mut rng = fastrand::Rng::with_seed(seed);
         let lock = RevocableReadWriteLock::new(&self.zk, LOCK);
@@ -280,7 +294,7 @@ impl Contest {
     }
 }
 
-/// Loses, delays and cuts at random, for as long as it lives.
+/// Loses, delays and cuts at random, as long as this exists.
 fn unreliable(server: &TestServer, seed: u64) -> zk_curator_testing::RuleGuard {
     let rng = Mutex::new(fastrand::Rng::with_seed(seed));
     server.rule(move |_| {
@@ -295,6 +309,36 @@ fn unreliable(server: &TestServer, seed: u64) -> zk_curator_testing::RuleGuard {
     })
 }
 
+/// Ends a session, cuts the network, stops the server, or breaks the connections.
+async fn disturb(server: &TestServer, ledger: &Mutex<Ledger>, rng: &mut fastrand::Rng) {
+    let probe = server.probe();
+    match rng.u8(0..6) {
+        // The observer's session is the first, and spared.
+        0 if probe.sessions().len() > 1 => {
+            let victim = &probe.sessions()[rng.usize(1..probe.sessions().len())];
+            ledger.lock().unwrap().forced.extend(victim.ephemerals.iter().cloned());
+            server.expire(victim.id).await;
+        }
+        1 => {
+            server.partition();
+            sleep(millis(rng, 4000)).await;
+            server.heal();
+        }
+        2 => {
+            server.stop().await;
+            sleep(millis(rng, 4000)).await;
+            server.restart().await.unwrap();
+        }
+        3 => {
+            server.hold();
+            sleep(millis(rng, 1500)).await;
+            server.release();
+        }
+        4 => drop(server.reap_containers()),
+        _ => server.disconnect_all(),
+    }
+}
+
 async fn run(recipe: Recipe, seed: u64) -> Ledger {
     fastrand::seed(seed);
     let (server, observer) = in_memory().await;
@@ -303,14 +347,17 @@ async fn run(recipe: Recipe, seed: u64) -> Ledger {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut clients = Vec::new();
     for client in 0..CLIENTS {
-        let zk = builder(&server)
-            .seed(seed * 1000 + client as u64)
-            .session_timeout(Duration::from_secs(2))
-            .connection_timeout(Duration::from_secs(20))
-            .retry(ExponentialBackoffRetry::new(Duration::from_millis(20), 12).seed(seed + client as u64))
-            .build()
-            .unwrap();
-        zk.start().await.unwrap();
+        let zk = start(
+            builder(&server)
+                .seed(seed * 1000 + client as u64)
+                .session_timeout(Duration::from_secs(2))
+                .connection_timeout(Duration::from_secs(20))
+                .retry(
+                    ExponentialBackoffRetry::new(Duration::from_millis(20), 12)
+                        .seed(seed + client as u64),
+                ),
+        )
+        .await;
         clients.push(zk);
     }
     let faults = unreliable(&server, seed);
@@ -341,42 +388,17 @@ async fn run(recipe: Recipe, seed: u64) -> Ledger {
                 running -= 1;
             }
             () = sleep(Duration::from_millis(rng.u64(100..3000))) => {
-                let probe = server.probe();
-                match rng.u8(0..6) {
-                    // The observer's session is the first, and spared.
-                    0 if probe.sessions().len() > 1 => {
-                        let victim = &probe.sessions()[rng.usize(1..probe.sessions().len())];
-                        ledger.lock().unwrap().forced.extend(victim.ephemerals.iter().cloned());
-                        server.expire(victim.id).await;
-                    }
-                    1 => {
-                        server.partition();
-                        sleep(millis(&mut rng, 4000)).await;
-                        server.heal();
-                    }
-                    2 => {
-                        server.stop().await;
-                        sleep(millis(&mut rng, 4000)).await;
-                        server.restart().await.unwrap();
-                    }
-                    3 => {
-                        server.hold();
-                        sleep(millis(&mut rng, 1500)).await;
-                        server.release();
-                    }
-                    4 => drop(server.reap_containers()),
-                    _ => server.disconnect_all(),
-                }
+                disturb(&server, &ledger, &mut rng).await;
             }
         }
     }
     drop(faults);
 
     let ledger = std::mem::take(&mut *ledger.lock().unwrap());
-    // Tokens of different locks do not tell who was first.
+    // Tokens of different locks are not ordered.
     let ordered = recipe == Recipe::Multi || ledger.writes.is_sorted();
     assert!(ordered, "seed {seed}: writes out of order: {:?}", ledger.writes);
-    // Nobody is left behind: the lock is free, and closing leaves nothing.
+    // No holder is left: the lock is free, and closing leaves nothing.
     observer.wait_connected().await.unwrap();
     let last = Contest {
         recipe,
@@ -385,8 +407,9 @@ async fn run(recipe: Recipe, seed: u64) -> Ledger {
         ledger: Arc::default(),
     };
     let last = timeout(Duration::from_secs(60), last.acquire(&mut rng)).await;
-    let (_, last) =
-        last.unwrap_or_else(|_| panic!("seed {seed}: the lock is stuck\n{}", server.probe())).unwrap();
+    let (_, last) = last
+        .unwrap_or_else(|_| panic!("seed {seed}: the lock is stuck\n{}", server.probe()))
+        .unwrap();
     assert!(
         recipe == Recipe::Multi
             || ledger.writes.last().is_none_or(|token| *token < last.held().fencing_token())
@@ -397,13 +420,14 @@ async fn run(recipe: Recipe, seed: u64) -> Ledger {
         zk.wait_connected().await.unwrap();
         zk.close().await.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }
-    // A session that its client has given up while no server was there ends at the server a little later.
+    // A session that its client has given up while no server was there ends at the server a little
+    // later.
     zk_curator_tests::until(&server, |probe| probe.sessions().is_empty()).await;
     assert_clean_after_close(&server);
     ledger
 }
 
-/// So many of each lock are run every time.
+/// This many of each lock are run every time.
 const SEEDS: Range<u64> = 0..6;
 
 fn never_together(recipe: Recipe, seeds: Range<u64>) -> Ledger {
@@ -451,7 +475,7 @@ fn two_never_hold_locks_that_overlap() {
 }
 
 #[test]
-fn a_lock_that_is_handed_over_within_a_process_is_never_held_twice() {
+fn a_lock_handed_over_in_a_process_is_never_held_twice() {
     never_together(Recipe::Handover, SEEDS);
 }
 

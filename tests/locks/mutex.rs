@@ -2,27 +2,29 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::timeout;
 use zk_curator::{CreateMode, ErrorKind};
-use zk_curator_client::{Connector, Transport};
+use zk_curator_client::{Clock, Connector, Transport};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::lock::{Error, InterProcessMutex};
 use zk_curator_testing::{MemoryConnector, SequenceOverflow, TestServer};
 use zk_curator_tests::{
-    Contention, assert_clean_after_close, builder, connected, in_memory, real_time, simulated, until,
+    Contention, all_close_clean, builder, closes_clean, connected, real_time, simulated_on,
+    simulated_with, start, two_in_memory, until,
 };
 
 const LOCK: &str = "/locks/orders";
 
 #[test]
 fn the_layout_is_curators() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let guard = InterProcessMutex::new(&zk, LOCK).label("me").acquire().await.unwrap();
         let probe = server.probe();
         assert!(probe.is_container("/locks") && probe.is_container(LOCK), "{probe}");
@@ -38,15 +40,13 @@ fn the_layout_is_curators() {
         assert_eq!(probe.data(guard.path()).unwrap(), "me");
         assert_eq!(probe.stat(guard.path()).unwrap().czxid, guard.fencing_token().get());
         guard.release().await.unwrap();
-        zk.close().await.unwrap();
-        assert_clean_after_close(&server);
+        closes_clean(&server, &zk).await;
     });
 }
 
 #[test]
 fn a_second_acquire_waits_and_tokens_grow() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let lock = InterProcessMutex::new(&zk, LOCK);
         let first = lock.acquire().await.unwrap();
         let waiter = tokio::spawn({
@@ -63,9 +63,8 @@ fn a_second_acquire_waits_and_tokens_grow() {
 }
 
 #[test]
-fn try_acquire_takes_a_free_lock_and_leaves_no_node_at_a_held_one() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn try_acquire_claims_a_free_lock_and_leaves_no_node_otherwise() {
+    simulated_with(async |server, zk| {
         let lock = InterProcessMutex::new(&zk, LOCK);
         let guard = lock.try_acquire().await.unwrap().unwrap();
         assert!(lock.try_acquire().await.unwrap().is_none());
@@ -79,8 +78,7 @@ fn try_acquire_takes_a_free_lock_and_leaves_no_node_at_a_held_one() {
 
 #[test]
 fn dropping_the_guard_releases_the_lock() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let lock = InterProcessMutex::new(&zk, LOCK);
         drop(lock.acquire().await.unwrap());
         until(&server, |probe| probe.children(LOCK).is_empty()).await;
@@ -89,15 +87,15 @@ fn dropping_the_guard_releases_the_lock() {
 
 #[test]
 fn with_releases_after_the_body_and_after_its_panic() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let lock = InterProcessMutex::new(&zk, LOCK);
         let path = lock.with(|held| async move { held.path().to_owned() }).await.unwrap();
         assert!(path.starts_with(LOCK));
         assert_eq!(server.probe().children(LOCK), [""; 0]);
 
         let panics = lock.clone();
-        let task = tokio::spawn(async move { panics.with(|_| async { panic!("on purpose") }).await });
+        let task =
+            tokio::spawn(async move { panics.with(|_| async { panic!("on purpose") }).await });
         assert!(task.await.unwrap_err().is_panic());
         drop(lock.acquire().await.unwrap());
     });
@@ -105,8 +103,7 @@ fn with_releases_after_the_body_and_after_its_panic() {
 
 #[test]
 fn participants_are_listed_in_their_order_with_labels() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let lock = |label: &str| InterProcessMutex::new(&zk, LOCK).label(label.to_owned());
         assert_eq!(lock("").participants().await.unwrap(), []);
         let holder = lock("a").acquire().await.unwrap();
@@ -126,8 +123,7 @@ fn participants_are_listed_in_their_order_with_labels() {
 
 #[test]
 fn foreign_children_are_ignored() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         for name in ["config", "lock-", "lock-12", "a-lock-000000000x", "_c_x-latch-0000000000"] {
             zk.create(format!("{LOCK}/{name}")).creating_parents().await.unwrap();
         }
@@ -141,8 +137,7 @@ fn foreign_children_are_ignored() {
 /// A name that Curator's own sorter would count, is counted.
 #[test]
 fn an_unprotected_lock_node_is_a_contender() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let other = zk
             .create(format!("{LOCK}/lock-"))
             .mode(CreateMode::EphemeralSequential)
@@ -156,11 +151,10 @@ fn an_unprotected_lock_node_is_a_contender() {
     });
 }
 
-/// Waiters, one after the other, with the numbers that `prepare` makes the server give: they get the lock in the
-/// order of arrival.
+/// Waiters, one after the other, with the numbers that `prepare` makes the server give: they get
+/// the lock in the order of arrival.
 fn in_the_order_of_arrival_after(prepare: impl Fn(&TestServer), ending: &str) {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let lock = InterProcessMutex::new(&zk, LOCK);
         lock.acquire().await.unwrap().release().await.unwrap();
         server.set_sequence(LOCK, i32::MAX - 1).unwrap();
@@ -201,13 +195,15 @@ fn the_order_survives_a_counter_that_wraps_around() {
 /// ZooKeeper 3.8 gives the last number again and again.
 #[test]
 fn the_order_survives_a_counter_that_sticks() {
-    in_the_order_of_arrival_after(|server| server.set_sequence(LOCK, i32::MAX).unwrap(), "lock-2147483647");
+    in_the_order_of_arrival_after(
+        |server| server.set_sequence(LOCK, i32::MAX).unwrap(),
+        "lock-2147483647",
+    );
 }
 
 #[test]
 fn a_bad_path_is_refused_by_name_before_anything_is_sent() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let before = server.probe().total_requests();
         for path in ["", "locks", "/a//b", "/a/./b", "/a/..", "/a\0", "/a/"] {
             let error = InterProcessMutex::new(&zk, path).acquire().await.unwrap_err();
@@ -223,20 +219,17 @@ fn a_bad_path_is_refused_by_name_before_anything_is_sent() {
 
 #[test]
 fn a_label_over_the_limit_is_refused_and_leaves_nothing() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let lock = InterProcessMutex::new(&zk, LOCK).label(vec![0; 1 << 20]);
         let Err(Error::Framework(error)) = lock.acquire().await else { panic!("acquired") };
         assert_eq!((error.kind(), error.operation()), (ErrorKind::TooLarge, "create"));
-        zk.close().await.unwrap();
-        assert_clean_after_close(&server);
+        closes_clean(&server, &zk).await;
     });
 }
 
 #[test]
 fn the_lock_at_the_root_and_in_a_namespace() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         drop(InterProcessMutex::new(&zk, "/").acquire().await.unwrap());
         let spaced = zk.using_namespace("space").unwrap();
         let guard = InterProcessMutex::new(&spaced, "/l").acquire().await.unwrap();
@@ -246,16 +239,16 @@ fn the_lock_at_the_root_and_in_a_namespace() {
     });
 }
 
-/// Counts how often a connection turns from reading to writing: each is one wait for the network.
+/// Counts the changes of a connection from reading to writing: each is one wait for the network.
 #[derive(Debug)]
 struct Counting {
     inner: MemoryConnector,
-    flights: Arc<AtomicUsize>,
+    round_trips: Arc<AtomicUsize>,
 }
 
 struct CountingTransport {
     inner: Box<dyn Transport>,
-    flights: Arc<AtomicUsize>,
+    round_trips: Arc<AtomicUsize>,
     reading: AtomicBool,
 }
 
@@ -264,7 +257,11 @@ impl Connector for Counting {
     async fn connect(&self, host: &str, port: u16) -> io::Result<Box<dyn Transport>> {
         let inner = self.inner.connect(host, port).await?;
         let reading = AtomicBool::new(true);
-        Ok(Box::new(CountingTransport { inner, flights: Arc::clone(&self.flights), reading }))
+        Ok(Box::new(CountingTransport {
+            inner,
+            round_trips: Arc::clone(&self.round_trips),
+            reading,
+        }))
     }
 }
 
@@ -281,9 +278,13 @@ impl AsyncRead for CountingTransport {
 }
 
 impl AsyncWrite for CountingTransport {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         if self.reading.swap(false, Ordering::Relaxed) {
-            self.flights.fetch_add(1, Ordering::Relaxed);
+            self.round_trips.fetch_add(1, Ordering::Relaxed);
         }
         Pin::new(&mut self.inner).poll_write(cx, buf)
     }
@@ -298,23 +299,22 @@ impl AsyncWrite for CountingTransport {
 }
 
 #[test]
-fn an_acquire_without_contention_is_one_flight_and_so_is_a_release() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
-        let flights = Arc::new(AtomicUsize::new(0));
-        let connector = Counting { inner: server.connector(), flights: Arc::clone(&flights) };
-        let zk = builder(&server).connector(Arc::new(connector)).build().unwrap();
-        zk.start().await.unwrap();
+fn an_uncontended_acquire_or_release_is_one_round_trip() {
+    simulated_on(TestServer::in_memory, async |server| {
+        let round_trips = Arc::new(AtomicUsize::new(0));
+        let connector =
+            Counting { inner: server.connector(), round_trips: Arc::clone(&round_trips) };
+        let zk = start(builder(&server).connector(Arc::new(connector))).await;
         let lock = InterProcessMutex::new(&zk, LOCK);
         // The first time the parents are made.
         lock.acquire().await.unwrap().release().await.unwrap();
 
         let requests = server.probe();
-        flights.store(0, Ordering::Relaxed);
+        round_trips.store(0, Ordering::Relaxed);
         let guard = lock.acquire().await.unwrap();
-        assert_eq!(flights.load(Ordering::Relaxed), 1);
+        assert_eq!(round_trips.load(Ordering::Relaxed), 1);
         guard.release().await.unwrap();
-        assert_eq!(flights.load(Ordering::Relaxed), 2);
+        assert_eq!(round_trips.load(Ordering::Relaxed), 2);
         let after = server.probe();
         assert_eq!(after.total_requests() - requests.total_requests(), 3);
         for opcode in [OpCode::Create2, OpCode::GetChildren2, OpCode::Delete] {
@@ -323,12 +323,11 @@ fn an_acquire_without_contention_is_one_flight_and_so_is_a_release() {
     });
 }
 
-/// The waiter behind the holder lists once and watches once, and is granted by the notification alone.
+/// The waiter behind the holder lists once and watches once, and is granted by the notification
+/// alone.
 #[test]
 fn a_hand_over_to_the_next_in_line_costs_no_listing() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let holder = InterProcessMutex::new(&zk, LOCK).acquire().await.unwrap();
         let before = server.probe();
         let waiter = InterProcessMutex::new(&other, LOCK);
@@ -337,9 +336,12 @@ fn a_hand_over_to_the_next_in_line_costs_no_listing() {
         holder.release().await.unwrap();
         let guard = waiter.await.unwrap();
         let after = server.probe();
-        for (opcode, count) in
-            [(OpCode::Create2, 1), (OpCode::GetChildren2, 1), (OpCode::GetData, 1), (OpCode::Delete, 1)]
-        {
+        for (opcode, count) in [
+            (OpCode::Create2, 1),
+            (OpCode::GetChildren2, 1),
+            (OpCode::GetData, 1),
+            (OpCode::Delete, 1),
+        ] {
             assert_eq!(after.requests(opcode) - before.requests(opcode), count, "{opcode:?}");
         }
         assert_eq!(after.notifications() - before.notifications(), 1);
@@ -348,7 +350,7 @@ fn a_hand_over_to_the_next_in_line_costs_no_listing() {
 }
 
 #[test]
-fn a_thousand_tasks_over_fifty_sessions_get_the_lock_once_in_order_without_a_herd() {
+fn a_thousand_tasks_get_the_lock_in_order_without_a_herd() {
     const SESSIONS: usize = 50;
     const TASKS: usize = 1000;
     real_time(async {
@@ -365,8 +367,8 @@ fn a_thousand_tasks_over_fifty_sessions_get_the_lock_once_in_order_without_a_her
         contention.ends_in_order().await;
         let after = server.probe();
         let new = |count: fn(&zk_curator_testing::Probe) -> u64| count(&after) - count(&before);
-        // At most two notifications for each hand-over, to the next and to the next but one, and one listing and
-        // watch for each entry and hand-over.
+        // At most two notifications for each hand-over, to the next and to the next but one, and
+        // one listing and watch for each entry and hand-over.
         assert!(
             new(|probe| probe.notifications()) <= 2 * TASKS as u64,
             "{}",
@@ -376,9 +378,39 @@ fn a_thousand_tasks_over_fifty_sessions_get_the_lock_once_in_order_without_a_her
         assert_eq!(new(|probe| probe.requests(OpCode::Delete)), TASKS as u64 + 1);
         assert!(new(|probe| probe.requests(OpCode::GetChildren2)) <= 2 * TASKS as u64);
         assert!(new(|probe| probe.requests(OpCode::GetData)) <= 2 * TASKS as u64);
-        for zk in sessions {
-            zk.close().await.unwrap();
+        all_close_clean(&server, sessions).await;
+    });
+}
+
+/// A clock that reports to the client that the machine was suspended.
+#[derive(Debug, Default)]
+struct Asleep(AtomicU64);
+
+impl Clock for Asleep {
+    fn suspended(&self) -> Duration {
+        Duration::from_secs(self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// The notification came before the machine slept for longer than the session, and the waiter runs
+/// first when it wakes up.
+#[test]
+fn a_lock_is_not_granted_by_a_session_that_is_over_by_the_clock() {
+    simulated_with(async |server, other| {
+        let clock = Arc::new(Asleep::default());
+        let zk = start(builder(&server).clock(Arc::<Asleep>::clone(&clock))).await;
+        let holder = InterProcessMutex::new(&other, LOCK).acquire().await.unwrap();
+        let waiting_lock = InterProcessMutex::new(&zk, LOCK);
+        let mut waiting = Box::pin(waiting_lock.acquire());
+        assert!(timeout(Duration::from_secs(1), &mut waiting).await.is_err());
+        holder.release().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        clock.0.store(3600, Ordering::Relaxed);
+        if let Poll::Ready(granted) = futures_util::poll!(&mut waiting) {
+            panic!("granted, and over: {}", granted.unwrap().is_over());
         }
-        assert_clean_after_close(&server);
+        let guard = waiting.await.unwrap();
+        assert!(!guard.is_over());
+        assert!(server.probe().exists(guard.path()));
     });
 }

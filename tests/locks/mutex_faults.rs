@@ -1,11 +1,12 @@
-//! [`InterProcessMutex`] when something breaks: lost answers, cut connections, lost sessions, other hands.
+//! [`InterProcessMutex`] when something breaks: lost responses, cut connections, lost sessions,
+//! other hands.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::harness::{
-    ADAPTED, SESSION_TIMEOUT, assert_clean_after_close, builder, connected, expire, in_memory, server,
-    session_id, simulated, until,
+    ADAPTED, SESSION_TIMEOUT, builder, closes_clean, connected, cut_off, expire, rule_if, server,
+    session_id, simulated_on, simulated_with, start, two_in_memory, until,
 };
 use tokio::task::JoinHandle;
 use zk_curator::{ConnectionState, CuratorFramework, ErrorKind};
@@ -20,7 +21,10 @@ fn lock(zk: &CuratorFramework) -> InterProcessMutex {
 }
 
 /// A task that acquires the lock, once it waits in the queue for the one before it.
-async fn waiter(server: &TestServer, zk: &CuratorFramework) -> JoinHandle<Result<MutexGuard, Error>> {
+async fn waiter(
+    server: &TestServer,
+    zk: &CuratorFramework,
+) -> JoinHandle<Result<MutexGuard, Error>> {
     let before = server.probe().children(LOCK).len();
     let lock = lock(zk);
     let task = tokio::spawn(async move { lock.acquire().await });
@@ -37,15 +41,11 @@ async fn state(zk: &CuratorFramework, wanted: ConnectionState) {
 }
 
 #[test]
-fn a_lost_answer_to_the_create_leaves_one_node_which_holds_the_lock() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn a_lost_create_response_leaves_one_node_that_holds_the_lock() {
+    simulated_with(async |server, zk| {
         drop(lock(&zk).acquire().await.unwrap());
         until(&server, |probe| probe.children(LOCK).is_empty()).await;
-        let rule = server.rule(|request| match request.is_create() {
-            true => Verdict::LoseReply,
-            false => Verdict::Pass,
-        });
+        let rule = rule_if(&server, |request| request.is_create(), Verdict::LoseReply);
         let rule = rule.times(1);
         let guard = lock(&zk).acquire().await.unwrap();
         assert_eq!(rule.hits(), 1);
@@ -53,19 +53,14 @@ fn a_lost_answer_to_the_create_leaves_one_node_which_holds_the_lock() {
         assert_eq!(probe.children(LOCK).len(), 1, "{probe}");
         assert_eq!(probe.stat(guard.path()).unwrap().czxid, guard.fencing_token().get());
         guard.release().await.unwrap();
-        zk.close().await.unwrap();
-        assert_clean_after_close(&server);
+        closes_clean(&server, &zk).await;
     });
 }
 
 #[test]
 fn a_lost_create_is_sent_again() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let rule = server.rule(|request| match request.is_create_under(LOCK) {
-            true => Verdict::LoseRequest,
-            false => Verdict::Pass,
-        });
+    simulated_with(async |server, zk| {
+        let rule = rule_if(&server, |request| request.is_create_under(LOCK), Verdict::LoseRequest);
         let rule = rule.times(2);
         let guard = lock(&zk).acquire().await.unwrap();
         assert_eq!(rule.hits(), 2);
@@ -76,14 +71,12 @@ fn a_lost_create_is_sent_again() {
 
 #[test]
 fn a_lost_listing_is_asked_for_again() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let rule = server.rule(|request| {
-            match request.is(OpCode::GetChildren2) || request.is(OpCode::GetChildren) {
-                true => Verdict::LoseReply,
-                false => Verdict::Pass,
-            }
-        });
+    simulated_with(async |server, zk| {
+        let rule = rule_if(
+            &server,
+            |request| request.is(OpCode::GetChildren2) || request.is(OpCode::GetChildren),
+            Verdict::LoseReply,
+        );
         let rule = rule.times(1);
         let guard = lock(&zk).acquire().await.unwrap();
         assert_eq!(rule.hits(), 1);
@@ -94,11 +87,9 @@ fn a_lost_listing_is_asked_for_again() {
 
 #[test]
 fn a_lost_answer_to_the_release_is_no_error_and_releases_once() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let guard = lock(&zk).acquire().await.unwrap();
-        let rule =
-            server.rule(|request| if request.is_delete() { Verdict::LoseReply } else { Verdict::Pass });
+        let rule = rule_if(&server, |request| request.is_delete(), Verdict::LoseReply);
         let rule = rule.times(1);
         guard.release().await.unwrap();
         assert_eq!(rule.hits(), 1);
@@ -108,9 +99,8 @@ fn a_lost_answer_to_the_release_is_no_error_and_releases_once() {
 
 /// CURATOR-678: a release during an outage is given up, and the node stays.
 #[test]
-fn curator_678_a_release_during_an_outage_happens_when_it_is_over() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn curator_678_a_release_during_an_outage_is_done_after_it() {
+    simulated_with(async |server, zk| {
         let guard = lock(&zk).acquire().await.unwrap();
         server.stop().await;
         state(&zk, ConnectionState::Suspended).await;
@@ -122,15 +112,13 @@ fn curator_678_a_release_during_an_outage_happens_when_it_is_over() {
 }
 
 #[test]
-fn a_waiter_whose_connection_is_cut_keeps_its_place_and_is_granted() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+fn a_waiter_with_a_cut_connection_keeps_its_place() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let holder = lock(&zk).acquire().await.unwrap();
         let waiting = waiter(&server, &other).await;
         let nodes = server.probe().children(LOCK).len();
 
-        // Cut while the holder is there: the watch is re-armed.
+        // Cut while the holder exists: the watch is re-armed.
         server.disconnect(session_id(&other).get());
         state(&other, ConnectionState::Suspended).await;
         state(&other, ConnectionState::Reconnected { same_session: true }).await;
@@ -139,15 +127,10 @@ fn a_waiter_whose_connection_is_cut_keeps_its_place_and_is_granted() {
         holder.release().await.unwrap();
         waiting.await.unwrap().unwrap().release().await.unwrap();
 
-        // Released while the waiter is away: the watch fires all the same.
+        // Released while the waiter is away: the watch fires nevertheless.
         let holder = lock(&zk).acquire().await.unwrap();
         let waiting = waiter(&server, &other).await;
-        let away = session_id(&other).get();
-        let refused = server.rule(move |request| match request.session_id() == away {
-            true => Verdict::Disconnect,
-            false => Verdict::Pass,
-        });
-        server.disconnect(away);
+        let refused = cut_off(&server, &other);
         state(&other, ConnectionState::Suspended).await;
         holder.release().await.unwrap();
         drop(refused);
@@ -157,9 +140,7 @@ fn a_waiter_whose_connection_is_cut_keeps_its_place_and_is_granted() {
 
 #[test]
 fn a_waiter_survives_a_restart_of_the_server() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let holder = lock(&zk).acquire().await.unwrap();
         let waiting = waiter(&server, &other).await;
         server.restart().await.unwrap();
@@ -174,10 +155,8 @@ fn a_waiter_survives_a_restart_of_the_server() {
 }
 
 #[test]
-fn a_holder_whose_session_expires_knows_and_is_fenced_off_and_the_next_holds() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+fn an_expired_holder_knows_it_is_fenced_and_the_next_holds() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         zk.create("/guarded").await.unwrap();
         let old = lock(&zk).acquire().await.unwrap();
         let waiting = waiter(&server, &other).await;
@@ -211,18 +190,22 @@ fn a_holder_whose_session_expires_knows_and_is_fenced_off_and_the_next_holds() {
 
 /// The holder does not know yet: no event has reached it. The server refuses its write.
 #[test]
-fn a_holder_that_does_not_know_of_its_loss_is_fenced_off_by_the_server() {
+fn the_server_fences_a_holder_unaware_of_its_loss() {
     if ADAPTED {
         return; // It has no transactions, so no fences.
     }
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         zk.create("/guarded").await.unwrap();
         let guard = lock(&zk).acquire().await.unwrap();
         let other = connected(&server).await;
         other.delete(guard.path()).await.unwrap();
-        let error =
-            guard.fenced().create("/late", "").set_data("/guarded", "late").commit().await.unwrap_err();
+        let error = guard
+            .fenced()
+            .create("/late", "")
+            .set_data("/guarded", "late")
+            .commit()
+            .await
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::OwnershipLost);
         assert!(!server.probe().exists("/late"));
         assert_eq!(server.probe().data("/guarded").unwrap(), "");
@@ -231,10 +214,8 @@ fn a_holder_that_does_not_know_of_its_loss_is_fenced_off_by_the_server() {
 }
 
 #[test]
-fn lost_resolves_when_somebody_deletes_the_node_and_not_when_the_connection_is_cut() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+fn lost_resolves_on_delete_and_not_on_a_cut_connection() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let guard = lock(&zk).acquire().await.unwrap();
         let lost = tokio::spawn({
             let ownership = guard.ownership().clone();
@@ -253,12 +234,11 @@ fn lost_resolves_when_somebody_deletes_the_node_and_not_when_the_connection_is_c
 }
 
 #[test]
-fn lost_resolves_by_our_own_clock_before_the_server_can_have_given_the_lock_away() {
+fn our_clock_resolves_lost_before_another_client_can_hold() {
     if ADAPTED {
         return; // Two clocks can only be compared in simulated time.
     }
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let guard = lock(&zk).acquire().await.unwrap();
         let began = tokio::time::Instant::now();
         server.partition();
@@ -272,8 +252,7 @@ fn lost_resolves_by_our_own_clock_before_the_server_can_have_given_the_lock_away
 
 #[test]
 fn with_cancels_its_body_when_the_lock_is_lost() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let task = tokio::spawn({
             let lock = lock(&zk);
@@ -290,21 +269,19 @@ fn with_cancels_its_body_when_the_lock_is_lost() {
         expire(&server, &zk).await;
         assert!(matches!(task.await.unwrap(), Err(Error::Lost)));
         zk.wait_connected().await.unwrap();
-        zk.close().await.unwrap();
-        assert_clean_after_close(&server);
+        closes_clean(&server, &zk).await;
     });
 }
 
 #[test]
-fn a_waiter_whose_session_expires_enters_the_queue_anew_in_the_next_one() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+fn an_expired_waiter_queues_again_in_the_next_session() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let holder = lock(&zk).acquire().await.unwrap();
         let waiting = waiter(&server, &other).await;
         let before = session_id(&other);
         expire(&server, &other).await;
-        until(&server, |probe| probe.watches().len() == 1 && probe.session(before.get()).is_none()).await;
+        until(&server, |probe| probe.watches().len() == 1 && probe.session(before.get()).is_none())
+            .await;
         assert_eq!(server.probe().children(LOCK).len(), 2);
         assert!(!waiting.is_finished());
         holder.release().await.unwrap();
@@ -316,22 +293,17 @@ fn a_waiter_whose_session_expires_enters_the_queue_anew_in_the_next_one() {
     });
 }
 
-/// CURATOR-604: the node of the previous session is still there, first in the queue, when the next session
-/// looks: it must not be taken for a grant.
+/// CURATOR-604: the node of the previous session is still there, first in the queue, when the next
+/// session looks: it must not be taken for a grant.
 #[test]
 fn curator_604_the_node_of_an_earlier_session_is_no_grant() {
-    simulated(async {
-        let server = server().await;
+    simulated_on(server, async |server| {
         // Longer than the session: the acquire outlives it.
-        let zk = builder(&server).connection_timeout(2 * SESSION_TIMEOUT).build().unwrap();
-        zk.start().await.unwrap();
+        let zk = start(builder(&server).connection_timeout(2 * SESSION_TIMEOUT)).await;
         drop(lock(&zk).acquire().await.unwrap());
         until(&server, |probe| probe.children(LOCK).is_empty()).await;
         let old = session_id(&zk).get();
-        let lost = server.rule(|request| match request.is_create_under(LOCK) {
-            true => Verdict::LoseReply,
-            false => Verdict::Pass,
-        });
+        let lost = rule_if(&server, |request| request.is_create_under(LOCK), Verdict::LoseReply);
         let lost = lost.times(1);
         let acquiring = tokio::spawn({
             let lock = lock(&zk);
@@ -347,23 +319,28 @@ fn curator_604_the_node_of_an_earlier_session_is_no_grant() {
         let owner = probe.stat(guard.path()).unwrap().ephemeral_owner;
         assert_eq!(owner, session_id(&zk).get());
         assert_ne!(owner, old, "the grant is of the earlier session\n{probe}");
-        assert_eq!(probe.children(LOCK).len(), 1, "the node of the earlier session is in the way\n{probe}");
+        assert_eq!(
+            probe.children(LOCK).len(),
+            1,
+            "the node of the earlier session is in the way\n{probe}"
+        );
     });
 }
 
-/// CURATOR-308: the parent is a container and is removed between the listing of it and the create in it.
+/// CURATOR-308: the parent is a container and is removed between the listing of it and the create
+/// in it.
 #[test]
 fn curator_308_a_parent_that_is_reaped_is_made_anew() {
     if ADAPTED {
         return; // It makes no containers, so nobody reaps its parents.
     }
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         lock(&zk).acquire().await.unwrap().release().await.unwrap();
-        let delayed = server.rule(|request| match request.is_create_under(LOCK) {
-            true => Verdict::Delay(Duration::from_millis(100)),
-            false => Verdict::Pass,
-        });
+        let delayed = rule_if(
+            &server,
+            |request| request.is_create_under(LOCK),
+            Verdict::Delay(Duration::from_millis(100)),
+        );
         let delayed = delayed.times(1);
         let acquiring = tokio::spawn({
             let lock = lock(&zk);
@@ -378,23 +355,23 @@ fn curator_308_a_parent_that_is_reaped_is_made_anew() {
     });
 }
 
-/// Somebody deletes the whole lock while two wait: both enter it anew, and one at a time holds.
+/// An operator deletes the whole lock while two clients wait: both queue again, and one at a time
+/// holds.
 #[test]
 fn a_lock_that_is_deleted_under_its_waiters_is_made_anew() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let holder = lock(&zk).acquire().await.unwrap();
         let first = waiter(&server, &zk).await;
         let second = waiter(&server, &other).await;
-        // The last first, so that nobody is granted in between.
+        // The last one first, so that no waiter gets the lock in between.
         let mut nodes: Vec<_> =
             lock(&zk).participants().await.unwrap().into_iter().map(|node| node.path).collect();
         nodes.remove(0);
         for node in nodes.iter().rev() {
             other.delete(node).await.unwrap();
         }
-        // The second waiter saw its predecessor go, and looks: it is not there itself, and enters anew.
+        // The second waiter sees its predecessor go and lists: its own node is missing, so it
+        // queues again.
         until(&server, |probe| probe.children(LOCK).len() == 2).await;
         drop(holder);
         let guard = second.await.unwrap().unwrap();
@@ -405,9 +382,8 @@ fn a_lock_that_is_deleted_under_its_waiters_is_made_anew() {
 }
 
 #[test]
-fn an_acquire_without_a_server_fails_by_name_within_the_connection_timeout() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn an_acquire_without_a_server_fails_at_the_timeout() {
+    simulated_with(async |server, zk| {
         server.stop().await;
         state(&zk, ConnectionState::Suspended).await;
         let began = tokio::time::Instant::now();

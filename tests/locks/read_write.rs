@@ -7,7 +7,7 @@ use zk_curator::{CuratorFramework, ErrorKind, EventType};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::lock::{Error, InterProcessReadWriteLock, ReadGuard, WriteGuard};
 use zk_curator_testing::TestServer;
-use zk_curator_tests::{assert_clean_after_close, connected, expire, in_memory, simulated, until};
+use zk_curator_tests::{closes_clean, expire, simulated_on, simulated_with, two_in_memory, until};
 
 const LOCK: &str = "/locks/catalogue";
 
@@ -16,13 +16,19 @@ fn lock(zk: &CuratorFramework) -> InterProcessReadWriteLock {
 }
 
 /// A task that waits to read, once it watches.
-async fn reader(server: &TestServer, zk: &CuratorFramework) -> JoinHandle<Result<ReadGuard, Error>> {
+async fn reader(
+    server: &TestServer,
+    zk: &CuratorFramework,
+) -> JoinHandle<Result<ReadGuard, Error>> {
     let lock = lock(zk).read_lock();
     waiting(server, async move { lock.acquire().await }).await
 }
 
 /// A task that waits to write, once it watches.
-async fn writer(server: &TestServer, zk: &CuratorFramework) -> JoinHandle<Result<WriteGuard, Error>> {
+async fn writer(
+    server: &TestServer,
+    zk: &CuratorFramework,
+) -> JoinHandle<Result<WriteGuard, Error>> {
     let lock = lock(zk).write_lock();
     waiting(server, async move { lock.acquire().await }).await
 }
@@ -43,8 +49,7 @@ async fn waiting<T: Send + 'static>(
 
 #[test]
 fn the_layout_is_curators() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let lock = lock(&zk).label("me");
         let reader = lock.read_lock().acquire().await.unwrap();
         let name = reader.path().strip_prefix(&format!("{LOCK}/")).unwrap();
@@ -60,15 +65,13 @@ fn the_layout_is_curators() {
         until(&server, |probe| !probe.exists(&path)).await;
         assert!(server.probe().is_container(LOCK));
         drop(reader);
-        zk.close().await.unwrap();
-        assert_clean_after_close(&server);
+        closes_clean(&server, &zk).await;
     });
 }
 
 #[test]
 fn readers_share_and_cost_a_create_and_a_listing_each() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let first = lock(&zk).read_lock().acquire().await.unwrap();
         let before = server.probe();
         let second = lock(&zk).read_lock().acquire().await.unwrap();
@@ -81,9 +84,8 @@ fn readers_share_and_cost_a_create_and_a_listing_each() {
 }
 
 #[test]
-fn it_is_first_come_first_served_so_that_readers_do_not_starve_writers() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn readers_and_writers_are_served_in_order_of_arrival() {
+    simulated_with(async |server, zk| {
         let order = Arc::new(Mutex::new(String::new()));
         let first = lock(&zk).read_lock().acquire().await.unwrap();
         let mut tasks = tokio::task::JoinSet::new();
@@ -105,19 +107,16 @@ fn it_is_first_come_first_served_so_that_readers_do_not_starve_writers() {
         assert!(lock(&zk).read_lock().try_acquire().await.unwrap().is_none());
         assert_eq!(*order.lock().unwrap(), "");
         first.release().await.unwrap();
-        while let Some(done) = tasks.join_next().await {
-            done.unwrap();
-        }
+        tasks.join_all().await;
         assert_eq!(*order.lock().unwrap(), "wrrwr");
     });
 }
 
-/// Curator's readers watch the first writer, and wake once for each (defect h); kazoo #649: they wait for a later one.
+/// Curator's readers watch the first writer, and wake once for each (defect h); kazoo #649: they
+/// wait for a later one.
 #[test]
 fn a_reader_behind_ten_writers_is_woken_once_by_the_last() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let first = lock(&zk).write_lock().acquire().await.unwrap();
         let mut writers = Vec::new();
         for _ in 0..9 {
@@ -131,14 +130,17 @@ fn a_reader_behind_ten_writers_is_woken_once_by_the_last() {
             .iter()
             .filter(|watch| watch.session == zk_curator_tests::session_id(&other).get())
             .collect();
-        assert!(matches!(watched[..], [watch] if watch.path.ends_with("__WRIT__0000000009")), "{before}");
+        assert!(
+            matches!(watched[..], [watch] if watch.path.ends_with("__WRIT__0000000009")),
+            "{before}"
+        );
         first.release().await.unwrap();
         for writer in writers {
             assert!(!reader.is_finished());
             writer.await.unwrap().unwrap().release().await.unwrap();
         }
         let guard = reader.await.unwrap().unwrap();
-        // Ten writers went: nine woke one writer each, the last one the reader, and nobody else.
+        // Ten writers released: nine woke one writer each, and the last one woke only the reader.
         assert_eq!(server.probe().notifications() - before.notifications(), 10);
         assert!(!later.is_finished());
         guard.release().await.unwrap();
@@ -147,9 +149,8 @@ fn a_reader_behind_ten_writers_is_woken_once_by_the_last() {
 }
 
 #[test]
-fn a_release_of_a_writer_lets_all_readers_in_that_wait_for_it_without_a_request() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn a_released_writer_admits_all_its_waiting_readers() {
+    simulated_with(async |server, zk| {
         let holder = lock(&zk).write_lock().acquire().await.unwrap();
         let mut readers = Vec::new();
         for _ in 0..5 {
@@ -166,34 +167,33 @@ fn a_release_of_a_writer_lets_all_readers_in_that_wait_for_it_without_a_request(
     });
 }
 
-/// CURATOR-621, CURATOR-276: a writer that was in the queue must not get in when the one before it goes on reading.
+/// CURATOR-621, CURATOR-276: a waiting writer must not get the lock when the writer before it is
+/// downgraded.
 #[test]
 fn curator_621_a_downgrade_lets_readers_in_and_no_writer() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let holder = lock(&zk).write_lock().acquire().await.unwrap();
         let token = holder.fencing_token();
         let behind = writer(&server, &other).await;
         let reading = holder.downgrade().await.unwrap();
         assert_eq!(reading.fencing_token(), token);
         // The writer is woken, looks, and waits for the reader.
-        until(&server, |probe| probe.watches().iter().any(|watch| watch.path == reading.path())).await;
+        until(&server, |probe| probe.watches().iter().any(|watch| watch.path == reading.path()))
+            .await;
         assert!(!behind.is_finished());
         reading.fenced().create("/written", "").commit().await.unwrap();
-        // Nobody has deleted the node: it is not its token that tells.
+        // The node was not deleted: its token does not decide.
         assert!(futures_util::poll!(Box::pin(reading.lost())).is_pending());
         reading.release().await.unwrap();
         let behind = behind.await.unwrap().unwrap();
-        // Its node is older than that of the reader.
+        // Its node is older than the reader's.
         assert!(behind.fencing_token() > token);
     });
 }
 
 #[test]
 fn a_downgrade_without_writers_in_the_queue_shares_at_once() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let holder = lock(&zk).write_lock().acquire().await.unwrap();
         let waiting = reader(&server, &zk).await;
         let reading = holder.downgrade().await.unwrap();
@@ -208,9 +208,8 @@ fn a_downgrade_without_writers_in_the_queue_shares_at_once() {
 }
 
 #[test]
-fn an_upgrade_does_not_overtake_a_writer_that_waits_and_keeps_the_lock_for_reading() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn an_upgrade_stays_behind_waiting_writers_and_keeps_reading() {
+    simulated_with(async |server, zk| {
         let reading = lock(&zk).read_lock().acquire().await.unwrap();
         let waiting = writer(&server, &zk).await;
         let unchanged = reading.try_upgrade().await.unwrap_err();
@@ -222,11 +221,10 @@ fn an_upgrade_does_not_overtake_a_writer_that_waits_and_keeps_the_lock_for_readi
     });
 }
 
-/// Whoever was turned out by force does not get back in by its old number.
+/// A contender that was removed by force does not get its old place back.
 #[test]
 fn a_lock_that_is_gone_is_neither_upgraded_nor_downgraded() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let writing = lock(&zk).write_lock().acquire().await.unwrap();
         let next = writer(&server, &zk).await;
         zk.delete(writing.path()).await.unwrap();
@@ -251,11 +249,10 @@ fn a_lock_that_is_gone_is_neither_upgraded_nor_downgraded() {
     });
 }
 
-/// Defect q: beyond 2^31 numbers the order is that of the creates, but a reader cannot keep a writer's place.
+/// Beyond 2^31 numbers the order of the creates counts, but a reader cannot keep a writer's place.
 #[test]
-fn where_numbers_are_used_up_the_order_holds_and_a_downgrade_is_refused() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn past_the_last_number_order_holds_and_downgrades_are_refused() {
+    simulated_with(async |server, zk| {
         lock(&zk).read_lock().acquire().await.unwrap().release().await.unwrap();
         server.set_sequence(LOCK, i32::MAX - 1).unwrap();
         let first = lock(&zk).write_lock().acquire().await.unwrap();
@@ -274,15 +271,15 @@ fn where_numbers_are_used_up_the_order_holds_and_a_downgrade_is_refused() {
 
 /// CURATOR-307, CURATOR-211: Curator read beyond its list.
 #[test]
-fn curator_307_a_reader_whose_session_is_lost_enters_the_queue_anew() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+fn curator_307_a_reader_with_a_lost_session_queues_again() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let holder = lock(&zk).write_lock().acquire().await.unwrap();
         let waiting = reader(&server, &other).await;
         expire(&server, &other).await;
-        until(&server, |probe| probe.children(LOCK).iter().any(|name| name.ends_with("__READ__0000000002")))
-            .await;
+        until(&server, |probe| {
+            probe.children(LOCK).iter().any(|name| name.ends_with("__READ__0000000002"))
+        })
+        .await;
         holder.release().await.unwrap();
         drop(waiting.await.unwrap().unwrap());
     });
@@ -290,9 +287,8 @@ fn curator_307_a_reader_whose_session_is_lost_enters_the_queue_anew() {
 
 /// The node of a writer that has become a reader is younger than its number.
 #[test]
-fn a_reader_that_was_a_writer_comes_first_among_the_participants() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn a_downgraded_writer_comes_first_among_the_participants() {
+    simulated_with(async |server, zk| {
         let holder = lock(&zk).write_lock().acquire().await.unwrap();
         let _writer = writer(&server, &zk).await;
         let _reader = reader(&server, &zk).await;
@@ -305,12 +301,14 @@ fn a_reader_that_was_a_writer_comes_first_among_the_participants() {
 
 #[test]
 fn participants_are_those_of_one_side_in_their_order() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let reading = lock(&zk).label("reads").read_lock().acquire().await.unwrap();
         let writing = writer(&server, &zk).await;
         let readers = lock(&zk).read_lock().participants().await.unwrap();
-        assert_eq!(readers.iter().map(|reader| reader.path.as_str()).collect::<Vec<_>>(), [reading.path()]);
+        assert_eq!(
+            readers.iter().map(|reader| reader.path.as_str()).collect::<Vec<_>>(),
+            [reading.path()]
+        );
         assert_eq!(&readers[0].label[..], b"reads");
         assert_eq!(lock(&zk).write_lock().participants().await.unwrap().len(), 1);
         writing.abort();
@@ -319,8 +317,7 @@ fn participants_are_those_of_one_side_in_their_order() {
 
 #[test]
 fn children_that_are_not_ours_do_not_count() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         for name in ["__WRIT__", "__WRIT__12", "lock-0000000000", "x__READ__000000000y"] {
             zk.create(format!("{LOCK}/{name}")).creating_parents().await.unwrap();
         }
@@ -334,10 +331,11 @@ fn children_that_are_not_ours_do_not_count() {
 
 #[test]
 fn a_bad_path_names_the_operation() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let lock = InterProcessReadWriteLock::new(&zk, "locks");
-        let Err(Error::Framework(error)) = lock.write_lock().acquire().await else { panic!("acquired") };
+        let Err(Error::Framework(error)) = lock.write_lock().acquire().await else {
+            panic!("acquired")
+        };
         assert_eq!(
             (error.kind(), error.operation(), error.path()),
             (ErrorKind::InvalidPath, "acquire", "locks")
@@ -345,17 +343,18 @@ fn a_bad_path_names_the_operation() {
     });
 }
 
-/// The watch of a waiter fires when somebody only writes to the node before it: it goes on waiting.
+/// The watch of a waiter fires when another client only writes to its predecessor: it keeps
+/// waiting.
 #[test]
 fn a_waiter_does_not_mind_data_that_change() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let holder = lock(&zk).write_lock().acquire().await.unwrap();
         let waiting = reader(&server, &zk).await;
         let watch = zk.get_data(holder.path()).watched().await.unwrap().watch;
         zk.set_data(holder.path(), "new").await.unwrap();
         assert_eq!(watch.await.unwrap().event_type, EventType::NodeDataChanged);
-        until(&server, |probe| probe.watches().iter().any(|watch| watch.path == holder.path())).await;
+        until(&server, |probe| probe.watches().iter().any(|watch| watch.path == holder.path()))
+            .await;
         assert!(!waiting.is_finished());
         holder.release().await.unwrap();
         drop(waiting.await.unwrap().unwrap());

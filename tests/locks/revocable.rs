@@ -1,21 +1,23 @@
-//! Asking holders to let go, and making them: [`RevocableReadWriteLock`], and the revocation of every lock.
+//! Asking holders to let go, and making them: [`RevocableReadWriteLock`], and the revocation of
+//! every lock.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
-use zk_curator::ErrorKind;
+use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::OpCode;
-use zk_curator_recipes::lock::{Error, InterProcessMutex, RevocableReadWriteLock, Revoked, attempt_revoke};
-use zk_curator_testing::Verdict;
-use zk_curator_tests::{assert_clean_after_close, connected, in_memory, once, simulated, until};
+use zk_curator_recipes::lock::{
+    Error, InterProcessMutex, RevocableReadWriteLock, Revoked, attempt_revoke,
+};
+use zk_curator_testing::{TestServer, Verdict};
+use zk_curator_tests::{closes_clean, once, simulated_on, simulated_with, two_in_memory, until};
 
 const LOCK: &str = "/locks/report";
 const GRACE: Duration = Duration::from_secs(10);
 
 #[test]
 fn the_layout_is_that_of_the_recipe() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let lock = RevocableReadWriteLock::new(&zk, LOCK).label("me");
         let reader = lock.read_lock().acquire().await.unwrap();
         assert!(reader.path().ends_with("-read-0000000000"), "{}", reader.path());
@@ -24,15 +26,13 @@ fn the_layout_is_that_of_the_recipe() {
         assert!(writer.path().ends_with("-write-0000000001"), "{}", writer.path());
         assert_eq!(server.probe().data(writer.path()).unwrap(), "me");
         drop(writer);
-        zk.close().await.unwrap();
-        assert_clean_after_close(&server);
+        closes_clean(&server, &zk).await;
     });
 }
 
 #[test]
 fn a_holder_that_hears_the_request_lets_go() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let lock = RevocableReadWriteLock::new(&zk, LOCK);
         let guard = lock.read_lock().acquire().await.unwrap();
         let path = guard.path().to_owned();
@@ -49,8 +49,7 @@ fn a_holder_that_hears_the_request_lets_go() {
 
 #[test]
 fn a_request_that_was_made_before_anybody_listened_is_heard() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let lock = RevocableReadWriteLock::new(&zk, LOCK);
         let guard = lock.write_lock().acquire().await.unwrap();
         let path = guard.path().to_owned();
@@ -63,10 +62,8 @@ fn a_request_that_was_made_before_anybody_listened_is_heard() {
 }
 
 #[test]
-fn a_holder_that_does_not_listen_is_removed_after_the_grace_time_and_fenced_off() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+fn a_deaf_holder_is_removed_after_the_grace_time_and_fenced() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let lock = RevocableReadWriteLock::new(&zk, LOCK);
         let deaf = lock.write_lock().acquire().await.unwrap();
         let next = RevocableReadWriteLock::new(&other, LOCK);
@@ -89,8 +86,7 @@ fn a_holder_that_does_not_listen_is_removed_after_the_grace_time_and_fenced_off(
 
 #[test]
 fn every_acknowledgement_gives_the_grace_time_anew() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let lock = RevocableReadWriteLock::new(&zk, LOCK);
         let guard = lock.write_lock().acquire().await.unwrap();
         guard.acknowledge().await.unwrap();
@@ -114,11 +110,10 @@ fn every_acknowledgement_gives_the_grace_time_anew() {
     });
 }
 
-/// Nobody asks twice: the work takes still longer.
+/// The request is not repeated: the work takes even longer.
 #[test]
 fn a_holder_may_acknowledge_again_and_again() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let lock = RevocableReadWriteLock::new(&zk, LOCK);
         let guard = lock.write_lock().acquire().await.unwrap();
         let path = guard.path().to_owned();
@@ -134,11 +129,10 @@ fn a_holder_may_acknowledge_again_and_again() {
     });
 }
 
-/// What the holder has told one who gave up does not hold for the next one.
+/// An acknowledgement to a revoker that gave up does not count for the next one.
 #[test]
 fn a_later_revoker_asks_again() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let lock = RevocableReadWriteLock::new(&zk, LOCK);
         let guard = lock.write_lock().acquire().await.unwrap();
         let mut first = Box::pin(lock.revoke(guard.path(), GRACE));
@@ -158,8 +152,7 @@ fn a_later_revoker_asks_again() {
 /// A wrong path would lose its data, and then its node.
 #[test]
 fn what_is_no_node_of_the_lock_is_not_touched() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let lock = RevocableReadWriteLock::new(&zk, LOCK);
         for path in [LOCK, "/config", "/locks/report/notes", "/locks/report-read-0000000000"] {
             zk.create(path).creating_parents().data("precious").await.unwrap();
@@ -171,51 +164,51 @@ fn what_is_no_node_of_the_lock_is_not_touched() {
     });
 }
 
-#[test]
-fn a_waiter_that_is_removed_enters_anew_and_does_not_hold_without_a_node() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+/// A waiter whose node, of the path `waits`, is removed: it holds by another one.
+fn removed_while_waiting(
+    remove: impl AsyncFnOnce(
+        &TestServer,
+        &RevocableReadWriteLock,
+        &CuratorFramework,
+        &CuratorFramework,
+        &str,
+    ),
+) {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let lock = RevocableReadWriteLock::new(&zk, LOCK);
         let holder = lock.write_lock().acquire().await.unwrap();
         let waiting = RevocableReadWriteLock::new(&other, LOCK).write_lock();
         let waiter = tokio::spawn(async move { waiting.acquire().await.unwrap() });
         until(&server, |probe| probe.watches().len() == 2).await;
-        let waits = lock.write_lock().participants().await.unwrap().pop().unwrap();
-        assert_eq!(lock.revoke(&waits.path, Duration::ZERO).await.unwrap(), Revoked::Removed);
-        until(&server, |probe| probe.children(LOCK).len() == 2).await;
+        let waits = lock.write_lock().participants().await.unwrap().pop().unwrap().path;
+        remove(&server, &lock, &zk, &other, &waits).await;
         holder.release().await.unwrap();
         let guard = waiter.await.unwrap();
-        assert_ne!(guard.path(), waits.path);
+        assert_ne!(guard.path(), waits);
         assert!(server.probe().exists(guard.path()));
+    });
+}
+
+#[test]
+fn a_removed_waiter_queues_again_and_never_holds_without_a_node() {
+    removed_while_waiting(async |server, lock, _, _, waits| {
+        assert_eq!(lock.revoke(waits, Duration::ZERO).await.unwrap(), Revoked::Removed);
+        until(server, |probe| probe.children(LOCK).len() == 2).await;
     });
 }
 
 /// Both are gone when the waiter hears of it: its own node went first.
 #[test]
-fn a_waiter_that_was_removed_while_it_was_away_does_not_hold_when_its_turn_comes() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
-        let lock = RevocableReadWriteLock::new(&zk, LOCK);
-        let holder = lock.write_lock().acquire().await.unwrap();
-        let waiting = RevocableReadWriteLock::new(&other, LOCK).write_lock();
-        let waiter = tokio::spawn(async move { waiting.acquire().await.unwrap() });
-        until(&server, |probe| probe.watches().len() == 2).await;
-        let waits = lock.write_lock().participants().await.unwrap().pop().unwrap();
-        server.disconnect(zk_curator_tests::session_id(&other).get());
-        zk.delete(&waits.path).await.unwrap();
-        holder.release().await.unwrap();
-        let guard = waiter.await.unwrap();
-        assert_ne!(guard.path(), waits.path);
-        assert!(server.probe().exists(guard.path()));
+fn a_waiter_removed_while_away_does_not_hold_at_its_turn() {
+    removed_while_waiting(async |server, _, zk, other, waits| {
+        server.disconnect(zk_curator_tests::session_id(other).get());
+        zk.delete(waits).await.unwrap();
     });
 }
 
 #[test]
 fn a_lost_answer_neither_asks_twice_nor_fails_the_removal() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let lock = RevocableReadWriteLock::new(&zk, LOCK);
         for opcode in [OpCode::SetData, OpCode::Delete] {
             let deaf = lock.write_lock().acquire().await.unwrap();
@@ -229,8 +222,7 @@ fn a_lost_answer_neither_asks_twice_nor_fails_the_removal() {
 
 #[test]
 fn a_revoker_that_gives_up_removes_nothing() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let lock = RevocableReadWriteLock::new(&zk, LOCK);
         let guard = lock.write_lock().acquire().await.unwrap();
         assert!(timeout(GRACE / 2, lock.revoke(guard.path(), GRACE)).await.is_err());
@@ -243,8 +235,7 @@ fn a_revoker_that_gives_up_removes_nothing() {
 /// The message of Curator's `Revoker`.
 #[test]
 fn every_guard_understands_curators_request() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let lock = InterProcessMutex::new(&zk, LOCK);
         let guard = lock.acquire().await.unwrap();
         let holder = &lock.participants().await.unwrap()[0];
@@ -258,8 +249,7 @@ fn every_guard_understands_curators_request() {
 
 #[test]
 fn data_that_are_no_request_are_no_request() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let guard = InterProcessMutex::new(&zk, LOCK).acquire().await.unwrap();
         let mut revoked = Box::pin(guard.revoked());
         for data in ["unlocked", "unlock ", "__REVOKE__x", ""] {

@@ -9,8 +9,11 @@ use tokio::time::timeout;
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::lock::{Error, InterProcessSemaphore, InterProcessSemaphoreMutex, Lease};
-use zk_curator_testing::{TestServer, Verdict};
-use zk_curator_tests::{assert_clean_after_close, connected, expire, in_memory, once, simulated, until};
+use zk_curator_testing::{Probe, TestServer, Verdict};
+use zk_curator_tests::{
+    closes_clean, connected, expire, once, rule_if, simulated_on, simulated_with, two_in_memory,
+    until,
+};
 
 const SEMAPHORE: &str = "/locks/printers";
 const LOCKS: &str = "/locks/printers/locks";
@@ -21,7 +24,7 @@ fn semaphore(zk: &CuratorFramework, limit: u32) -> InterProcessSemaphore {
     InterProcessSemaphore::new(zk, SEMAPHORE, limit)
 }
 
-/// A task that acquires leases, once it waits with its own for others to end.
+/// A task that acquires leases, after it has created its own and waits for others to end.
 async fn waiter(
     server: &TestServer,
     semaphore: &InterProcessSemaphore,
@@ -38,13 +41,20 @@ async fn waiter(
     task
 }
 
+/// Waits until there is this number of leases, and no client holds the lock of the semaphore.
+async fn until_leases(server: &TestServer, count: usize) {
+    let is_settled =
+        |probe: &Probe| probe.children(LEASES).len() == count && probe.children(LOCKS).is_empty();
+    until(server, is_settled).await;
+}
+
 #[test]
 fn the_layout_is_curators() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let lease = semaphore(&zk, 2).label("me").acquire().await.unwrap();
         assert!(
-            lease.path().starts_with(&format!("{LEASES}/_c_")) && lease.path().ends_with("-lease-0000000000")
+            lease.path().starts_with(&format!("{LEASES}/_c_"))
+                && lease.path().ends_with("-lease-0000000000")
         );
         let probe = server.probe();
         assert_eq!(probe.data(lease.path()).unwrap(), "me");
@@ -52,17 +62,18 @@ fn the_layout_is_curators() {
             assert!(probe.is_container(container), "{container}\n{probe}");
         }
         let participants = semaphore(&zk, 2).participants().await.unwrap();
-        assert_eq!(participants.iter().map(|lease| lease.path.as_str()).collect::<Vec<_>>(), [lease.path()]);
+        assert_eq!(
+            participants.iter().map(|lease| lease.path.as_str()).collect::<Vec<_>>(),
+            [lease.path()]
+        );
         lease.release().await.unwrap();
-        zk.close().await.unwrap();
-        assert_clean_after_close(&server);
+        closes_clean(&server, &zk).await;
     });
 }
 
 #[test]
 fn without_contention_it_is_six_requests_with_the_release() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         // The first time the parents are made.
         semaphore(&zk, 2).acquire().await.unwrap().release().await.unwrap();
         until(&server, |probe| probe.children(LOCKS).is_empty()).await;
@@ -78,8 +89,7 @@ fn without_contention_it_is_six_requests_with_the_release() {
 #[test]
 fn a_grant_among_many_costs_nine_requests_at_most() {
     const TASKS: usize = 200;
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let mut clients = vec![zk];
         for _ in 0..9 {
             clients.push(connected(&server).await);
@@ -95,9 +105,7 @@ fn a_grant_among_many_costs_nine_requests_at_most() {
                 lease.release().await.unwrap();
             });
         }
-        while let Some(done) = tasks.join_next().await {
-            done.unwrap();
-        }
+        tasks.join_all().await;
         let after = until(&server, |probe| probe.children(LOCKS).is_empty()).await;
         let requests = after.total_requests() - before.total_requests();
         let pings = after.requests(OpCode::Ping) - before.requests(OpCode::Ping);
@@ -108,15 +116,14 @@ fn a_grant_among_many_costs_nine_requests_at_most() {
 
 #[test]
 fn leases_are_granted_up_to_the_limit_and_then_one_for_one() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let semaphore = semaphore(&zk, 2);
         let one = semaphore.acquire().await.unwrap();
         let two = semaphore.try_acquire().await.unwrap().unwrap();
         assert!(semaphore.try_acquire().await.unwrap().is_none());
-        until(&server, |probe| probe.children(LEASES).len() == 2 && probe.children(LOCKS).is_empty()).await;
+        until_leases(&server, 2).await;
         let waiting = waiter(&server, &semaphore, 1).await;
-        // kazoo #213: one that does not wait must not get in between.
+        // kazoo #213: a client that does not wait must not overtake a waiter.
         assert!(semaphore.try_acquire().await.unwrap().is_none());
         assert!(!waiting.is_finished());
         one.release().await.unwrap();
@@ -128,12 +135,11 @@ fn leases_are_granted_up_to_the_limit_and_then_one_for_one() {
 
 #[test]
 fn several_leases_come_together_and_are_not_overtaken() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let semaphore = semaphore(&zk, 4);
         let mut held = semaphore.acquire_many(3).await.unwrap();
         assert!(semaphore.try_acquire_many(2).await.unwrap().is_none());
-        until(&server, |probe| probe.children(LEASES).len() == 3 && probe.children(LOCKS).is_empty()).await;
+        until_leases(&server, 3).await;
         let two = waiter(&server, &semaphore, 2).await;
         let after = tokio::spawn({
             let semaphore = semaphore.clone();
@@ -149,12 +155,10 @@ fn several_leases_come_together_and_are_not_overtaken() {
     });
 }
 
-/// Two that want two of two each: with half of theirs they would wait for each other for ever.
+/// Two clients that each want both leases: each with one, they would wait for each other forever.
 #[test]
 fn two_that_want_everything_do_not_wait_for_each_other() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(_server, zk, other)| {
         let mut tasks = tokio::task::JoinSet::new();
         for task in 0..20 {
             let semaphore = semaphore(if task % 2 == 0 { &zk } else { &other }, 2);
@@ -164,26 +168,23 @@ fn two_that_want_everything_do_not_wait_for_each_other() {
                 drop(leases);
             });
         }
-        while let Some(done) = tasks.join_next().await {
-            done.unwrap();
-        }
+        tasks.join_all().await;
     });
 }
 
 /// CURATOR-75: Curator's waiters were not woken.
 #[test]
 fn curator_75_the_limit_may_be_a_shared_count_that_changes() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         zk.create(COUNT).data(1_i32.to_be_bytes().to_vec()).await.unwrap();
         let semaphore = InterProcessSemaphore::with_shared_count(&zk, SEMAPHORE, COUNT);
         let one = semaphore.acquire().await.unwrap();
         assert!(semaphore.try_acquire().await.unwrap().is_none());
-        until(&server, |probe| probe.children(LEASES).len() == 1 && probe.children(LOCKS).is_empty()).await;
+        until_leases(&server, 1).await;
         let waiting = waiter(&server, &semaphore, 1).await;
         zk.set_data(COUNT, 2_i32.to_be_bytes().to_vec()).await.unwrap();
         let two = waiting.await.unwrap();
-        // It shrinks: nobody loses a lease, but two have to end before the next one is granted.
+        // It shrinks: no client loses a lease, but two must end before the next one is granted.
         zk.set_data(COUNT, 1_i32.to_be_bytes().to_vec()).await.unwrap();
         let reads = Arc::new(AtomicU32::new(0));
         let _counted = server.rule({
@@ -214,28 +215,31 @@ fn curator_75_the_limit_may_be_a_shared_count_that_changes() {
 
 #[test]
 fn clients_with_unlike_limits_each_keep_to_their_own() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let (high, low) = (semaphore(&zk, 3), semaphore(&zk, 1));
         let held = high.acquire_many(2).await.unwrap();
         assert!(low.try_acquire().await.unwrap().is_none());
         let waiting = tokio::spawn(async move { low.acquire().await });
         let leases = format!("{SEMAPHORE}/leases");
-        until(&server, |probe| probe.children(&leases).len() == 3 && !probe.watches().is_empty()).await;
+        until(&server, |probe| probe.children(&leases).len() == 3 && !probe.watches().is_empty())
+            .await;
         assert!(high.try_acquire().await.unwrap().is_none(), "one with a low limit waits in front");
         for lease in held {
             lease.release().await.unwrap();
         }
         let lease = waiting.await.unwrap().unwrap();
-        assert_eq!(high.acquire_many(2).await.unwrap().len(), 2, "the low limit is not that of others");
+        assert_eq!(
+            high.acquire_many(2).await.unwrap().len(),
+            2,
+            "the low limit is not that of others"
+        );
         lease.release().await.unwrap();
     });
 }
 
 #[test]
 fn limits_that_cannot_be_met_are_typed_errors_and_leave_nothing() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let error = semaphore(&zk, 2).acquire_many(3).await.unwrap_err();
         assert!(matches!(error, Error::OverLimit { asked: 3, limit: 2 }), "{error}");
         assert!(matches!(semaphore(&zk, 0).acquire().await, Err(Error::OverLimit { .. })));
@@ -246,39 +250,37 @@ fn limits_that_cannot_be_met_are_typed_errors_and_leave_nothing() {
         let error = shared.acquire().await.unwrap_err();
         assert!(matches!(&error, Error::NotACount { path } if path == COUNT), "{error}");
         zk.delete(COUNT).await.unwrap();
-        zk.close().await.unwrap();
-        assert_clean_after_close(&server);
+        closes_clean(&server, &zk).await;
     });
 }
 
-/// CURATOR-462, CURATOR-315, CURATOR-335: leases that nobody has.
+/// CURATOR-462, CURATOR-315, CURATOR-335: leases without a holder.
 #[test]
 fn curator_462_a_lease_whose_acquire_is_given_up_is_given_back() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let semaphore = semaphore(&zk, 1);
         let held = semaphore.acquire().await.unwrap();
         assert!(timeout(Duration::from_secs(1), semaphore.acquire()).await.is_err());
-        until(&server, |probe| probe.children(LEASES).len() == 1 && probe.children(LOCKS).is_empty()).await;
+        until_leases(&server, 1).await;
         held.release().await.unwrap();
         for opcode in [OpCode::Create2, OpCode::GetChildren2] {
             for verdict in [Verdict::LoseReply, Verdict::LoseRequest, Verdict::Disconnect] {
                 let lost = once(&server, opcode, verdict);
                 semaphore.acquire().await.unwrap().release().await.unwrap();
                 assert_eq!(lost.hits(), 1);
-                until(&server, |probe| probe.children(LEASES).is_empty() && probe.children(LOCKS).is_empty())
-                    .await;
+                until(&server, |probe| {
+                    probe.children(LEASES).is_empty() && probe.children(LOCKS).is_empty()
+                })
+                .await;
             }
         }
     });
 }
 
-/// CURATOR-595: the permits of a client whose session is lost go to others.
+/// CURATOR-595: the permits of a client whose session is lost go to other clients.
 #[test]
 fn curator_595_the_leases_of_a_lost_session_go_to_others() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let held = semaphore(&zk, 2).acquire_many(2).await.unwrap();
         let waiting = waiter(&server, &semaphore(&other, 2), 2).await;
         expire(&server, &zk).await;
@@ -292,31 +294,31 @@ fn curator_595_the_leases_of_a_lost_session_go_to_others() {
 
 #[test]
 fn one_whose_session_is_lost_while_it_waits_begins_anew() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let held = semaphore(&zk, 1).acquire().await.unwrap();
         let waiting = waiter(&server, &semaphore(&other, 1), 1).await;
         expire(&server, &other).await;
-        until(&server, |probe| probe.children(LEASES).iter().any(|name| name.ends_with("lease-0000000002")))
-            .await;
+        until(&server, |probe| {
+            probe.children(LEASES).iter().any(|name| name.ends_with("lease-0000000002"))
+        })
+        .await;
         held.release().await.unwrap();
         let lease = waiting.await.unwrap().pop().unwrap();
         assert!(server.probe().exists(lease.path()));
     });
 }
 
-/// It goes on in the next session, where it has no turn any more: two that wait at once would wait for each other.
+/// It continues in the next session, where it has lost its turn: two concurrent waiters would wait
+/// for each other.
 #[test]
-fn one_whose_session_is_lost_between_its_turn_and_its_lease_does_not_wait_beside_the_next() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn a_session_lost_before_the_lease_leaves_no_second_waiter() {
+    simulated_with(async |server, zk| {
         let (one, two) = (connected(&server).await, connected(&server).await);
         let held = semaphore(&zk, 1).acquire().await.unwrap();
         let late = server
             .rule(|request| {
-                let is_lease =
-                    request.is(OpCode::Create2) && request.path().is_some_and(|path| path.contains("lease-"));
+                let is_lease = request.is(OpCode::Create2)
+                    && request.path().is_some_and(|path| path.contains("lease-"));
                 if is_lease { Verdict::Delay(Duration::from_secs(3)) } else { Verdict::Pass }
             })
             .times(1);
@@ -327,7 +329,10 @@ fn one_whose_session_is_lost_between_its_turn_and_its_lease_does_not_wait_beside
         until(&server, |probe| probe.children(LEASES).len() == 2).await;
         let next = semaphore(&two, 1);
         let next = tokio::spawn(async move { next.acquire().await.unwrap() });
-        until(&server, |probe| probe.children(LOCKS).len() == 2 || probe.children(LEASES).len() == 3).await;
+        until(&server, |probe| {
+            probe.children(LOCKS).len() == 2 || probe.children(LEASES).len() == 3
+        })
+        .await;
         held.release().await.unwrap();
         for waiting in [unlucky, next] {
             let lease = timeout(Duration::from_secs(60), waiting).await.unwrap().unwrap();
@@ -338,36 +343,39 @@ fn one_whose_session_is_lost_between_its_turn_and_its_lease_does_not_wait_beside
 
 #[test]
 fn many_leases_are_created_a_few_at_a_time() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let semaphore = semaphore(&zk, 300);
         assert_eq!(semaphore.acquire_many(300).await.unwrap().len(), 300);
         until(&server, |probe| probe.children(LEASES).is_empty()).await;
-        let refused = server
-            .rule(|request| match request.is_create_under(LEASES) {
-                true => Verdict::Refuse(ErrorCode::NoAuth),
-                false => Verdict::Pass,
-            })
-            .times(1);
+        let refused = rule_if(
+            &server,
+            |request| request.is_create_under(LEASES),
+            Verdict::Refuse(ErrorCode::NoAuth),
+        )
+        .times(1);
         let before = server.probe().requests(OpCode::Create2);
-        let Err(Error::Framework(error)) = semaphore.acquire_many(300).await else { panic!("acquired") };
+        let Err(Error::Framework(error)) = semaphore.acquire_many(300).await else {
+            panic!("acquired")
+        };
         assert_eq!((error.kind(), refused.hits()), (ErrorKind::NoAuth, 1));
-        until(&server, |probe| probe.children(LEASES).is_empty() && probe.children(LOCKS).is_empty()).await;
+        until(&server, |probe| {
+            probe.children(LEASES).is_empty() && probe.children(LOCKS).is_empty()
+        })
+        .await;
         let sent = server.probe().requests(OpCode::Create2) - before;
         assert!(sent < 100, "{sent} creates although the first was refused");
     });
 }
 
-/// CURATOR-308 here: somebody takes the leases away while their owner waits.
+/// As in CURATOR-308: another client deletes the leases while their owner waits.
 #[test]
 fn leases_that_vanish_while_they_wait_are_made_anew() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let held = semaphore(&zk, 1).acquire().await.unwrap();
         let waiting = waiter(&server, &semaphore(&other, 1), 1).await;
         let probe = server.probe();
-        let name = *probe.children(LEASES).iter().find(|name| !held.path().ends_with(**name)).unwrap();
+        let name =
+            *probe.children(LEASES).iter().find(|name| !held.path().ends_with(**name)).unwrap();
         zk.delete(format!("{LEASES}/{name}")).await.unwrap();
         until(&server, |probe| probe.children(LEASES).len() == 2).await;
         held.release().await.unwrap();
@@ -376,12 +384,10 @@ fn leases_that_vanish_while_they_wait_are_made_anew() {
     });
 }
 
-/// An operator deletes the turn of one that waits, so the next one waits as well.
+/// An operator deletes the turn of a waiter, so the next one waits too.
 #[test]
 fn leases_that_wait_without_a_turn_do_not_wait_for_each_other() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let held = semaphore(&zk, 2).acquire_many(2).await.unwrap();
         let first = waiter(&server, &semaphore(&zk, 2), 1).await;
         let turn = server.probe().children(LOCKS)[0].to_owned();
@@ -389,20 +395,24 @@ fn leases_that_wait_without_a_turn_do_not_wait_for_each_other() {
         let second = waiter(&server, &semaphore(&other, 2), 2).await;
         assert_eq!(server.probe().children(LEASES).len(), 5);
         drop(held);
-        let first = timeout(Duration::from_secs(5), first).await.expect("they wait for each other").unwrap();
+        let first = timeout(Duration::from_secs(5), first)
+            .await
+            .expect("they wait for each other")
+            .unwrap();
         tokio::time::sleep(Duration::from_secs(5)).await;
         assert!(!second.is_finished(), "three leases of two");
         drop(first);
-        let second =
-            timeout(Duration::from_secs(5), second).await.expect("they wait for each other").unwrap();
+        let second = timeout(Duration::from_secs(5), second)
+            .await
+            .expect("they wait for each other")
+            .unwrap();
         assert_eq!(server.probe().children(LEASES).len(), second.len());
     });
 }
 
 #[test]
 fn children_that_are_no_leases_do_not_count() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         zk.create(format!("{LEASES}/notes")).creating_parents().await.unwrap();
         let one = semaphore(&zk, 1).acquire().await.unwrap();
         one.release().await.unwrap();
@@ -414,8 +424,7 @@ fn children_that_are_no_leases_do_not_count() {
 
 #[test]
 fn a_semaphore_mutex_excludes_and_says_who_holds() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let lock = InterProcessSemaphoreMutex::new(&zk, SEMAPHORE).label("me");
         let guard = lock.acquire().await.unwrap();
         assert!(lock.try_acquire().await.unwrap().is_none());
@@ -423,6 +432,9 @@ fn a_semaphore_mutex_excludes_and_says_who_holds() {
         guard.release().await.unwrap();
         let path = lock.with(|held| async move { held.path().to_owned() }).await.unwrap();
         assert!(path.starts_with(LEASES));
-        until(&server, |probe| probe.children(LEASES).is_empty() && probe.children(LOCKS).is_empty()).await;
+        until(&server, |probe| {
+            probe.children(LEASES).is_empty() && probe.children(LOCKS).is_empty()
+        })
+        .await;
     });
 }

@@ -1,4 +1,5 @@
-//! Queues and jobs, by subject: what each does, its faults, and its cancellation at every step, side by side.
+//! Queues and jobs, by subject: what each does, its faults, and its cancellation at every step,
+//! side by side.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod queue;
@@ -11,6 +12,7 @@ mod queue_faults;
 mod queue_foreign;
 mod queue_jobs;
 mod queue_jobs_delayed;
+mod queue_jobs_list;
 mod queue_jobs_retention;
 mod queue_kept;
 mod queue_limits;
@@ -19,4 +21,5 @@ mod queue_many;
 mod queue_names;
 mod queue_rights;
 mod queue_rights_tables;
+mod queue_run;
 mod queue_sharder;

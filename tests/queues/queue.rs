@@ -1,4 +1,4 @@
-//! Queues of Curator's family: their order, what is put, and how it is handed out.
+//! Queues of Curator's family: their order, their items, and the delivery.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,20 +8,23 @@ use tokio::time::{Instant, timeout};
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_recipes::queue::jobs::Jobs;
 use zk_curator_recipes::queue::{
-    AutoAckConsumer, DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue, DistributedQueue,
-    Error, ErrorMode, FifoQueue, LockingQueue, PutMode, SimpleDistributedQueue,
+    AutoAck, Consumer, DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue,
+    DistributedQueue, Error, ErrorMode, FifoQueue, LockingQueue, PutMode, SimpleDistributedQueue,
 };
-use zk_curator_tests::{assert_clean_after_close, connected, expire, in_memory, simulated, until};
+use zk_curator_tests::{
+    closes_clean, connected, expire, simulated_each, simulated_on, simulated_with, two_in_memory,
+    until,
+};
 
 pub(crate) const QUEUE: &str = "/queue";
 pub(crate) const LOCKS: &str = "/queue-locks";
 
-pub(crate) async fn text(auto_ack: &mut AutoAckConsumer) -> String {
+pub(crate) async fn text(auto_ack: &mut Consumer<AutoAck>) -> String {
     let item = auto_ack.next().await.unwrap();
     String::from_utf8(item.items.concat()).unwrap()
 }
 
-async fn texts(auto_ack: &mut AutoAckConsumer, count: usize) -> Vec<String> {
+async fn texts(auto_ack: &mut Consumer<AutoAck>, count: usize) -> Vec<String> {
     let mut texts = Vec::new();
     for _ in 0..count {
         texts.push(text(auto_ack).await);
@@ -43,13 +46,13 @@ async fn names(zk: &CuratorFramework) -> Vec<String> {
 
 #[test]
 fn items_have_the_names_and_the_bytes_of_curator() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let queue = DistributedQueue::new(&zk, QUEUE);
         queue.put("hello").await.unwrap();
         queue.put_multi(["a", "bc"].map(Bytes::from)).await.unwrap();
         queue.put_all(["x", "y"].map(Bytes::from)).await.unwrap();
-        let expected = ["queue-0000000000", "queue-0000000001", "queue-0000000002", "queue-0000000003"];
+        let expected =
+            ["queue-0000000000", "queue-0000000001", "queue-0000000002", "queue-0000000003"];
         assert_eq!(names(&zk).await, expected);
         let data = |name: &str| server.probe().data(&format!("{QUEUE}/{name}")).unwrap();
         assert_eq!(data(expected[0])[..], b"\0\x01\0\x01\x01\0\0\0\x05hello\x02"[..]);
@@ -69,21 +72,24 @@ fn items_have_the_names_and_the_bytes_of_curator() {
 }
 
 #[test]
-fn an_item_that_servers_would_not_accept_is_refused_before_anything_is_sent() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn an_item_too_large_for_servers_is_refused_unsent() {
+    simulated_with(async |server, zk| {
         let before = server.probe().total_requests();
         let item = || Bytes::from(vec![0; 1 << 20]);
         let halves = || (0..2).map(|_| Bytes::from(vec![0; 1 << 19]));
         let queue = DistributedQueue::new(&zk, QUEUE);
         let with_ids = queue.clone().idempotent_puts("/ids");
-        for queue in [&queue, &with_ids, &queue.clone().max_items(3), &with_ids.clone().max_items(3)] {
+        for queue in
+            [&queue, &with_ids, &queue.clone().max_items(3), &with_ids.clone().max_items(3)]
+        {
             too_large(queue.put(item()).await);
             too_large(queue.try_put(item()).await);
             too_large(queue.put_multi(halves()).await);
             too_large(queue.put_all(halves()).await);
         }
-        assert!(with_ids.clone().max_items(3).put_all((0..4).map(|_| Bytes::from("x"))).await.is_err());
+        assert!(
+            with_ids.clone().max_items(3).put_all((0..4).map(|_| Bytes::from("x"))).await.is_err()
+        );
         let priorities = DistributedPriorityQueue::new(&zk, QUEUE);
         let delays = DistributedDelayQueue::new(&zk, QUEUE);
         let named = DistributedIdQueue::new(&zk, QUEUE);
@@ -110,49 +116,53 @@ fn an_item_that_servers_would_not_accept_is_refused_before_anything_is_sent() {
 
 fn too_large<T>(put: Result<T, Error>) {
     let error = put.map(|_| ()).unwrap_err();
-    assert!(matches!(&error, Error::Framework(error) if error.kind() == ErrorKind::TooLarge), "{error}");
+    assert!(
+        matches!(&error, Error::Framework(error) if error.kind() == ErrorKind::TooLarge),
+        "{error}"
+    );
 }
 
 /// To the byte, with all that goes with an item.
 #[test]
 fn the_largest_item_is_put_and_one_byte_more_is_refused_unsent() {
-    simulated(async {
-        for enqueue in [PutMode::Transaction, PutMode::TwoPhase] {
-            let (server, zk) = in_memory().await;
+    simulated_each([PutMode::Transaction, PutMode::TwoPhase], async |enqueue, server, zk| {
+        let queue = FifoQueue::new(&zk, QUEUE).put_mode(enqueue);
+        // Each with a producer that has not made itself known yet.
+        let put = async |size: usize| {
             let queue = FifoQueue::new(&zk, QUEUE).put_mode(enqueue);
-            // Each with a producer that has not made itself known yet.
-            let put = async |size: usize| {
-                let queue = FifoQueue::new(&zk, QUEUE).put_mode(enqueue);
-                queue.put(vec![0; size]).await
-            };
-            let (mut fits, mut does_not) = ((1 << 20) - 1024, 1 << 20);
-            let mut refused = 0;
-            while does_not - fits > 1 {
-                let size = usize::midpoint(fits, does_not);
-                let before = server.probe().total_requests();
-                match put(size).await {
-                    Ok(()) => {
-                        assert_eq!(queue.take().await.unwrap().len(), size);
-                        fits = size;
-                    }
-                    refusal => {
-                        too_large(refusal);
-                        assert_eq!(server.probe().total_requests(), before, "{enqueue:?}, {size} bytes");
-                        (refused, does_not) = (refused + 1, size);
-                    }
+            queue.put(vec![0; size]).await
+        };
+        let (mut fits, mut does_not) = ((1 << 20) - 1024, 1 << 20);
+        let mut refused = 0;
+        while does_not - fits > 1 {
+            let size = usize::midpoint(fits, does_not);
+            let before = server.probe().total_requests();
+            match put(size).await {
+                Ok(()) => {
+                    assert_eq!(queue.take().await.unwrap().len(), size);
+                    fits = size;
+                }
+                refusal => {
+                    too_large(refusal);
+                    assert_eq!(
+                        server.probe().total_requests(),
+                        before,
+                        "{enqueue:?}, {size} bytes"
+                    );
+                    (refused, does_not) = (refused + 1, size);
                 }
             }
-            assert!(refused > 0 && fits > (1 << 20) - 1024, "{enqueue:?}: {fits}");
         }
+        assert!(refused > 0 && fits > (1 << 20) - 1024, "{enqueue:?}: {fits}");
     });
 }
 
 #[test]
 fn the_lowest_priority_comes_first_also_when_it_comes_late() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let queue = DistributedPriorityQueue::new(&zk, QUEUE);
-        for (item, priority) in [("low", 200), ("a", 5), ("b", 5), ("high", -7), ("min", i32::MIN)] {
+        for (item, priority) in [("low", 200), ("a", 5), ("b", 5), ("high", -7), ("min", i32::MIN)]
+        {
             queue.put(item, priority).await.unwrap();
         }
         let mut auto_ack = queue.auto_ack_consumer();
@@ -166,8 +176,7 @@ fn the_lowest_priority_comes_first_also_when_it_comes_late() {
 
 #[test]
 fn a_consumer_of_priorities_lists_anew_for_new_items_only() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let queue = DistributedPriorityQueue::new(&zk, QUEUE);
         for priority in 0..50 {
             queue.put("x", priority).await.unwrap();
@@ -195,8 +204,7 @@ fn a_consumer_of_priorities_lists_anew_for_new_items_only() {
 
 #[test]
 fn items_are_due_at_their_time() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let now = clock();
         let queue = DistributedDelayQueue::new(&zk, QUEUE).clock(now.clone());
         let began = Instant::now();
@@ -205,7 +213,7 @@ fn items_are_due_at_their_time() {
         }
         let mut auto_ack = queue.auto_ack_consumer();
         assert_eq!(auto_ack.try_next().await.unwrap(), None);
-        // One that comes while another is waited for, and is due earlier.
+        // An item with an earlier due time arrives during the wait for another item.
         let early = async {
             tokio::time::sleep(Duration::from_millis(500)).await;
             queue.put("early", now()).await.unwrap();
@@ -222,8 +230,7 @@ fn items_are_due_at_their_time() {
 
 #[test]
 fn items_are_removed_by_their_id() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let queue = DistributedIdQueue::new(&zk, QUEUE);
         assert_eq!(queue.remove("none").await.unwrap(), 0);
         for (item, id) in [("one", "a"), ("two", "b/c"), ("three", "a"), ("four", "ab")] {
@@ -235,8 +242,11 @@ fn items_are_removed_by_their_id() {
         assert_eq!((delivery.items().concat(), delivery.id()), (b"two".to_vec(), Some("b_c")));
         delivery.requeue().await.unwrap();
         assert_eq!(consumer.next().await.unwrap().id(), Some("ab"));
-        let ids: Vec<_> =
-            names(&zk).await.iter().map(|name| name.split('|').nth(1).unwrap().to_owned()).collect();
+        let ids: Vec<_> = names(&zk)
+            .await
+            .iter()
+            .map(|name| name.split('|').nth(1).unwrap().to_owned())
+            .collect();
         assert_eq!(ids, ["ab", "b_c"]);
         assert_eq!(queue.remove("b/c").await.unwrap(), 1);
     });
@@ -244,8 +254,7 @@ fn items_are_removed_by_their_id() {
 
 #[test]
 fn simple_queues_offer_poll_peek_and_take() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let queue = SimpleDistributedQueue::new(&zk, QUEUE);
         assert_eq!(queue.poll().await.unwrap(), None);
         assert_eq!(queue.peek().await.unwrap(), None);
@@ -269,16 +278,13 @@ fn simple_queues_offer_poll_peek_and_take() {
         assert!(taken.is_err() && polled.is_none());
         queue.offer("four").await.unwrap();
         assert_eq!(queue.take().await.unwrap(), "four");
-        zk.close().await.unwrap();
-        assert_clean_after_close(&server);
+        closes_clean(&server, &zk).await;
     });
 }
 
 #[test]
 fn those_who_wait_are_woken_by_a_put() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let queue = DistributedQueue::new(&zk, QUEUE);
         let (mut auto_ack, mut consumer) = (queue.auto_ack_consumer(), queue.consumer(LOCKS));
         let producer = DistributedQueue::new(&other, QUEUE);
@@ -299,18 +305,20 @@ fn those_who_wait_are_woken_by_a_put() {
 }
 
 #[test]
-fn a_delivery_is_acknowledged_put_back_to_the_end_or_dropped_back_to_its_place() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn a_delivery_is_acknowledged_requeued_or_dropped_to_its_place() {
+    simulated_with(async |server, zk| {
         let queue = DistributedQueue::new(&zk, QUEUE);
         for item in ["one", "two", "three"] {
             queue.put(item).await.unwrap();
         }
         let mut consumer = queue.consumer(LOCKS);
         let one = consumer.next().await.unwrap();
-        assert_eq!((one.path(), one.items()), ("/queue/queue-0000000000", &[Bytes::from("one")][..]));
+        assert_eq!(
+            (one.path(), one.items()),
+            ("/queue/queue-0000000000", &[Bytes::from("one")][..])
+        );
         assert_eq!(claimed(&server.probe()), ["queue-0000000000"]);
-        // What another has claimed is not handed out.
+        // An item that another consumer has claimed is not delivered.
         let two = queue.consumer(LOCKS).next().await.unwrap();
         assert_eq!(two.items(), ["two"]);
         one.requeue().await.unwrap();
@@ -329,12 +337,16 @@ fn a_delivery_is_acknowledged_put_back_to_the_end_or_dropped_back_to_its_place()
 
 #[test]
 fn items_are_streams() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let queue = DistributedQueue::new(&zk, QUEUE);
         queue.put_all(["one", "two", "three", "four"].map(Bytes::from)).await.unwrap();
-        let taken: Vec<_> =
-            queue.auto_ack_consumer().into_stream().take(2).map(|item| item.unwrap().items).collect().await;
+        let taken: Vec<_> = queue
+            .auto_ack_consumer()
+            .into_stream()
+            .take(2)
+            .map(|item| item.unwrap().items)
+            .collect()
+            .await;
         assert_eq!(taken, [["one"], ["two"]]);
         let mut items = Box::pin(queue.consumer(LOCKS).into_stream());
         for expected in ["three", "four"] {
@@ -350,9 +362,7 @@ fn items_are_streams() {
 
 #[test]
 fn what_a_consumer_gives_back_or_loses_wakes_another_that_waits() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let queue = DistributedQueue::new(&zk, QUEUE);
         queue.put("one").await.unwrap();
         let mut first = queue.consumer(LOCKS);
@@ -370,15 +380,13 @@ fn what_a_consumer_gives_back_or_loses_wakes_another_that_waits() {
         };
         let (again, ()) = tokio::join!(first.next(), expire);
         assert_eq!(again.unwrap().items(), ["one"]);
-        assert!(matches!(delivery.unwrap().ack().await, Err(Error::Lost)));
+        assert!(matches!(delivery.unwrap().ack().await, Err(Error::Lost { .. })));
     });
 }
 
 #[test]
-fn what_another_consumer_gives_back_is_found_by_one_that_never_waits() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+fn a_returned_item_is_found_by_a_consumer_that_never_waits() {
+    simulated_on(two_in_memory, async |(_server, zk, other)| {
         let queue = DistributedQueue::new(&zk, QUEUE);
         for item in ["one", "two", "three"] {
             queue.put(item).await.unwrap();
@@ -408,8 +416,7 @@ fn what_another_consumer_gives_back_is_found_by_one_that_never_waits() {
 
 #[test]
 fn corrupt_and_foreign_nodes_are_reported_once_and_stay() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let queue = DistributedQueue::new(&zk, QUEUE);
         zk.create("/queue/queue-0000000000").creating_parents().data("10.0.0.1").await.unwrap();
         zk.create("/queue/notes").data("").await.unwrap();
@@ -434,16 +441,22 @@ fn corrupt_and_foreign_nodes_are_reported_once_and_stay() {
                 (corrupt, foreign),
                 (vec!["/queue/queue-0000000000".to_owned()], vec!["/queue/notes".to_owned()])
             );
-            assert_eq!(auto_ack.try_next().await.map_err(|_| ()), if claims { Err(()) } else { Ok(None) });
+            assert_eq!(
+                auto_ack.try_next().await.map_err(|_| ()),
+                if claims { Err(()) } else { Ok(None) }
+            );
             queue.put("good").await.unwrap();
         }
-        assert!(server.probe().exists("/queue/queue-0000000000") && server.probe().exists("/queue/notes"));
+        assert!(
+            server.probe().exists("/queue/queue-0000000000")
+                && server.probe().exists("/queue/notes")
+        );
         until(&server, |probe| claimed(probe).is_empty()).await;
     });
 }
 
-/// What a consumer reports, until there is nothing more; of items only `good` is there.
-async fn reported(auto_ack: &mut AutoAckConsumer) -> Vec<(&'static str, String)> {
+/// The reports of a consumer until there is nothing more; `good` is the only item.
+async fn reported(auto_ack: &mut Consumer<AutoAck>) -> Vec<(&'static str, String)> {
     let (mut reports, mut good) = (Vec::new(), 0);
     loop {
         match auto_ack.try_next().await {
@@ -463,9 +476,8 @@ async fn reported(auto_ack: &mut AutoAckConsumer) -> Vec<(&'static str, String)>
 }
 
 #[test]
-fn corrupt_and_foreign_nodes_are_reported_with_priorities_times_and_ids_too() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn corrupt_and_foreign_nodes_are_reported_in_every_kind() {
+    simulated_with(async |server, zk| {
         let priorities = DistributedPriorityQueue::new(&zk, "/priorities");
         let times = DistributedDelayQueue::new(&zk, "/times");
         let ids = DistributedIdQueue::new(&zk, "/ids");
@@ -507,8 +519,7 @@ fn corrupt_and_foreign_nodes_are_reported_with_priorities_times_and_ids_too() {
 
 #[test]
 fn foreign_nodes_are_reported_once_where_an_item_is_any_bytes() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let simple = SimpleDistributedQueue::new(&zk, "/simple");
         let fifo = FifoQueue::new(&zk, "/fifo");
         for foreign in ["/simple/queue-0000000000", "/fifo/items/notes"] {
@@ -533,9 +544,8 @@ fn foreign_nodes_are_reported_once_where_an_item_is_any_bytes() {
 }
 
 #[test]
-fn several_items_with_one_priority_or_one_time_are_handed_out_together() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+fn items_with_equal_priority_or_time_are_delivered_together() {
+    simulated_with(async |_server, zk| {
         let priorities = DistributedPriorityQueue::new(&zk, QUEUE);
         priorities.put_multi(["a", "b"].map(Bytes::from), 5).await.unwrap();
         priorities.put_multi(["c", "d"].map(Bytes::from), -5).await.unwrap();
@@ -564,8 +574,7 @@ fn several_items_with_one_priority_or_one_time_are_handed_out_together() {
 
 #[test]
 fn a_bounded_queue_makes_puts_wait_and_is_never_exceeded() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let queue = DistributedQueue::new(&zk, QUEUE).max_items(2);
         assert!(queue.try_put("one").await.unwrap() && queue.try_put("two").await.unwrap());
         assert!(!queue.try_put("three").await.unwrap());
@@ -586,15 +595,16 @@ fn a_bounded_queue_makes_puts_wait_and_is_never_exceeded() {
 }
 
 #[test]
-fn items_are_handled_so_many_at_a_time_and_failures_go_back_or_away() {
-    simulated(async {
-        for mode in [ErrorMode::Requeue, ErrorMode::Return, ErrorMode::Delete] {
-            let (server, zk) = in_memory().await;
+fn concurrency_is_bounded_and_failures_are_requeued_or_dropped() {
+    simulated_each(
+        [ErrorMode::Requeue, ErrorMode::Return, ErrorMode::Delete],
+        async |mode, server, zk| {
             let queue = DistributedQueue::new(&zk, QUEUE);
             for number in 0..20 {
                 queue.put(number.to_string()).await.unwrap();
             }
-            let (attempts, busy) = (std::cell::RefCell::new(Vec::new()), std::cell::Cell::new((0, 0)));
+            let (attempts, busy) =
+                (std::cell::RefCell::new(Vec::new()), std::cell::Cell::new((0, 0)));
             let body = |item: Bytes| {
                 let (attempts, busy) = (&attempts, &busy);
                 async move {
@@ -609,42 +619,39 @@ fn items_are_handled_so_many_at_a_time_and_failures_go_back_or_away() {
             };
             let consumer = queue.consumer(LOCKS);
             let wanted = if mode == ErrorMode::Delete { 20 } else { 21 };
-            let done = until(&server, |probe| probe.children(QUEUE).is_empty() && probe.exists(LOCKS));
+            let done =
+                until(&server, |probe| probe.children(QUEUE).is_empty() && probe.exists(LOCKS));
             tokio::select! {
                 biased;
-                ended = consumer.run(3, mode, body) => panic!("{ended:?}"),
+                ended = consumer.on_error(mode).run(3, body) => panic!("{ended:?}"),
                 _ = done => {}
             }
             assert_eq!((attempts.borrow().len(), busy.get().1), (wanted, 3), "{mode:?}");
-        }
-    });
+        },
+    );
 }
 
 #[test]
 fn an_item_that_fails_is_not_handed_out_in_a_loop() {
-    simulated(async {
-        for mode in [ErrorMode::Requeue, ErrorMode::Return] {
-            let (_server, zk) = in_memory().await;
-            let queue = DistributedQueue::new(&zk, QUEUE);
-            queue.put("bad").await.unwrap();
-            let attempts = std::cell::Cell::new(0);
-            let body = async |_| {
-                attempts.set(attempts.get() + 1);
-                if attempts.get() < 5000 { Err("no") } else { Ok(()) }
-            };
-            let work = queue.consumer(LOCKS).run(1, mode, body);
-            assert!(timeout(Duration::from_secs(10), work).await.is_err());
-            // Held back for 50 to 100 ms each time.
-            assert!((50..=200).contains(&attempts.get()), "{mode:?}: {}", attempts.get());
-        }
+    simulated_each([ErrorMode::Requeue, ErrorMode::Return], async |mode, _server, zk| {
+        let queue = DistributedQueue::new(&zk, QUEUE);
+        queue.put("bad").await.unwrap();
+        let attempts = std::cell::Cell::new(0);
+        let body = async |_| {
+            attempts.set(attempts.get() + 1);
+            if attempts.get() < 5000 { Err("no") } else { Ok(()) }
+        };
+        let work = queue.consumer(LOCKS).on_error(mode).run(1, body);
+        assert!(timeout(Duration::from_secs(10), work).await.is_err());
+        // Held back for 50 to 100 ms each time.
+        assert!((50..=200).contains(&attempts.get()), "{mode:?}: {}", attempts.get());
     });
 }
 
-/// Put to the end it would be a new item each time, of which nobody knows that it fails.
+/// At the end of the queue it would be a new item each time, without a record of its failures.
 #[test]
 fn what_goes_back_to_its_place_again_and_again_is_put_aside() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let queue = DistributedQueue::new(&zk, QUEUE);
         queue.put_all(["good", "bad", "fair"].map(Bytes::from)).await.unwrap();
         let consumer = queue.consumer(LOCKS).dead_letters("/dead", 3);
@@ -657,7 +664,7 @@ fn what_goes_back_to_its_place_again_and_again_is_put_aside() {
         let aside = until(&server, |probe| !probe.children("/dead").is_empty());
         tokio::select! {
             biased;
-            ended = consumer.run(1, ErrorMode::Return, body) => panic!("{ended:?}"),
+            ended = consumer.on_error(ErrorMode::Return).run(1, body) => panic!("{ended:?}"),
             _ = aside => {}
         }
         let mut attempts = attempts.into_inner();
@@ -669,8 +676,7 @@ fn what_goes_back_to_its_place_again_and_again_is_put_aside() {
 
 #[test]
 fn a_flush_waits_for_all_puts() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let queue = DistributedQueue::new(&zk, QUEUE).idempotent_puts("/ids");
         for number in 0..10 {
             let queue = queue.clone();
@@ -686,19 +692,21 @@ fn a_flush_waits_for_all_puts() {
 
 #[test]
 fn an_item_that_nobody_acknowledges_is_counted_and_put_aside() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let queue = DistributedPriorityQueue::new(&zk, QUEUE);
         let aside = DistributedPriorityQueue::new(&zk, "/aside");
         queue.put("bad", 3).await.unwrap();
         queue.put("good", 4).await.unwrap();
         for attempt in 1..=3 {
-            // Also of one that dies with it.
+            // The attempt of a consumer that dies with the item counts as well.
             let other = connected(&server).await;
             let queue = DistributedPriorityQueue::new(&other, QUEUE);
             let mut consumer = queue.consumer(LOCKS).dead_letters("/aside", 3);
             let delivery = consumer.next().await.unwrap();
-            assert_eq!((delivery.items(), delivery.attempt()), (&[Bytes::from("bad")][..], attempt));
+            assert_eq!(
+                (delivery.items(), delivery.attempt()),
+                (&[Bytes::from("bad")][..], attempt)
+            );
             if attempt == 2 {
                 drop(delivery);
             } else {
@@ -712,7 +720,7 @@ fn an_item_that_nobody_acknowledges_is_counted_and_put_aside() {
         assert_eq!((delivery.items(), delivery.attempt()), (&[Bytes::from("good")][..], 1));
         delivery.ack().await.unwrap();
         assert_eq!(queue.count().await.unwrap(), 0);
-        // With its priority, and its count begins anew.
+        // With its priority, and its count begins again.
         let delivery = aside.consumer(LOCKS).next().await.unwrap();
         assert_eq!((delivery.items(), delivery.attempt()), (&[Bytes::from("bad")][..], 1));
         assert_eq!(delivery.path(), "/aside/queue-1000000030000000000");

@@ -1,19 +1,21 @@
-//! Buckets of queues with a layout of our own: their size, their order, and what is left of them, in spite of lost answers,
-//! producers and consumers that race, and queues of earlier versions.
+//! Buckets of queues with a layout of our own: their size, their order, and the rest of them,
+//! in spite of lost responses, producers and consumers that race, and queues of earlier versions.
 
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::time::timeout;
-use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
+use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::queue::jobs::{JobState, Jobs};
 use zk_curator_recipes::queue::{
-    DistributedIdQueue, DistributedPriorityQueue, DistributedQueue, Error, ErrorMode, FifoQueue,
-    LockingConsumer, LockingQueue, PutMode, QueueSharder, SimpleDistributedQueue,
+    Consumer, DistributedIdQueue, DistributedPriorityQueue, DistributedQueue, Error, ErrorMode,
+    FifoQueue, Locking, LockingQueue, PutMode, QueueSharder, SimpleDistributedQueue,
 };
 use zk_curator_testing::{RuleRequest, TestServer, Verdict};
-use zk_curator_tests::{connected, in_memory, items, simulated, until};
+use zk_curator_tests::{
+    connected, items, pairs, rule_if, simulated_each, simulated_on, simulated_with, until,
+};
 
 const QUEUE: &str = "/queue";
 const ITEMS: &str = "/queue/items";
@@ -23,7 +25,7 @@ fn queue(zk: &CuratorFramework) -> LockingQueue {
     LockingQueue::new(zk, QUEUE).bucket_size(SIZE)
 }
 
-async fn drain(consumer: &mut LockingConsumer) -> Vec<String> {
+async fn drain(consumer: &mut Consumer<Locking>) -> Vec<String> {
     let mut all = Vec::new();
     while let Some(item) = consumer.try_next().await.unwrap() {
         all.push(String::from_utf8(item.data().to_vec()).unwrap());
@@ -45,8 +47,7 @@ fn largest(server: &TestServer, parent: &str) -> usize {
 
 #[test]
 fn no_bucket_is_larger_than_it_is_meant_to_be_and_empty_ones_go() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let queue = queue(&zk);
         let all = numbers(100);
         for item in &all {
@@ -67,8 +68,7 @@ fn no_bucket_is_larger_than_it_is_meant_to_be_and_empty_ones_go() {
 
 #[test]
 fn producers_that_fill_a_bucket_together_open_one() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         let mut clients = Vec::new();
         for _ in 0..10 {
             clients.push(connected(&server).await);
@@ -80,12 +80,13 @@ fn producers_that_fill_a_bucket_together_open_one() {
             }
         });
         join_all(put).await;
-        // Besides those that are under way when it is full.
+        // Besides the ones that are under way when it is full.
         assert!(largest(&server, ITEMS) <= SIZE as usize + 10, "{}", server.probe());
         let taken = drain(&mut queue(&clients[0]).consumer()).await;
         assert_eq!(taken.len(), 400);
         for client in 0..10 {
-            let own: Vec<_> = taken.iter().filter(|item| item.starts_with(&format!("{client}-"))).collect();
+            let own: Vec<_> =
+                taken.iter().filter(|item| item.starts_with(&format!("{client}-"))).collect();
             assert!(own.len() == 40 && own.is_sorted(), "{own:?}");
         }
     });
@@ -97,36 +98,31 @@ fn opens(request: &RuleRequest<'_>) -> bool {
 }
 
 #[test]
-fn a_lost_answer_to_the_opening_of_a_bucket_loses_and_reorders_nothing() {
-    simulated(async {
-        for verdict in [Verdict::LoseReply, Verdict::LoseRequest, Verdict::Disconnect] {
-            let server = TestServer::in_memory().await;
-            let zk = connected(&server).await;
-            let _lost =
-                server.rule(move |request| if opens(request) { verdict } else { Verdict::Pass }).times(3);
-            let queue = queue(&zk);
-            for item in numbers(50) {
-                queue.put(item).await.unwrap();
-            }
-            let probe = server.probe();
-            let open = probe.children(ITEMS).into_iter();
-            let open = open.filter(|name| probe.stat(&format!("{ITEMS}/{name}")).unwrap().version == 0);
-            assert_eq!(open.count(), 1, "{probe}");
-            assert_eq!(drain(&mut queue.consumer()).await, numbers(50));
+fn a_lost_response_to_opening_a_bucket_loses_nothing() {
+    let verdicts = [Verdict::LoseReply, Verdict::LoseRequest, Verdict::Disconnect];
+    simulated_each(verdicts, async |verdict, server, zk| {
+        let _lost = rule_if(&server, opens, verdict).times(3);
+        let queue = queue(&zk);
+        for item in numbers(50) {
+            queue.put(item).await.unwrap();
         }
+        let probe = server.probe();
+        let open = probe.children(ITEMS).into_iter();
+        let open = open.filter(|name| probe.stat(&format!("{ITEMS}/{name}")).unwrap().version == 0);
+        assert_eq!(open.count(), 1, "{probe}");
+        assert_eq!(drain(&mut queue.consumer()).await, numbers(50));
     });
 }
 
-/// Whether a request creates a bucket.
+/// Returns `true` if a request creates a bucket.
 fn creates_bucket(request: &RuleRequest<'_>) -> bool {
     request.is(OpCode::Multi) && request.is_create_under(ITEMS)
 }
 
-/// Both have seen that there is no bucket: the one that comes second has to look again.
+/// Both have seen that there is no bucket: the second one must read again.
 #[test]
 fn producers_that_find_no_bucket_open_one() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         let (first, second) = (connected(&server).await, connected(&server).await);
         for path in ["/queue/items", "/queue/ids"] {
             let data = if path == ITEMS { "buckets 1" } else { "" };
@@ -134,9 +130,7 @@ fn producers_that_find_no_bucket_open_one() {
         }
         let (one, two) = (queue(&first), queue(&second));
         // The transactions are on their way together: neither knows of the other.
-        let held = server.rule(|request| {
-            if creates_bucket(request) { Verdict::Delay(Duration::from_millis(100)) } else { Verdict::Pass }
-        });
+        let held = rule_if(&server, creates_bucket, Verdict::Delay(Duration::from_millis(100)));
         let (a, b) = futures_util::future::join(one.put("a"), two.put("b")).await;
         a.unwrap();
         b.unwrap();
@@ -147,51 +141,46 @@ fn producers_that_find_no_bucket_open_one() {
     });
 }
 
-/// It has an old bucket in mind when others have filled it, and consumers have emptied and deleted it.
+/// It knows an old bucket, which other producers have filled, and consumers have emptied and
+/// deleted.
 #[test]
 fn a_producer_with_an_old_view_puts_at_the_end() {
-    simulated(async {
-        for drained in [false, true] {
-            for enqueue in [PutMode::Transaction, PutMode::TwoPhase] {
-                let (server, zk) = in_memory().await;
-                let fifo = |zk| {
-                    let queue = FifoQueue::new(zk, QUEUE).put_mode(enqueue);
-                    queue.bucket_size(SIZE)
-                };
-                let (slow, other) = (fifo(&zk), connected(&server).await);
-                slow.put("first").await.unwrap();
-                let fast = fifo(&other);
-                for item in numbers(30) {
-                    fast.put(item).await.unwrap();
-                }
-                let mut all = vec!["first".to_owned()];
-                all.extend(numbers(30));
-                let mut taken = Vec::new();
-                let mut take = async |queue: &FifoQueue| {
-                    while let Some(item) = queue.poll().await.unwrap() {
-                        taken.push(String::from_utf8(item.to_vec()).unwrap());
-                    }
-                };
-                if drained {
-                    take(&fast).await;
-                    assert_eq!(
-                        server.probe().children(ITEMS).iter().filter(|name| name.starts_with("b-")).count(),
-                        1
-                    );
-                }
-                slow.put("last").await.unwrap();
-                all.push("last".to_owned());
-                take(&fast).await;
-                assert_eq!(taken, all, "{enqueue:?}, drained {drained}");
-            }
+    let cases = pairs([false, true], [PutMode::Transaction, PutMode::TwoPhase]);
+    simulated_each(cases, async |(drained, enqueue), server, zk| {
+        let fifo = |zk| {
+            let queue = FifoQueue::new(zk, QUEUE).put_mode(enqueue);
+            queue.bucket_size(SIZE)
+        };
+        let (slow, other) = (fifo(&zk), connected(&server).await);
+        slow.put("first").await.unwrap();
+        let fast = fifo(&other);
+        for item in numbers(30) {
+            fast.put(item).await.unwrap();
         }
+        let mut all = vec!["first".to_owned()];
+        all.extend(numbers(30));
+        let mut taken = Vec::new();
+        let mut take = async |queue: &FifoQueue| {
+            while let Some(item) = queue.poll().await.unwrap() {
+                taken.push(String::from_utf8(item.to_vec()).unwrap());
+            }
+        };
+        if drained {
+            take(&fast).await;
+            let probe = server.probe();
+            let buckets = probe.children(ITEMS).into_iter();
+            assert_eq!(buckets.filter(|name| name.starts_with("b-")).count(), 1);
+        }
+        slow.put("last").await.unwrap();
+        all.push("last".to_owned());
+        take(&fast).await;
+        assert_eq!(taken, all, "{enqueue:?}, drained {drained}");
     });
 }
 
 #[test]
 fn an_item_that_comes_back_to_an_old_bucket_comes_first() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let queue = queue(&zk);
         queue.put_all(numbers(40)).await.unwrap();
         for number in 40..60 {
@@ -220,56 +209,59 @@ fn an_item_that_comes_back_to_an_old_bucket_comes_first() {
 
 #[test]
 fn a_job_comes_back_to_its_old_place_though_its_bucket_is_gone() {
-    simulated(async {
-        for dies in [false, true] {
-            let (server, zk) = in_memory().await;
-            let jobs = Jobs::new(&zk, "/jobs").bucket_size(2);
-            for id in ["a", "b", "c", "d", "e"] {
-                jobs.submit_as(id, "").await.unwrap();
-            }
-            let other = connected(&server).await;
-            let mut victim = Jobs::new(&other, "/jobs").worker("victim");
-            let (a, b) = (victim.next().await.unwrap(), victim.next().await.unwrap());
-            let mut worker = jobs.worker("worker");
-            let c = worker.next().await.unwrap();
-            assert_eq!((a.id(), b.id(), c.id()), ("a", "b", "c"));
-            until(&server, |probe| probe.children("/jobs/pending").len() == 2).await;
-            if dies {
-                drop((a, b, victim));
-            } else {
-                // In the order that shows whether the bucket is found again.
-                b.fail("bad luck").await.unwrap();
-                a.fail("bad luck").await.unwrap();
-            }
-            until(&server, |probe| items(probe, "/jobs/pending").len() == 4).await;
-            assert!(!jobs.cancel("c").await.unwrap() && jobs.cancel("e").await.unwrap());
-            let listed = jobs.inspect().await.unwrap();
-            assert_eq!(listed.iter().filter(|job| job.state == JobState::Pending).count(), 3);
-            drop(worker);
-            let mut worker = jobs.worker("heir");
-            for id in ["a", "b", "d"] {
-                let job = timeout(Duration::from_secs(5), worker.next()).await.unwrap().unwrap();
-                assert_eq!(job.id(), id, "dies {dies}");
-                job.complete().await.unwrap();
-            }
-            c.complete().await.unwrap();
+    simulated_each([false, true], async |dies, server, zk| {
+        let jobs = Jobs::new(&zk, "/jobs").bucket_size(2);
+        for id in ["a", "b", "c", "d", "e"] {
+            jobs.submit("").id(id).await.unwrap();
         }
+        let other = connected(&server).await;
+        let mut victim = Jobs::new(&other, "/jobs").worker("victim");
+        let (a, b) = (victim.next().await.unwrap(), victim.next().await.unwrap());
+        let mut worker = jobs.worker("worker");
+        let c = worker.next().await.unwrap();
+        assert_eq!((a.id(), b.id(), c.id()), ("a", "b", "c"));
+        until(&server, |probe| probe.children("/jobs/pending").len() == 2).await;
+        if dies {
+            drop((a, b, victim));
+        } else {
+            // In the order that shows whether the bucket is found again.
+            b.fail("bad luck").await.unwrap();
+            a.fail("bad luck").await.unwrap();
+        }
+        until(&server, |probe| items(probe, "/jobs/pending").len() == 4).await;
+        assert!(!jobs.cancel("c").await.unwrap() && jobs.cancel("e").await.unwrap());
+        let listed = jobs.list().all().await.unwrap();
+        assert_eq!(listed.iter().filter(|job| job.state == JobState::Pending).count(), 3);
+        drop(worker);
+        let mut worker = jobs.worker("heir");
+        for id in ["a", "b", "d"] {
+            let job = timeout(Duration::from_secs(5), worker.next()).await.unwrap().unwrap();
+            assert_eq!(job.id(), id, "dies {dies}");
+            job.complete().await.unwrap();
+        }
+        c.complete().await.unwrap();
     });
 }
 
 #[test]
-fn priorities_have_buckets_of_their_own_and_too_many_are_deleted() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn priorities_have_their_own_buckets_and_extra_ones_are_deleted() {
+    simulated_with(async |server, zk| {
         let queue = queue(&zk).prioritized();
         let mut consumer = queue.consumer();
         for round in 0..2 {
             for number in 0..200 {
-                queue.put_with_priority(format!("{:04}", 199 - number), 100 - number).await.unwrap();
+                queue
+                    .put_with_priority(format!("{:04}", 199 - number), 100 - number)
+                    .await
+                    .unwrap();
             }
             assert!(server.probe().children(ITEMS).len() >= 200);
             assert_eq!(drain(&mut consumer).await, numbers(200), "{round}");
-            assert!(server.probe().children(ITEMS).len() <= 64, "{}", server.probe().children(ITEMS).len());
+            assert!(
+                server.probe().children(ITEMS).len() <= 64,
+                "{}",
+                server.probe().children(ITEMS).len()
+            );
         }
         // A better one is noticed while there are others.
         for item in ["0002", "0003", "0004"] {
@@ -282,50 +274,34 @@ fn priorities_have_buckets_of_their_own_and_too_many_are_deleted() {
             let data = item.data().clone();
             item.ack().await.map(|()| data).unwrap()
         };
-        // It may have claimed one more by then.
+        // It may have claimed one more before that.
         assert!([next().await, next().await].contains(&"0001".into()));
     });
 }
 
-/// Puts items where versions without buckets have put them.
-async fn old_layout(zk: &CuratorFramework, names: &[&'static str]) {
-    for name in names {
-        let create = zk.create(format!("{ITEMS}/item-100000000|{name}|0|")).data(*name);
-        create.mode(CreateMode::PersistentSequential).creating_parents().await.unwrap();
-    }
-}
-
+/// Nodes next to the buckets are not items, regardless of their names and the data of their parent.
 #[test]
-fn a_queue_of_an_earlier_version_keeps_its_layout_until_it_is_upgraded() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        old_layout(&zk, &["0", "1"]).await;
-        let other = connected(&server).await;
-        let (old, new) = (queue(&other), queue(&zk).upgrade_layout());
-        old.put("2").await.unwrap();
-        let flat = |server: &TestServer| {
-            server.probe().children(ITEMS).iter().filter(|name| name.starts_with("item-")).count()
-        };
-        assert_eq!((flat(&server), server.probe().children(ITEMS).len()), (3, 3));
-        assert_eq!(old.count().await.unwrap(), 3);
-        // What comes back remains readable for earlier versions.
-        old.consumer().next().await.unwrap().requeue().await.unwrap();
-        assert_eq!(flat(&server), 3);
-        new.put("3").await.unwrap();
-        // It hears of the upgrade.
-        old.put("4").await.unwrap();
-        assert_eq!((flat(&server), server.probe().children(ITEMS).len()), (3, 4));
-        // An earlier version knows nothing of it: what it puts is not lost.
-        old_layout(&zk, &["5"]).await;
-        assert_eq!(old.count().await.unwrap(), 6);
-        assert_eq!(drain(&mut old.consumer()).await, ["1", "2", "0", "5", "3", "4"]);
+fn nodes_beside_the_buckets_are_left_alone() {
+    simulated_with(async |server, zk| {
+        let foreign = format!("{ITEMS}/item-100000000|0|0|0000000000");
+        zk.create(&foreign).data("foreign").creating_parents().await.unwrap();
+        let queue = queue(&zk);
+        assert_eq!(queue.count().await.unwrap(), 0);
+        queue.put("1").await.unwrap();
+        queue.put("2").await.unwrap();
+        assert_eq!(queue.count().await.unwrap(), 2);
+        let mut consumer = queue.consumer();
+        let Err(Error::Foreign { path }) = consumer.next().await else { panic!("it is told of") };
+        assert_eq!(path, foreign);
+        assert_eq!(drain(&mut consumer).await, ["1", "2"]);
+        assert!(server.probe().exists(&foreign));
+        assert_eq!(server.probe().data(ITEMS).unwrap(), "buckets 1");
     });
 }
 
 #[test]
 fn an_operator_who_deletes_a_bucket_or_all_of_them_is_survived() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let queue = queue(&zk);
         let mut consumer = queue.consumer();
         for what in 0..3 {
@@ -333,7 +309,8 @@ fn an_operator_who_deletes_a_bucket_or_all_of_them_is_survived() {
                 queue.put(item).await.unwrap();
             }
             assert_eq!(consumer.next().await.unwrap().data(), "0000");
-            let buckets = server.probe().children(ITEMS).into_iter().map(str::to_owned).collect::<Vec<_>>();
+            let buckets =
+                server.probe().children(ITEMS).into_iter().map(str::to_owned).collect::<Vec<_>>();
             let doomed = match what {
                 0 => format!("{ITEMS}/{}", buckets[0]),
                 1 => format!("{ITEMS}/{}", buckets.last().unwrap()),
@@ -353,8 +330,7 @@ fn an_operator_who_deletes_a_bucket_or_all_of_them_is_survived() {
 
 #[test]
 fn dead_letters_are_in_buckets_too() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let queue = queue(&zk);
         for item in numbers(30) {
             queue.put(item).await.unwrap();
@@ -370,13 +346,16 @@ fn dead_letters_are_in_buckets_too() {
 
 /// Consumers may be allowed to delete items and not their buckets.
 #[test]
-fn a_bucket_that_cannot_be_deleted_is_reported_once_and_in_nobodys_way() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn an_undeletable_bucket_is_reported_once_and_blocks_nobody() {
+    simulated_with(async |server, zk| {
         let queue = queue(&zk);
         let _refused = server.rule(|request| {
             let is_bucket = request.is(OpCode::Delete) && request.matches("/queue/items/*");
-            if is_bucket { Verdict::Refuse(zk_curator_proto::ErrorCode::NoAuth) } else { Verdict::Pass }
+            if is_bucket {
+                Verdict::Refuse(zk_curator_proto::ErrorCode::NoAuth)
+            } else {
+                Verdict::Pass
+            }
         });
         let mut errors = zk.background_errors();
         for item in numbers(10) {
@@ -395,11 +374,11 @@ fn a_bucket_that_cannot_be_deleted_is_reported_once_and_in_nobodys_way() {
     });
 }
 
-/// Settings that are made without an error are refused by the first operation, before anything is sent.
+/// Settings that are made without an error are refused by the first operation, before anything is
+/// sent.
 #[test]
 fn settings_that_cannot_be_zero_are_refused_when_used() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let zero = |refused: Option<Error>, name: &str| {
             assert!(
                 matches!(refused, Some(Error::Zero { setting }) if setting == name),
@@ -430,7 +409,7 @@ fn settings_that_cannot_be_zero_are_refused_when_used() {
         zero(limited().submit("x").await.err(), "max_attempts");
         zero(limited().worker("w").next().await.err(), "max_attempts");
         zero(limited().clean().await.err(), "max_attempts");
-        zero(limited().inspect().await.err(), "max_attempts");
+        zero(limited().list().all().await.err(), "max_attempts");
         zero(Jobs::new(&zk, QUEUE).bucket_size(0).result("x").await.err(), "bucket_size");
         let refused = queue().max_deliveries(0).flush().await.unwrap_err();
         assert_eq!(refused.to_string(), "max_deliveries cannot be 0");
@@ -441,7 +420,10 @@ fn settings_that_cannot_be_zero_are_refused_when_used() {
         zero(jobs().prefetch(0).try_next().await.err(), "prefetch");
         zero(consumer().prefetch(0).next().await.err(), "prefetch");
         zero(plain().auto_ack_consumer().prefetch(0).next().await.err(), "prefetch");
-        zero(plain().auto_ack_consumer().prefetch(0).ack_batch(2).try_next().await.err(), "prefetch");
+        zero(
+            plain().auto_ack_consumer().prefetch(0).ack_batch(2).try_next().await.err(),
+            "prefetch",
+        );
         zero(plain().auto_ack_consumer().ack_batch(0).next().await.err(), "ack_batch");
         zero(priority().auto_ack_consumer().next().await.err(), "min_items_before_refresh");
         zero(priority().consumer("/locks").next().await.err(), "min_items_before_refresh");
@@ -450,15 +432,15 @@ fn settings_that_cannot_be_zero_are_refused_when_used() {
         zero(locking().run(0, async |_| Err::<(), _>("no")).await.err(), "limit");
         zero(locking().prefetch(0).run(1, async |_| Err::<(), _>("no")).await.err(), "prefetch");
         zero(jobs().run(0, async |_| Err::<Option<bytes::Bytes>, _>("no")).await.err(), "limit");
-        zero(consumer().run(0, ErrorMode::Requeue, fails).await.err(), "limit");
-        zero(plain().auto_ack_consumer().run(0, async |_| ()).await.err(), "limit");
+        zero(consumer().on_error(ErrorMode::Requeue).run(0, fails).await.err(), "limit");
+        zero(plain().auto_ack_consumer().run(0, fails).await.err(), "limit");
 
         let allocate = |zk: &_, path: &str| DistributedQueue::new(zk, path);
         let sharder = || QueueSharder::builder(&zk, "/queues", "/leader", allocate);
         zero(sharder().new_queue_threshold(0).start().await.err(), "new_queue_threshold");
         zero(sharder().max_queues(0).start().await.err(), "max_queues");
         zero(sharder().check_every(Duration::ZERO).start().await.err(), "check_every");
-        // That of the session.
+        // The only transaction is the creation of the session.
         assert_eq!(server.probe().zxid(), 1, "{}", server.probe());
     });
 }
@@ -466,8 +448,7 @@ fn settings_that_cannot_be_zero_are_refused_when_used() {
 /// Constructors do not fail: the first operation does, before anything is sent.
 #[test]
 fn invalid_paths_are_refused_by_the_first_operation() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let invalid = |refused: Option<Error>, path: &str| match refused {
             Some(Error::Framework(error)) => {
                 assert_eq!((error.kind(), error.path()), (ErrorKind::InvalidPath, path));
@@ -490,7 +471,7 @@ fn invalid_paths_are_refused_by_the_first_operation() {
         invalid(good().fair_waiting("line").auto_ack_consumer().next().await.err(), "line");
         invalid(good().consumer("locks").next().await.err(), "locks");
         invalid(good().consumer("/locks").dead_letters("dead", 1).next().await.err(), "dead");
-        // What another handle is told to do says nothing of this one.
+        // The setting of another handle does not affect this one.
         let shared = good();
         invalid(shared.clone().idempotent_puts("ids").put("x").await.err(), "ids");
         assert_eq!(shared.count().await.unwrap(), 0);
@@ -512,7 +493,7 @@ fn invalid_paths_are_refused_by_the_first_operation() {
         invalid(locking.consumer().try_next().await.err(), bad);
         let jobs = Jobs::new(&zk, bad);
         invalid(jobs.submit("x").await.err(), bad);
-        invalid(jobs.inspect().await.err(), bad);
+        invalid(jobs.list().all().await.err(), bad);
         invalid(jobs.result("x").await.err(), bad);
         invalid(jobs.clean().await.err(), bad);
         invalid(jobs.worker("w").next().await.err(), bad);

@@ -1,5 +1,4 @@
-//! How many requests an item costs at the server, and how often the network is waited for; that a new item does not wake
-//! everybody.
+//! The number of requests and round trips per item. A new item does not wake all consumers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,16 +11,17 @@ use zk_curator::CuratorFramework;
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::queue::jobs::Jobs;
 use zk_curator_recipes::queue::{
-    DistributedPriorityQueue, DistributedQueue, FifoQueue, LockingQueue, PutMode, SimpleDistributedQueue,
+    DistributedPriorityQueue, DistributedQueue, FifoQueue, LockingQueue, PutMode,
+    SimpleDistributedQueue,
 };
 use zk_curator_testing::TestServer;
-use zk_curator_tests::{builder, connected, in_memory, simulated, until};
+use zk_curator_tests::{builder, connected, simulated_each_on, simulated_with, start, until};
 
 pub(crate) const QUEUE: &str = "/queue";
 pub(crate) const LOCKS: &str = "/queue-locks";
 const ITEMS: usize = 100;
 const ONE_WAY: Duration = Duration::from_millis(1);
-const KINDS: [OpCode; 8] = [
+pub(crate) const KINDS: [OpCode; 8] = [
     OpCode::GetChildren2,
     OpCode::GetData,
     OpCode::Exists,
@@ -32,7 +32,7 @@ const KINDS: [OpCode; 8] = [
     OpCode::MultiRead,
 ];
 
-/// What is sent, and how long it takes, from a moment on.
+/// Measures the requests and the time from a moment on.
 pub(crate) struct Cost<'a> {
     server: &'a TestServer,
     before: [u64; KINDS.len()],
@@ -53,7 +53,7 @@ impl<'a> Cost<'a> {
         count(self.server).iter().sum::<u64>() - self.before.iter().sum::<u64>()
     }
 
-    pub(crate) fn flights(&self) -> u128 {
+    pub(crate) fn round_trips(&self) -> u128 {
         self.began.elapsed().as_micros() / (2 * ONE_WAY).as_micros()
     }
 }
@@ -67,9 +67,7 @@ fn count(server: &TestServer) -> [u64; KINDS.len()] {
 pub(crate) async fn distant(server: &TestServer) -> CuratorFramework {
     let connector = server.connector();
     connector.set_latency(0, ONE_WAY..=ONE_WAY, 0);
-    let zk = builder(server).connector(Arc::new(connector)).build().unwrap();
-    zk.start().await.unwrap();
-    zk
+    start(builder(server).connector(Arc::new(connector))).await
 }
 
 /// Creates items as another client would, without waiting for each.
@@ -81,11 +79,10 @@ pub(crate) async fn fill(zk: &CuratorFramework, items: usize) {
     }
 }
 
-/// Curator: two flights and a listing of the whole queue for every item.
+/// Curator: two round trips and a listing of the whole queue for every item.
 #[test]
 fn a_taken_item_costs_two_requests_and_one_flight() {
-    simulated(async {
-        let (server, near) = in_memory().await;
+    simulated_with(async |server, near| {
         let zk = distant(&server).await;
         fill(&near, ITEMS).await;
         let cost = Cost::since_now(&server);
@@ -96,14 +93,13 @@ fn a_taken_item_costs_two_requests_and_one_flight() {
         assert_eq!((cost.of(OpCode::GetData), cost.of(OpCode::Delete)), (100, 100));
         assert_eq!((cost.of(OpCode::GetChildren2), cost.requests()), (1, 201));
         // The list, the first read, and a delete each.
-        assert_eq!(cost.flights(), 102);
+        assert_eq!(cost.round_trips(), 102);
     });
 }
 
 #[test]
 fn a_window_of_deletes_makes_many_items_one_flight() {
-    simulated(async {
-        let (server, near) = in_memory().await;
+    simulated_with(async |server, near| {
         let zk = distant(&server).await;
         fill(&near, ITEMS).await;
         let cost = Cost::since_now(&server);
@@ -115,15 +111,14 @@ fn a_window_of_deletes_makes_many_items_one_flight() {
         assert_eq!((cost.of(OpCode::GetData), cost.of(OpCode::Multi)), (100, 10));
         assert_eq!(cost.requests(), 111);
         // The list, the first reads, and deletes twenty at a time.
-        assert!(cost.flights() <= 7, "{} flights", cost.flights());
+        assert!(cost.round_trips() <= 7, "{} round_trips", cost.round_trips());
     });
 }
 
-/// Curator: four flights with a lock path.
+/// Curator: four round trips with a lock path.
 #[test]
 fn a_claimed_item_costs_three_requests_and_two_flights() {
-    simulated(async {
-        let (server, near) = in_memory().await;
+    simulated_with(async |server, near| {
         let zk = distant(&server).await;
         fill(&near, ITEMS).await;
         let mut consumer = DistributedQueue::new(&zk, QUEUE).consumer(LOCKS);
@@ -136,14 +131,13 @@ fn a_claimed_item_costs_three_requests_and_two_flights() {
             (cost.of(OpCode::Create2), cost.of(OpCode::GetData), cost.of(OpCode::Multi)),
             (99, 99, 99)
         );
-        assert_eq!((cost.requests(), cost.flights()), (3 * 99, 2 * 99));
+        assert_eq!((cost.requests(), cost.round_trips()), (3 * 99, 2 * 99));
     });
 }
 
 #[test]
-fn an_item_of_a_locking_queue_costs_three_requests_and_two_flights() {
-    simulated(async {
-        let (server, near) = in_memory().await;
+fn a_locking_item_costs_three_requests_and_two_round_trips() {
+    simulated_with(async |server, near| {
         let zk = distant(&server).await;
         let puts = LockingQueue::new(&near, QUEUE);
         puts.put_all((0..ITEMS).map(|number| Bytes::from(number.to_string()))).await.unwrap();
@@ -156,28 +150,28 @@ fn an_item_of_a_locking_queue_costs_three_requests_and_two_flights() {
             item.ack().await.unwrap();
         }
         let kinds = [OpCode::Create2, OpCode::GetData, OpCode::Multi].map(|kind| cost.of(kind));
-        assert_eq!((kinds, cost.requests(), cost.flights()), ([99; 3], 3 * 99, 2 * 99));
-        // Puts as those of a FifoQueue.
+        assert_eq!((kinds, cost.requests(), cost.round_trips()), ([99; 3], 3 * 99, 2 * 99));
+        // Puts cost as much as those of a FifoQueue.
         let queue = LockingQueue::new(&zk, QUEUE);
         queue.put("first").await.unwrap();
         let cost = Cost::since_now(&server);
         let all = (0..ITEMS).map(|number| queue.put(number.to_string()));
         try_join_all(all).await.unwrap();
-        assert_eq!(cost.flights(), 1);
+        assert_eq!(cost.round_trips(), 1);
     });
 }
 
 #[test]
 fn a_job_costs_four_requests_and_two_flights() {
-    simulated(async {
-        let (server, near) = in_memory().await;
+    simulated_with(async |server, near| {
         let zk = distant(&server).await;
         let submits = Jobs::new(&near, QUEUE);
         for _ in 0..ITEMS {
             submits.submit("").await.unwrap();
         }
         submits.flush().await.unwrap();
-        // The cleaner's looks, once in 100 ms at most, are not counted: somebody else is elected, and far away.
+        // The checks of the cleaner, at most one per 100 ms, are not counted: another, distant
+        // process is elected.
         let jobs = Jobs::new(&zk, QUEUE);
         let mut other = jobs.worker("other");
         other.next().await.unwrap().complete().await.unwrap();
@@ -191,7 +185,7 @@ fn a_job_costs_four_requests_and_two_flights() {
         // One of the multis claims, the other one completes.
         let (creates, multis) = (cost.of(OpCode::Create2), cost.of(OpCode::Multi));
         let reads = cost.of(OpCode::GetData);
-        assert_eq!((creates, reads, multis, cost.flights()), (20, 20, 40, 40));
+        assert_eq!((creates, reads, multis, cost.round_trips()), (20, 20, 40, 40));
         // The cleaner has looked once.
         assert!(cost.of(OpCode::GetChildren2) <= 4, "{}", cost.of(OpCode::GetChildren2));
     });
@@ -199,8 +193,7 @@ fn a_job_costs_four_requests_and_two_flights() {
 
 #[test]
 fn a_priority_costs_one_more_request_and_no_flight() {
-    simulated(async {
-        let (server, near) = in_memory().await;
+    simulated_with(async |server, near| {
         let zk = distant(&server).await;
         let queue = DistributedPriorityQueue::new(&near, QUEUE);
         for priority in 0..100 {
@@ -212,21 +205,26 @@ fn a_priority_costs_one_more_request_and_no_flight() {
         for _ in 0..ITEMS / 2 {
             auto_ack.next().await.unwrap();
         }
-        assert_eq!((cost.of(OpCode::GetChildren2), cost.of(OpCode::Exists), cost.flights()), (1, 50, 52));
+        assert_eq!(
+            (cost.of(OpCode::GetChildren2), cost.of(OpCode::Exists), cost.round_trips()),
+            (1, 50, 52)
+        );
         let mut consumer = far.consumer(LOCKS);
         consumer.next().await.unwrap().ack().await.unwrap();
         let cost = Cost::since_now(&server);
         for _ in 0..ITEMS / 2 - 1 {
             consumer.next().await.unwrap().ack().await.unwrap();
         }
-        assert_eq!((cost.of(OpCode::GetChildren2), cost.of(OpCode::Exists), cost.flights()), (0, 49, 2 * 49));
+        assert_eq!(
+            (cost.of(OpCode::GetChildren2), cost.of(OpCode::Exists), cost.round_trips()),
+            (0, 49, 2 * 49)
+        );
     });
 }
 
 #[test]
 fn an_item_that_is_claimed_is_given_back_for_a_better_one_only() {
-    simulated(async {
-        let (server, near) = in_memory().await;
+    simulated_with(async |server, near| {
         let queue = DistributedPriorityQueue::new(&near, QUEUE);
         for item in ["first", "second", "third"] {
             queue.put(item, 5).await.unwrap();
@@ -234,14 +232,18 @@ fn an_item_that_is_claimed_is_given_back_for_a_better_one_only() {
         let zk = distant(&server).await;
         let mut consumer = DistributedPriorityQueue::new(&zk, QUEUE).consumer(LOCKS);
         consumer.next().await.unwrap().ack().await.unwrap();
-        for (priority, handed_out, listings, flights) in
+        for (priority, handed_out, listings, round_trips) in
             [(9, "second", 1, 2), (5, "third", 1, 2), (1, "new 1", 1, 3)]
         {
             queue.put(format!("new {priority}"), priority).await.unwrap();
             let cost = Cost::since_now(&server);
             let delivery = consumer.next().await.unwrap();
             assert_eq!(delivery.items(), [handed_out]);
-            assert_eq!((cost.of(OpCode::GetChildren2), cost.flights()), (listings, flights), "{priority}");
+            assert_eq!(
+                (cost.of(OpCode::GetChildren2), cost.round_trips()),
+                (listings, round_trips),
+                "{priority}"
+            );
             delivery.ack().await.unwrap();
         }
         for left in ["new 5", "new 9"] {
@@ -252,9 +254,8 @@ fn an_item_that_is_claimed_is_given_back_for_a_better_one_only() {
 
 /// A consumer works through its list.
 #[test]
-fn of_a_hundred_thousand_items_none_is_taken_by_listing_them_all() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn a_hundred_thousand_items_are_taken_without_a_full_listing() {
+    simulated_with(async |server, zk| {
         let items = 100_000;
         fill(&zk, items).await;
         let cost = Cost::since_now(&server);
@@ -279,27 +280,29 @@ fn of_a_hundred_thousand_items_none_is_taken_by_listing_them_all() {
             assert!(last.replace(number).is_none_or(|last| last < number));
             delivery.ack().await.unwrap();
         }
-        // Beside the three for each, the first claim creates its directory.
+        // Next to the three for each, the first claim creates its directory.
         assert_eq!(cost.of(OpCode::GetChildren2), 2);
         assert!(cost.requests() <= 3 * taken + 10, "{}", cost.requests());
     });
 }
 
 #[test]
-fn of_many_items_with_priorities_none_is_taken_by_listing_them_all() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn many_items_with_priorities_are_taken_without_a_full_listing() {
+    simulated_with(async |server, zk| {
         let queue = DistributedPriorityQueue::new(&zk, QUEUE);
         let (items, taken) = (20_000, 2000);
         for first in (0..items).step_by(100) {
-            try_join_all((first..first + 100).map(|number| queue.put("x", number % 100))).await.unwrap();
+            try_join_all((first..first + 100).map(|number| queue.put("x", number % 100)))
+                .await
+                .unwrap();
         }
         let cost = Cost::since_now(&server);
         let mut auto_ack = queue.auto_ack_consumer();
         for _ in 0..taken {
             auto_ack.next().await.unwrap();
         }
-        // A look whether there are better ones is one request beside the two for the item; 16 more are read ahead.
+        // A look whether there are better ones is one request next to the two for the item; 16 more
+        // are read ahead.
         assert_eq!((cost.of(OpCode::GetChildren2), cost.requests()), (1, 3 * taken + 1 + 16));
         let mut consumer = queue.consumer(LOCKS);
         let cost = Cost::since_now(&server);
@@ -313,8 +316,7 @@ fn of_many_items_with_priorities_none_is_taken_by_listing_them_all() {
 
 #[test]
 fn consumers_share_a_queue_without_a_listing_per_item() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         fill(&zk, 1000).await;
         let cost = Cost::since_now(&server);
         let mut takers = JoinSet::new();
@@ -341,8 +343,7 @@ fn consumers_share_a_queue_without_a_listing_per_item() {
 
 #[test]
 fn puts_that_are_made_together_are_one_flight() {
-    simulated(async {
-        let (server, near) = in_memory().await;
+    simulated_with(async |server, near| {
         fill(&near, 1).await;
         let zk = distant(&server).await;
         for ids in [false, true] {
@@ -354,43 +355,45 @@ fn puts_that_are_made_together_are_one_flight() {
             let cost = Cost::since_now(&server);
             let puts = (0..ITEMS).map(|number| queue.put(number.to_string()));
             try_join_all(puts).await.unwrap();
-            assert_eq!(cost.flights(), 1, "with ids: {ids}");
+            assert_eq!(cost.round_trips(), 1, "with ids: {ids}");
         }
     });
 }
 
-/// One flight and two requests (one of them later, with the next put), against two of each in two phases.
+/// One flight and two requests (one of them later, with the next put), against two of each in two
+/// phases.
 #[test]
 fn what_exactly_once_costs() {
-    simulated(async {
-        for (enqueue, requests, flights) in [(PutMode::Transaction, 199, 100), (PutMode::TwoPhase, 200, 200)]
-        {
-            let server = TestServer::in_memory().await;
-            let zk = distant(&server).await;
-            let queue = FifoQueue::new(&zk, QUEUE).put_mode(enqueue);
-            queue.put("first").await.unwrap();
-            queue.flush().await.unwrap();
-            let cost = Cost::since_now(&server);
-            for number in 0..ITEMS {
-                queue.put(number.to_string()).await.unwrap();
-            }
-            assert_eq!((cost.requests(), cost.flights()), (requests, flights), "{enqueue:?}");
-            assert_eq!(queue.take().await.unwrap(), "first");
-            let cost = Cost::since_now(&server);
-            for number in 0..ITEMS {
-                assert_eq!(queue.take().await.unwrap(), number.to_string());
-            }
-            let kinds = [OpCode::GetData, OpCode::Multi].map(|kind| cost.of(kind));
-            assert_eq!((kinds, cost.requests(), cost.flights()), ([99, 100], 199, 100), "{enqueue:?}");
+    let cases = [(PutMode::Transaction, 199, 100), (PutMode::TwoPhase, 200, 200)];
+    simulated_each_on(cases, TestServer::in_memory, async |case, server| {
+        let (enqueue, requests, round_trips) = case;
+        let zk = distant(&server).await;
+        let queue = FifoQueue::new(&zk, QUEUE).put_mode(enqueue);
+        queue.put("first").await.unwrap();
+        queue.flush().await.unwrap();
+        let cost = Cost::since_now(&server);
+        for number in 0..ITEMS {
+            queue.put(number.to_string()).await.unwrap();
         }
+        assert_eq!((cost.requests(), cost.round_trips()), (requests, round_trips), "{enqueue:?}");
+        assert_eq!(queue.take().await.unwrap(), "first");
+        let cost = Cost::since_now(&server);
+        for number in 0..ITEMS {
+            assert_eq!(queue.take().await.unwrap(), number.to_string());
+        }
+        let kinds = [OpCode::GetData, OpCode::Multi].map(|kind| cost.of(kind));
+        assert_eq!(
+            (kinds, cost.requests(), cost.round_trips()),
+            ([99, 100], 199, 100),
+            "{enqueue:?}"
+        );
     });
 }
 
 /// Curator: a listing of the whole queue for every item.
 #[test]
 fn a_simple_queue_costs_one_request_to_offer_and_two_to_take() {
-    simulated(async {
-        let (server, _near) = in_memory().await;
+    simulated_with(async |server, _near| {
         let zk = distant(&server).await;
         let queue = SimpleDistributedQueue::new(&zk, QUEUE);
         queue.offer("first").await.unwrap();
@@ -398,22 +401,24 @@ fn a_simple_queue_costs_one_request_to_offer_and_two_to_take() {
         for number in 0..ITEMS {
             queue.offer(number.to_string()).await.unwrap();
         }
-        assert_eq!((cost.of(OpCode::Create2), cost.requests(), cost.flights()), (100, 100, 100));
+        assert_eq!(
+            (cost.of(OpCode::Create2), cost.requests(), cost.round_trips()),
+            (100, 100, 100)
+        );
         assert_eq!(queue.take().await.unwrap(), "first");
         let cost = Cost::since_now(&server);
         for number in 0..ITEMS {
             assert_eq!(queue.take().await.unwrap(), number.to_string());
         }
         let kinds = [OpCode::GetData, OpCode::Multi].map(|kind| cost.of(kind));
-        assert_eq!((kinds, cost.requests(), cost.flights()), ([99, 100], 199, 100));
+        assert_eq!((kinds, cost.requests(), cost.round_trips()), ([99, 100], 199, 100));
     });
 }
 
 /// Of many that wait for an item, the first in line is woken, and then the next.
 #[test]
 fn a_new_item_wakes_one_that_waits_and_not_the_herd() {
-    simulated(async {
-        let (server, producer) = in_memory().await;
+    simulated_with(async |server, producer| {
         let waiting = 20;
         let mut takers = JoinSet::new();
         for number in 0..waiting {
@@ -430,18 +435,18 @@ fn a_new_item_wakes_one_that_waits_and_not_the_herd() {
             // First come, first served, too.
             assert_eq!(takers.join_next().await.unwrap().unwrap(), number.to_string());
             tokio::time::sleep(Duration::from_secs(1)).await;
-            // That of the twentieth as that of the first; with the nodes that each makes once.
+            // The cost of the twentieth equals that of the first, apart from the nodes that each
+            // creates once.
             let limit = if number == 0 { 22 } else { 15 };
             assert!(cost.requests() <= limit, "{} requests for item {number}", cost.requests());
         }
     });
 }
 
-/// Of many that wait, one new item or one that comes back wakes the first in line, and it the next.
+/// A new or returned item wakes the first waiter in line, which wakes the next one.
 #[test]
-fn an_item_that_comes_back_wakes_one_that_waits_and_not_the_herd() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn a_returned_item_wakes_one_waiter_and_not_the_herd() {
+    simulated_with(async |server, zk| {
         let queue = LockingQueue::new(&zk, QUEUE);
         let held = 5;
         let mut holder = queue.consumer();
@@ -459,7 +464,8 @@ fn an_item_that_comes_back_wakes_one_that_waits_and_not_the_herd() {
             until(&server, |probe| probe.children("/queue/line").len() == number + 1).await;
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
-        // Only the first watches the items and the claims of others. All hear of new buckets.
+        // Only the first watches the items and the claims of other consumers. All hear of new
+        // buckets.
         let holder = zk_curator_tests::session_id(&zk).get();
         let watched = |probe: &zk_curator_testing::Probe| {
             let of_others = probe.watches().iter().filter(|watch| watch.session != holder);
@@ -474,7 +480,8 @@ fn an_item_that_comes_back_wakes_one_that_waits_and_not_the_herd() {
             assert_eq!((next.0.id(), next.0.attempt()), (&id[..], 2));
             taken.push(next);
             tokio::time::sleep(Duration::from_secs(1)).await;
-            // It claims the item, and the next in line looks at the five: that of twenty waiting as that of two.
+            // It claims the item, and the next in line reads the five: with twenty waiting
+            // consumers as with two.
             assert!(cost.requests() <= 32, "{} requests for an item", cost.requests());
             assert_eq!(watched(&server.probe()), 1 + held);
         }
@@ -489,8 +496,7 @@ fn an_item_that_comes_back_wakes_one_that_waits_and_not_the_herd() {
 
 #[test]
 fn within_a_process_those_who_wait_share_one_watch() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let queue = SimpleDistributedQueue::new(&zk, QUEUE);
         queue.offer("first").await.unwrap();
         queue.take().await.unwrap();

@@ -5,20 +5,23 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::oneshot;
 use tokio::time::sleep;
 use zk_curator::{ConnectionState, CuratorFramework};
 use zk_curator_recipes::queue::jobs::Jobs;
 use zk_curator_recipes::queue::{DistributedQueue, Error, ErrorMode, LockingQueue, QueueSharder};
+use zk_curator_recipes::{CancellationToken, Shutdown};
 use zk_curator_testing::{Direction, Probe, TestServer};
-use zk_curator_tests::{builder, cancel, cut_off, in_memory, simulated, two_in_memory, until_state};
+use zk_curator_tests::{
+    builder, cut_off, simulated_drops, simulated_each, simulated_each_on, simulated_on,
+    simulated_with, start, stopped_by, two_in_memory, until_state,
+};
 
 const QUEUE: &str = "/queue";
 const LOCKS: &str = "/queue-locks";
 const HOUR: Duration = Duration::from_secs(3600);
 const WORK: Duration = Duration::from_secs(5);
 
-/// What claims its items, and gives them back.
+/// Consumers that claim their items, and return them.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Curator,
@@ -39,13 +42,12 @@ impl Kind {
         }
     }
 
-    /// What fails is held back for half an hour at least.
+    /// A failed job is held back for at least half an hour.
     async fn run_until<F, Fut>(
         self,
         zk: &CuratorFramework,
         limit: usize,
-        stop: impl Future<Output = ()>,
-        drain: Duration,
+        shutdown: Shutdown,
         body: F,
     ) -> Result<(), Error>
     where
@@ -54,12 +56,17 @@ impl Kind {
     {
         match self {
             Self::Curator => {
-                let consumer = DistributedQueue::new(zk, QUEUE).consumer(LOCKS).redeliver_after(HOUR, HOUR);
-                consumer.prefetch(2).run_until(limit, ErrorMode::Return, stop, drain, body).await
+                let consumer =
+                    DistributedQueue::new(zk, QUEUE).consumer(LOCKS).redeliver_after(HOUR, HOUR);
+                consumer
+                    .prefetch(2)
+                    .on_error(ErrorMode::Return)
+                    .run_until(shutdown, limit, body)
+                    .await
             }
             Self::Locking => {
                 let consumer = LockingQueue::new(zk, QUEUE).consumer().redeliver_after(HOUR, HOUR);
-                consumer.prefetch(2).run_until(limit, stop, drain, |message| body(message.data)).await
+                consumer.prefetch(2).run_until(shutdown, limit, |message| body(message.data)).await
             }
             Self::Jobs => {
                 let worker = Jobs::new(zk, QUEUE).worker("w").redeliver_after(HOUR, HOUR);
@@ -67,24 +74,26 @@ impl Kind {
                     let work = body(task.data);
                     async { work.await.map(|()| None) }
                 };
-                worker.prefetch(2).run_until(limit, stop, drain, body).await
+                worker.prefetch(2).run_until(shutdown, limit, body).await
             }
         }
     }
 
-    /// What another process gets next.
+    /// The item that another process gets next.
     async fn next(self, zk: &CuratorFramework) -> Bytes {
         match self {
             Self::Curator => {
                 let item = DistributedQueue::new(zk, QUEUE).consumer(LOCKS).next().await.unwrap();
                 item.items()[0].clone()
             }
-            Self::Locking => LockingQueue::new(zk, QUEUE).consumer().next().await.unwrap().data().clone(),
+            Self::Locking => {
+                LockingQueue::new(zk, QUEUE).consumer().next().await.unwrap().data().clone()
+            }
             Self::Jobs => Jobs::new(zk, QUEUE).worker("other").next().await.unwrap().data().clone(),
         }
     }
 
-    /// How many items are claimed.
+    /// Returns the number of claimed items.
     fn claimed(self, probe: &Probe) -> usize {
         let claims = |path: &&String| match self {
             Self::Curator => path.starts_with("/queue-locks/"),
@@ -95,126 +104,102 @@ impl Kind {
     }
 }
 
-/// What tells a run to stop, and the future that hears of it.
-struct Stop(Mutex<Option<oneshot::Sender<()>>>);
-
-impl Stop {
-    fn new() -> (Self, impl Future<Output = ()>) {
-        let (tell, told) = oneshot::channel();
-        (Self(Mutex::new(Some(tell))), async { drop(told.await) })
-    }
-
-    fn tell(&self) {
-        drop(self.0.lock().unwrap().take());
-    }
-}
-
 #[test]
 fn what_runs_is_worked_off_and_nothing_more_is_taken() {
-    for kind in Kind::ALL {
-        simulated(async move {
-            let (server, zk, other) = two_in_memory().await;
-            kind.put(&other, &["one", "two", "three"]).await;
-            let (stop, stopped) = Stop::new();
-            let done = Mutex::new(Vec::new());
-            let body = async |item: Bytes| {
-                stop.tell();
-                sleep(WORK).await;
-                done.lock().unwrap().push(item);
-                Ok(())
-            };
-            kind.run_until(&zk, 1, stopped, HOUR, body).await.unwrap();
-            assert_eq!(*done.lock().unwrap(), ["one"], "{kind:?}");
-            assert_eq!(kind.claimed(&server.probe()), 0, "{kind:?}: {}", server.probe());
-            assert_eq!(kind.next(&other).await, "two", "{kind:?}");
-        });
-    }
+    simulated_each_on(Kind::ALL, two_in_memory, async |kind, (server, zk, other)| {
+        kind.put(&other, &["one", "two", "three"]).await;
+        let stop = CancellationToken::new();
+        let done = Mutex::new(Vec::new());
+        let body = async |item: Bytes| {
+            stop.cancel();
+            sleep(WORK).await;
+            done.lock().unwrap().push(item);
+            Ok(())
+        };
+        kind.run_until(&zk, 1, Shutdown::on(stop.clone()).drain(HOUR), body).await.unwrap();
+        assert_eq!(*done.lock().unwrap(), ["one"], "{kind:?}");
+        assert_eq!(kind.claimed(&server.probe()), 0, "{kind:?}: {}", server.probe());
+        assert_eq!(kind.next(&other).await, "two", "{kind:?}");
+    });
 }
 
 #[test]
-fn what_is_not_done_in_time_is_dropped_and_is_back_when_it_returns() {
-    for kind in Kind::ALL {
-        simulated(async move {
-            let (server, zk, other) = two_in_memory().await;
-            kind.put(&other, &["one", "two", "three", "four"]).await;
-            let (stop, stopped) = Stop::new();
-            let begun = Mutex::new(0);
-            let body = async |_| {
-                *begun.lock().unwrap() += 1;
-                if *begun.lock().unwrap() == 2 {
-                    stop.tell();
-                }
-                pending().await
-            };
-            kind.run_until(&zk, 2, stopped, WORK, body).await.unwrap();
-            assert_eq!(*begun.lock().unwrap(), 2, "{kind:?}");
-            assert_eq!(kind.claimed(&server.probe()), 0, "{kind:?}: {}", server.probe());
-            assert_eq!(kind.next(&other).await, "one", "{kind:?}");
-        });
-    }
+fn unfinished_work_is_dropped_and_back_when_drain_returns() {
+    simulated_each_on(Kind::ALL, two_in_memory, async |kind, (server, zk, other)| {
+        kind.put(&other, &["one", "two", "three", "four"]).await;
+        let stop = CancellationToken::new();
+        let begun = Mutex::new(0);
+        let body = async |_| {
+            *begun.lock().unwrap() += 1;
+            if *begun.lock().unwrap() == 2 {
+                stop.cancel();
+            }
+            pending().await
+        };
+        kind.run_until(&zk, 2, Shutdown::on(stop.clone()).drain(WORK), body).await.unwrap();
+        assert_eq!(*begun.lock().unwrap(), 2, "{kind:?}");
+        assert_eq!(kind.claimed(&server.probe()), 0, "{kind:?}: {}", server.probe());
+        assert_eq!(kind.next(&other).await, "one", "{kind:?}");
+    });
 }
 
 #[test]
 fn what_is_held_back_goes_back_at_once() {
-    for kind in Kind::ALL {
-        simulated(async move {
-            let (server, zk, other) = two_in_memory().await;
-            kind.put(&other, &["one", "two"]).await;
-            let (stop, stopped) = Stop::new();
-            let body = async |item: Bytes| {
-                if item == "one" {
-                    return Err("not today");
-                }
-                stop.tell();
-                // As long as the other one is held back if nobody stops.
-                sleep(WORK).await;
-                Ok(())
-            };
-            kind.run_until(&zk, 1, stopped, 2 * WORK, body).await.unwrap();
-            assert_eq!(kind.claimed(&server.probe()), 0, "{kind:?}: {}", server.probe());
-            assert_eq!(kind.next(&other).await, "one", "{kind:?}");
-        });
-    }
+    simulated_each_on(Kind::ALL, two_in_memory, async |kind, (server, zk, other)| {
+        kind.put(&other, &["one", "two"]).await;
+        let stop = CancellationToken::new();
+        let body = async |item: Bytes| {
+            if item == "one" {
+                return Err("not today");
+            }
+            stop.cancel();
+            // For as long as the other one would be held back without a stop.
+            sleep(WORK).await;
+            Ok(())
+        };
+        kind.run_until(&zk, 1, Shutdown::on(stop.clone()).drain(2 * WORK), body).await.unwrap();
+        assert_eq!(kind.claimed(&server.probe()), 0, "{kind:?}: {}", server.probe());
+        assert_eq!(kind.next(&other).await, "one", "{kind:?}");
+    });
 }
 
-/// The claims of a session that cannot be told of it are gone when the session is.
+/// The claims of a session that cannot be reached end with the session.
 #[test]
 fn a_stop_without_a_server_ends_with_the_session() {
-    for kind in Kind::ALL {
-        simulated(async move {
-            let (server, other) = in_memory().await;
-            let link = server.connector();
-            let zk = builder(&server).connector(Arc::new(link.clone())).build().unwrap();
-            zk.start().await.unwrap();
-            kind.put(&other, &["one"]).await;
-            let (stop, stopped) = Stop::new();
-            let body = async |_| {
-                link.cut(0, Direction::Both);
-                until_state(&zk, ConnectionState::Suspended).await;
-                stop.tell();
-                pending().await
-            };
-            kind.run_until(&zk, 1, stopped, Duration::ZERO, body).await.unwrap();
-            assert_eq!(kind.next(&other).await, "one", "{kind:?}");
-        });
-    }
+    simulated_each(Kind::ALL, async |kind, server, other| {
+        let link = server.connector();
+        let zk = start(builder(&server).connector(Arc::new(link.clone()))).await;
+        kind.put(&other, &["one"]).await;
+        let stop = CancellationToken::new();
+        let body = async |_| {
+            link.cut(0, Direction::Both);
+            until_state(&zk, ConnectionState::Suspended).await;
+            stop.cancel();
+            pending().await
+        };
+        kind.run_until(&zk, 1, Shutdown::on(stop.clone()).drain(Duration::ZERO), body)
+            .await
+            .unwrap();
+        assert_eq!(kind.next(&other).await, "one", "{kind:?}");
+    });
 }
 
 /// A session that lives, and none of whose requests is answered.
 #[test]
 fn a_stop_does_not_wait_for_ever() {
-    simulated(async {
-        let (server, zk, other) = two_in_memory().await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let kind = Kind::Curator;
         kind.put(&other, &["one"]).await;
-        let (stop, stopped) = Stop::new();
+        let stop = CancellationToken::new();
         let cut = Mutex::new(None);
         let body = async |_| {
             *cut.lock().unwrap() = Some(cut_off(&server, &zk));
-            stop.tell();
+            stop.cancel();
             pending().await
         };
-        kind.run_until(&zk, 1, stopped, Duration::ZERO, body).await.unwrap();
+        kind.run_until(&zk, 1, Shutdown::on(stop.clone()).drain(Duration::ZERO), body)
+            .await
+            .unwrap();
         assert_eq!(kind.claimed(&server.probe()), 1);
         drop(cut);
         assert_eq!(kind.next(&other).await, "one");
@@ -224,46 +209,48 @@ fn a_stop_does_not_wait_for_ever() {
 #[test]
 fn a_run_that_is_dropped_while_it_drains_gives_its_items_back() {
     for kind in Kind::ALL {
-        simulated(async move {
-            let setup = async || {
-                let (server, zk, other) = two_in_memory().await;
-                kind.put(&other, &["one", "two"]).await;
-                (server, zk, other)
+        let setup = async || {
+            let (server, zk, other) = two_in_memory().await;
+            kind.put(&other, &["one", "two"]).await;
+            (server, zk, other)
+        };
+        let run = async |(_, zk, _): &(TestServer, CuratorFramework, CuratorFramework)| {
+            let stop = CancellationToken::new();
+            let body = async |_| {
+                stop.cancel();
+                sleep(WORK).await;
+                Err("not today")
             };
-            let run = async |(_, zk, _): &(TestServer, CuratorFramework, CuratorFramework)| {
-                let (stop, stopped) = Stop::new();
-                let body = async |_| {
-                    stop.tell();
-                    sleep(WORK).await;
-                    Err("not today")
-                };
-                kind.run_until(zk, 1, stopped, 2 * WORK, body).await.unwrap();
-            };
-            let steps = cancel::at_every_step(setup, run, async |(_server, _zk, other), _| {
-                assert_eq!(kind.next(&other).await, "one", "{kind:?}");
-            });
-            assert!(steps.await > 5);
+            kind.run_until(zk, 1, Shutdown::on(stop.clone()).drain(2 * WORK), body).await.unwrap();
+        };
+        simulated_drops(5, setup, run, async |(_server, _zk, other), _| {
+            assert_eq!(kind.next(&other).await, "one", "{kind:?}");
         });
     }
 }
 
-/// Items that are removed before they are handed out would be lost.
+/// Items that are removed before their delivery would be lost.
 #[test]
 fn what_is_removed_already_is_handed_out_before_the_end() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let queue = DistributedQueue::new(&zk, QUEUE);
         for number in 0..20_u8 {
             queue.put([number]).await.unwrap();
         }
-        let (stop, stopped) = Stop::new();
+        let stop = CancellationToken::new();
         let done = Mutex::new(Vec::new());
         let body = async |item: Bytes| {
-            stop.tell();
+            stop.cancel();
             sleep(WORK).await;
             done.lock().unwrap().push(item[0]);
+            Ok::<_, Error>(())
         };
-        queue.auto_ack_consumer().ack_batch(8).run_until(1, stopped, HOUR, body).await.unwrap();
+        queue
+            .auto_ack_consumer()
+            .ack_batch(8)
+            .run_until(Shutdown::on(stop.clone()).drain(HOUR), 1, body)
+            .await
+            .unwrap();
         let done = done.into_inner().unwrap();
         let left = server.probe().children(QUEUE).len();
         assert!(done.len() > 1, "none was removed ahead");
@@ -272,26 +259,46 @@ fn what_is_removed_already_is_handed_out_before_the_end() {
     });
 }
 
+/// Items that were put as one are removed as one.
 #[test]
-fn a_sharder_begins_no_queue_after_the_stop_and_drains_the_others() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+fn a_failed_removed_item_does_not_lose_those_beside_it() {
+    simulated_with(async |_server, zk| {
+        let queue = DistributedQueue::new(&zk, QUEUE);
+        queue.put_multi(["bad", "good"]).await.unwrap();
+        let stop = CancellationToken::new();
+        let seen = Mutex::new(Vec::new());
+        let body = async |item: Bytes| {
+            seen.lock().unwrap().push(item.clone());
+            stop.cancel();
+            if item == "bad" { Err("as the test wants it") } else { Ok(()) }
+        };
+        let consumer = queue.auto_ack_consumer();
+        consumer.run_until(Shutdown::on(stop.clone()).drain(HOUR), 1, body).await.unwrap();
+        assert_eq!(seen.into_inner().unwrap(), ["bad", "good"]);
+    });
+}
+
+#[test]
+fn a_stopped_sharder_begins_no_queue_and_drains_the_others() {
+    simulated_with(async |_server, zk| {
         let sharder = QueueSharder::builder(&zk, "/shards", "/shards-leader", |zk, path| {
             DistributedQueue::new(zk, path)
         });
         let sharder = sharder.start().await.unwrap();
-        let (stop, stopped) = Stop::new();
+        let stop = CancellationToken::new();
         let drained = Mutex::new(0);
         let body = async |_: DistributedQueue| {
-            stop.tell();
+            stop.cancel();
             sleep(WORK).await;
             *drained.lock().unwrap() += 1;
             Ok::<_, Error>(())
         };
-        sharder.run_until(stopped, HOUR, body).await.unwrap();
+        sharder.run_until(Shutdown::on(stop.clone()).drain(HOUR), body).await.unwrap();
         assert_eq!(*drained.lock().unwrap(), 1);
         let never = async |_: DistributedQueue| pending::<Result<(), Error>>().await;
-        sharder.run_until(sleep(WORK), WORK, never).await.unwrap();
+        let run =
+            async |stop| sharder.run_until(Shutdown::on(stop).drain(WORK), never).await.unwrap();
+        stopped_by(sleep(WORK), run).await;
         sharder.close().await.unwrap();
     });
 }

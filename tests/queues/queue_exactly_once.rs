@@ -1,4 +1,4 @@
-//! What producers that are dead, or take long, have left: ids of puts, and items of which nobody is sure.
+//! The leftovers of dead or slow producers: ids of puts, and unconfirmed items.
 
 use std::time::Duration;
 
@@ -7,7 +7,10 @@ use zk_curator::{CreateMode, CuratorFramework, ErrorCode};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::queue::{DistributedQueue, Error, FifoQueue};
 use zk_curator_testing::{TestServer, Verdict};
-use zk_curator_tests::{builder, connected, expire, in_memory, once, simulated, until};
+use zk_curator_tests::{
+    builder, connected, expire, once, pairs, simulated_each, simulated_on, simulated_with, start,
+    two_in_memory, until,
+};
 
 const QUEUE: &str = "/queue";
 const IDS: &str = "/ids";
@@ -22,15 +25,13 @@ fn ids(server: &TestServer) -> usize {
     server.probe().children(IDS).iter().filter(|name| name.starts_with("put-")).count()
 }
 
-/// `zk-chaos --scenario exactly_once --seed 0`: a process that was killed left the id of its last put; another, whose random
-/// numbers were the same, took it for its own, and its item for put.
+/// `zk-chaos --scenario exactly_once --seed 0`: a process that was killed left the id of its last
+/// put; another, whose random numbers were the same, took it for its own, and its item for put.
 #[test]
 fn an_id_that_another_process_has_left_is_not_taken_for_our_own() {
-    simulated(async {
-        let (server, _zk) = in_memory().await;
+    simulated_with(async |server, _zk| {
         for (item, count) in [("one", 1), ("two", 2)] {
-            let zk = builder(&server).seed(7).build().unwrap();
-            zk.start().await.unwrap();
+            let zk = start(builder(&server).seed(7)).await;
             with_ids(&zk).put(item).await.unwrap();
             assert_eq!((with_ids(&zk).count().await.unwrap(), ids(&server)), (count, count));
         }
@@ -39,8 +40,7 @@ fn an_id_that_another_process_has_left_is_not_taken_for_our_own() {
 
 #[test]
 fn ids_of_dead_producers_are_collected_and_no_others() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         let (dead, living) = (connected(&server).await, connected(&server).await);
         let (of_dead, of_living) = (with_ids(&dead), with_ids(&living));
         of_dead.put("one").await.unwrap();
@@ -52,17 +52,18 @@ fn ids_of_dead_producers_are_collected_and_no_others() {
         assert_eq!(ids(&server), 3);
         sleep(OLD).await;
         third.put("four").await.unwrap();
-        // Its own before is deleted as always; that of the dead one too, and not that of the living one.
+        // Its own earlier id is deleted as always, and so is the id of the dead producer, but not
+        // that of the living one.
         assert_eq!(ids(&server), 2, "{}", server.probe());
         assert_eq!(third.count().await.unwrap(), 4);
     });
 }
 
-/// `zk-sim --scenario locking_queue --seed 35040 --rounds 6`: a put failed, for sure, and its item was there.
+/// `zk-sim --scenario locking_queue --seed 35040 --rounds 6`: a put failed, for sure, and its item
+/// was there.
 #[test]
 fn an_id_that_cannot_be_deleted_says_nothing_about_the_next_put() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let queue = with_ids(&zk);
         queue.put("one").await.unwrap();
         let refused = once(&server, OpCode::Delete, Verdict::Refuse(ErrorCode::NoAuth));
@@ -71,60 +72,56 @@ fn an_id_that_cannot_be_deleted_says_nothing_about_the_next_put() {
     });
 }
 
-/// The answer is lost, and then the session: the put finds out, and puts again what was not put. It cannot only if ids were
-/// collected meanwhile, and says so.
+/// The response is lost, and then the session. The put reads the outcome, and repeats only puts
+/// that were not applied.
+/// It cannot only if ids were collected in between, and says so.
 #[test]
 fn a_put_that_has_lost_its_session_happens_once() {
-    simulated(async {
-        for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
-            for others in [false, true] {
-                let (server, zk) = in_memory().await;
-                let queue = with_ids(&zk);
-                queue.put("one").await.unwrap();
-                queue.flush().await.unwrap();
-                let lost = once(&server, OpCode::Multi, verdict);
-                let mut put = Box::pin(queue.put("two"));
-                tokio::select! {
-                    biased;
-                    done = &mut put => panic!("{done:?}"),
-                    () = lost.fired() => {}
-                }
-                // Nobody looks for the answer.
-                expire(&server, &zk).await;
-                sleep(OLD * 2).await;
-                let other = with_ids(&connected(&server).await);
-                if others {
-                    other.put("three").await.unwrap();
-                }
-                let done = put.await;
-                let applied = matches!(verdict, Verdict::LoseReply);
-                match done {
-                    Err(Error::Framework(error)) => {
-                        assert!(applied && others && error.may_have_applied(), "{error}");
-                    }
-                    done => assert!(!(applied && others), "{done:?}"),
-                }
-                let mut items = Vec::new();
-                let mut auto_ack = other.auto_ack_consumer();
-                while let Some(item) = auto_ack.try_next().await.unwrap() {
-                    items.push(String::from_utf8(item.items.concat()).unwrap());
-                }
-                let expected: &[&str] = match (applied, others) {
-                    (_, false) => &["one", "two"],
-                    (true, true) => &["one", "two", "three"],
-                    (false, true) => &["one", "three", "two"],
-                };
-                assert_eq!(items, expected, "{verdict:?}");
-            }
+    let cases = pairs([Verdict::LoseReply, Verdict::LoseRequest], [false, true]);
+    simulated_each(cases, async |(verdict, others), server, zk| {
+        let queue = with_ids(&zk);
+        queue.put("one").await.unwrap();
+        queue.flush().await.unwrap();
+        let lost = once(&server, OpCode::Multi, verdict);
+        let mut put = Box::pin(queue.put("two"));
+        tokio::select! {
+            biased;
+            done = &mut put => panic!("{done:?}"),
+            () = lost.fired() => {}
         }
+        // The response is not polled.
+        expire(&server, &zk).await;
+        sleep(OLD * 2).await;
+        let other = with_ids(&connected(&server).await);
+        if others {
+            other.put("three").await.unwrap();
+        }
+        let done = put.await;
+        let applied = matches!(verdict, Verdict::LoseReply);
+        match done {
+            Err(Error::Framework(error)) => {
+                assert!(applied && others && error.may_have_applied(), "{error}");
+            }
+            done => assert!(!(applied && others), "{done:?}"),
+        }
+        let mut items = Vec::new();
+        let mut auto_ack = other.auto_ack_consumer();
+        while let Some(item) = auto_ack.try_next().await.unwrap() {
+            items.push(String::from_utf8(item.items.concat()).unwrap());
+        }
+        let expected: &[&str] = match (applied, others) {
+            (_, false) => &["one", "two"],
+            (true, true) => &["one", "two", "three"],
+            (false, true) => &["one", "three", "two"],
+        };
+        assert_eq!(items, expected, "{verdict:?}");
     });
 }
 
-/// The same if somebody has removed the node of the producer, or all ids.
+/// The same if another client has deleted the node of the producer, or all ids.
 #[test]
 fn a_producer_whose_node_was_removed_goes_on() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let queue = with_ids(&zk);
         for number in 1..4 {
             queue.put("x").await.unwrap();
@@ -137,18 +134,21 @@ fn a_producer_whose_node_was_removed_goes_on() {
     });
 }
 
-/// `zk-sim --scenario fifo_two_phase --seed 1328`: a producer dies between its two steps, and those who wait for its item
-/// went on waiting when its session ended.
+/// `zk-sim --scenario fifo_two_phase --seed 1328`: a producer dies between its two steps, and those
+/// who wait for its item went on waiting when its session ended.
 #[test]
 fn who_waits_for_an_item_of_a_dead_producer_collects_it() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let dying = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, dying)| {
         let queue = FifoQueue::new(&zk, "/fifo");
-        // As it stops after the first step.
+        queue.put("first").await.unwrap();
+        assert_eq!(queue.take().await.unwrap(), "first");
+        let probe = server.probe();
+        let children = probe.children("/fifo/items");
+        let bucket = children.iter().find(|name| name.starts_with("b-")).unwrap();
+        // A producer that stops after the first step.
         let create = dying.create("/fifo/producers/p").mode(CreateMode::Ephemeral);
         create.creating_parents_as_containers().await.unwrap();
-        let unsure = format!("/fifo/items/_c_{}-item-", dying.new_guid());
+        let unsure = format!("/fifo/items/{bucket}/_c_{}-item-", dying.new_guid());
         let create = dying.create(unsure).mode(CreateMode::PersistentSequential).data("p");
         create.creating_parents_as_containers().await.unwrap();
         queue.put("sure").await.unwrap();
@@ -158,6 +158,6 @@ fn who_waits_for_an_item_of_a_dead_producer_collects_it() {
         };
         assert_eq!(tokio::join!(queue.take(), end).0.unwrap(), "sure");
         let probe = server.probe();
-        assert!(!probe.children("/fifo/items").iter().any(|name| name.contains("item")), "{probe}");
+        assert_eq!(probe.children(&format!("/fifo/items/{bucket}")).len(), 0, "{probe}");
     });
 }

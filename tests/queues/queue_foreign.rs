@@ -11,16 +11,17 @@ use zk_curator_recipes::queue::{
 use zk_curator_testing::TestServer;
 
 use crate::queue::{LOCKS, QUEUE};
-use zk_curator_tests::{in_memory, items, simulated};
+use zk_curator_tests::{in_memory, items, simulated_each, simulated_with};
 
-/// The data of an item that was handed out.
+/// Returns the data of a delivered item.
 type Next = Result<String, Error>;
 
 fn text(data: impl AsRef<[u8]>) -> String {
     String::from_utf8(data.as_ref().to_vec()).unwrap()
 }
 
-/// The first item has a child: that is reported once, the second item is handed out, and nothing else happens.
+/// The first item has a child: this is reported once, the second item is delivered, and nothing
+/// else happens.
 async fn passed_over(
     server: &TestServer,
     zk: &CuratorFramework,
@@ -43,25 +44,22 @@ async fn passed_over(
 
 #[test]
 fn auto_ack_consumer_passes_over_items_with_foreign_children() {
-    simulated(async {
-        for window in [1, 8] {
-            let (server, zk) = in_memory().await;
-            let queue = DistributedQueue::new(&zk, QUEUE);
-            queue.put("bad").await.unwrap();
-            queue.put("good").await.unwrap();
-            let mut auto_ack = queue.auto_ack_consumer().ack_batch(window);
-            let next = async || auto_ack.next().await.map(|item| text(&item.items[0]));
-            passed_over(&server, &zk, QUEUE, next).await;
-        }
-        for enqueue in [PutMode::Transaction, PutMode::TwoPhase] {
-            let (server, zk) = in_memory().await;
-            let queue = FifoQueue::new(&zk, QUEUE).put_mode(enqueue);
-            queue.put("bad").await.unwrap();
-            queue.put("good").await.unwrap();
-            let next = async || queue.take().await.map(text);
-            passed_over(&server, &zk, "/queue/items", next).await;
-        }
-        let (server, zk) = in_memory().await;
+    simulated_each([1, 8], async |window, server, zk| {
+        let queue = DistributedQueue::new(&zk, QUEUE);
+        queue.put("bad").await.unwrap();
+        queue.put("good").await.unwrap();
+        let mut auto_ack = queue.auto_ack_consumer().ack_batch(window);
+        let next = async || auto_ack.next().await.map(|item| text(&item.items[0]));
+        passed_over(&server, &zk, QUEUE, next).await;
+    });
+    simulated_each([PutMode::Transaction, PutMode::TwoPhase], async |enqueue, server, zk| {
+        let queue = FifoQueue::new(&zk, QUEUE).put_mode(enqueue);
+        queue.put("bad").await.unwrap();
+        queue.put("good").await.unwrap();
+        let next = async || queue.take().await.map(text);
+        passed_over(&server, &zk, "/queue/items", next).await;
+    });
+    simulated_with(async |server, zk| {
         let queue = SimpleDistributedQueue::new(&zk, QUEUE);
         queue.offer("bad").await.unwrap();
         queue.offer("good").await.unwrap();
@@ -71,8 +69,7 @@ fn auto_ack_consumer_passes_over_items_with_foreign_children() {
 
 #[test]
 fn a_consumer_passes_over_an_item_with_a_foreign_child() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let queue = DistributedQueue::new(&zk, QUEUE);
         queue.put("bad").await.unwrap();
         queue.put("good").await.unwrap();
@@ -112,8 +109,7 @@ fn a_consumer_passes_over_an_item_with_a_foreign_child() {
 
 #[test]
 fn an_ack_names_the_foreign_child_that_prevents_it() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let queue = LockingQueue::new(&zk, QUEUE);
         queue.put("bad").await.unwrap();
         queue.put("good").await.unwrap();

@@ -1,5 +1,6 @@
-//! [`jobs`](zk_curator_recipes::queue::jobs): who executes what, what becomes of the jobs of the dead, and that those who wake
-//! too late are refused; in spite of lost requests, lost answers and lost sessions.
+//! [`jobs`](zk_curator_recipes::queue::jobs): who executes what, what becomes of the jobs of the
+//! dead, and that the clients that wake too late are refused; in spite of lost requests, lost
+//! responses and lost sessions.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -9,13 +10,16 @@ use futures_util::StreamExt;
 use tokio::time::timeout;
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
+use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::health::Health;
+use zk_curator_recipes::queue::Delivery;
 use zk_curator_recipes::queue::Error;
-use zk_curator_recipes::queue::jobs::{Job, JobState, Jobs, Task};
+use zk_curator_recipes::queue::jobs::{JobState, Jobs, Leased, Task};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
-    assert_clean_after_close, connected, expire, in_memory, is_kept, is_write_multi, items, once,
-    once_on_write_multi, session_id, simulated, until,
+    closes_clean, connected, expire, is_kept, is_write_multi, items, once, once_on_write_multi,
+    pairs, rule_if, session_id, simulated_each, simulated_on, simulated_with, stopped_by,
+    two_in_memory, until,
 };
 
 const JOBS: &str = "/jobs";
@@ -25,8 +29,8 @@ fn jobs(zk: &CuratorFramework) -> Jobs {
     Jobs::new(zk, JOBS)
 }
 
-/// The job and the how manieth attempt it is.
-fn seen(job: &Job) -> (&str, &[u8], u32) {
+/// The job and the ordinal attempt it is.
+fn seen(job: &Delivery<Leased>) -> (&str, &[u8], u32) {
     (job.id(), job.data(), job.attempt())
 }
 
@@ -39,22 +43,26 @@ async fn states(jobs: &Jobs) -> Vec<(String, u32, &'static str)> {
         JobState::Failed { .. } => "failed",
         _ => "?",
     };
-    jobs.inspect().await.unwrap().into_iter().map(|job| (job.id, job.attempts, name(&job.state))).collect()
+    jobs.list()
+        .all()
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|job| (job.id, job.attempts, name(&job.state)))
+        .collect()
 }
 
 async fn nothing_stays(server: &TestServer, zk: &CuratorFramework) {
     zk.delete(JOBS).deleting_children().quietly().await.unwrap();
-    zk.close().await.unwrap();
-    assert_clean_after_close(server);
+    closes_clean(server, zk).await;
 }
 
 #[test]
 fn a_job_is_claimed_executed_and_its_result_is_kept_or_not() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let jobs = jobs(&zk);
         for id in ["a", "b"] {
-            jobs.submit_as(id, format!("job {id}")).await.unwrap();
+            jobs.submit(format!("job {id}")).id(id).await.unwrap();
         }
         jobs.flush().await.unwrap();
         assert_eq!(states(&jobs).await, [("a".into(), 0, "pending"), ("b".into(), 0, "pending")]);
@@ -63,8 +71,10 @@ fn a_job_is_claimed_executed_and_its_result_is_kept_or_not() {
         let a = worker.next().await.unwrap();
         assert_eq!(seen(&a), ("a", &b"job a"[..], 1));
         assert_eq!(states(&jobs).await, [("a".into(), 1, "executing"), ("b".into(), 0, "pending")]);
-        let info = jobs.inspect().await.unwrap().remove(0);
-        let JobState::Executing { worker: by, session, since, .. } = info.state else { panic!("{info:?}") };
+        let info = jobs.list().all().await.unwrap().remove(0);
+        let JobState::Executing { worker: by, session, since, .. } = info.state else {
+            panic!("{info:?}")
+        };
         let now = server.probe().stat("/jobs/all/a").unwrap().ctime;
         let since = since.duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
         assert_eq!((&by[..], session), ("w1", session_id(&zk).get()));
@@ -78,10 +88,12 @@ fn a_job_is_claimed_executed_and_its_result_is_kept_or_not() {
             ("result".into(), None)
         );
         // The id is taken as long as anything is known of the job.
-        assert!(matches!(jobs.submit_as("a", "").await, Err(Error::Exists { id }) if id == "a"));
+        assert!(
+            matches!(jobs.submit("").id("a").await, Err(Error::Exists { id, .. }) if id == "a")
+        );
         assert!(jobs.forget("a").await.unwrap() && !jobs.forget("a").await.unwrap());
         assert!(server.probe().children("/jobs/all").is_empty());
-        jobs.submit_as("a", "again").await.unwrap();
+        jobs.submit("again").id("a").await.unwrap();
         assert_eq!(seen(&worker.next().await.unwrap()), ("a", &b"again"[..], 1));
         drop(worker);
         nothing_stays(&server, &zk).await;
@@ -90,11 +102,10 @@ fn a_job_is_claimed_executed_and_its_result_is_kept_or_not() {
 
 #[test]
 fn the_jobs_are_a_stream() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let jobs = jobs(&zk);
         for id in ["a", "b"] {
-            jobs.submit_as(id, "").await.unwrap();
+            jobs.submit("").id(id).await.unwrap();
         }
         let mut stream = Box::pin(jobs.worker("w1").into_stream());
         for id in ["a", "b"] {
@@ -109,12 +120,11 @@ fn the_jobs_are_a_stream() {
 }
 
 #[test]
-fn the_job_of_a_worker_that_dies_is_executed_by_another_at_its_old_place() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn the_job_of_a_dead_worker_is_executed_at_its_old_place() {
+    simulated_with(async |server, zk| {
         let jobs = jobs(&zk);
         for id in ["a", "b", "c"] {
-            jobs.submit_as(id, "").await.unwrap();
+            jobs.submit("").id(id).await.unwrap();
         }
         let doomed = connected(&server).await;
         let mut victim = self::jobs(&doomed).worker("victim");
@@ -134,23 +144,23 @@ fn the_job_of_a_worker_that_dies_is_executed_by_another_at_its_old_place() {
         let again = worker.next().await.unwrap();
         assert_eq!(seen(&again), ("a", &b""[..], 2));
         assert!(again.fencing_token() > token);
-        assert!(matches!(a.complete().await, Err(Error::Lost)));
+        assert!(matches!(a.complete().await, Err(Error::Lost { .. })));
         again.complete().await.unwrap();
         cleaner.abort();
     });
 }
 
-/// It wakes when its job is pending again, or executed by somebody else, or done; the session it had is long over, or its
-/// lease was taken away while the session lives.
+/// It resumes when its job is pending again, executed by another worker, or done. Its session is
+/// long over, or its lease was deleted while the session lives.
 #[test]
 fn a_worker_that_was_paused_too_long_cannot_complete_its_job() {
-    simulated(async {
-        for (stage, expired) in (0..3).flat_map(|stage| [(stage, false), (stage, true)]) {
-            let (server, zk) = in_memory().await;
+    simulated_each(
+        (0..3).flat_map(|stage| [(stage, false), (stage, true)]),
+        async |(stage, expired), server, zk| {
             let jobs = jobs(&zk);
-            jobs.submit_as("a", "").await.unwrap();
+            jobs.submit("").id("a").await.unwrap();
             let sleeper = connected(&server).await;
-            // It has no cleaner that could tell it, and does not look at its lease.
+            // It has no cleaner that could notify it, and does not read its lease.
             let job = self::jobs(&sleeper).worker("sleeper").next().await.unwrap();
             if expired {
                 expire(&server, &sleeper).await;
@@ -167,11 +177,15 @@ fn a_worker_that_was_paused_too_long_cannot_complete_its_job() {
                 1 => second = Some(worker.next().await.unwrap()),
                 _ => worker.next().await.unwrap().complete_with("by the other").await.unwrap(),
             }
-            until(&server, |probe| probe.children("/jobs/executing").len() == usize::from(stage == 1)).await;
+            until(&server, |probe| {
+                probe.children("/jobs/executing").len() == usize::from(stage == 1)
+            })
+            .await;
             cleaner.abort();
             let before = states(&jobs).await;
-            let refused = if expired { job.complete_with("late").await } else { job.fail("late").await };
-            assert!(matches!(refused, Err(Error::Lost)), "{stage} {expired}: {refused:?}");
+            let refused =
+                if expired { job.complete_with("late").await } else { job.fail("late").await };
+            assert!(matches!(refused, Err(Error::Lost { .. })), "{stage} {expired}: {refused:?}");
             assert_eq!(states(&jobs).await, before);
             if let Some(second) = second {
                 second.complete_with("by the other").await.unwrap();
@@ -179,16 +193,15 @@ fn a_worker_that_was_paused_too_long_cannot_complete_its_job() {
             if stage > 0 {
                 assert_eq!(jobs.result("a").await.unwrap().unwrap(), "by the other");
             }
-        }
-    });
+        },
+    );
 }
 
 #[test]
-fn a_job_that_is_dropped_is_executed_again_and_one_that_fails_too_often_has_failed() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn a_dropped_job_runs_again_and_fails_after_too_many_attempts() {
+    simulated_with(async |server, zk| {
         let jobs = jobs(&zk).max_attempts(3);
-        jobs.submit_as("a", "").await.unwrap();
+        jobs.submit("").id("a").await.unwrap();
         let mut worker = jobs.worker("w");
         drop(worker.next().await.unwrap());
         let second = worker.next().await.unwrap();
@@ -198,8 +211,11 @@ fn a_job_that_is_dropped_is_executed_again_and_one_that_fails_too_often_has_fail
         assert_eq!(third.attempt(), 3);
         third.fail("no luck either").await.unwrap();
         assert_eq!(states(&jobs).await, [("a".into(), 3, "failed")]);
-        let failed = jobs.inspect().await.unwrap().remove(0).state;
-        assert!(matches!(&failed, JobState::Failed { why, .. } if why == "no luck either"), "{failed:?}");
+        let failed = jobs.list().all().await.unwrap().remove(0).state;
+        assert!(
+            matches!(&failed, JobState::Failed { why, .. } if why == "no luck either"),
+            "{failed:?}"
+        );
         assert!(worker.try_next().await.unwrap().is_none());
 
         assert!(jobs.retry("a").await.unwrap() && !jobs.retry("a").await.unwrap());
@@ -211,12 +227,12 @@ fn a_job_that_is_dropped_is_executed_again_and_one_that_fails_too_often_has_fail
         // The limit holds for workers that die, too.
         let limited = self::jobs(&zk).max_attempts(1);
         assert!(jobs.forget("a").await.unwrap());
-        jobs.submit_as("b", "").await.unwrap();
+        jobs.submit("").id("b").await.unwrap();
         drop(worker);
         let mut worker = limited.worker("w2");
         drop(worker.next().await.unwrap());
         until(&server, |probe| is_kept(probe, "/jobs/failed", "b")).await;
-        let failed = limited.inspect().await.unwrap().remove(0).state;
+        let failed = limited.list().all().await.unwrap().remove(0).state;
         assert!(
             matches!(&failed, JobState::Failed { why, .. } if why == "the worker w2 has gone"),
             "{failed:?}"
@@ -228,11 +244,10 @@ fn a_job_that_is_dropped_is_executed_again_and_one_that_fails_too_often_has_fail
 
 #[test]
 fn a_pending_job_is_withdrawn_and_no_other() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let jobs = jobs(&zk);
         for id in ["a", "b"] {
-            jobs.submit_as(id, "").await.unwrap();
+            jobs.submit("").id(id).await.unwrap();
         }
         let mut worker = jobs.worker("w");
         let a = worker.next().await.unwrap();
@@ -242,17 +257,16 @@ fn a_pending_job_is_withdrawn_and_no_other() {
         assert!(timeout(A_MOMENT, worker.next()).await.is_err());
         assert!(server.probe().children("/jobs/all").is_empty());
         for id in ["", "a/b", "a|b", ".", "a\u{1}"] {
-            assert!(matches!(jobs.submit_as(id, "").await, Err(Error::InvalidId { .. })), "{id:?}");
+            assert!(matches!(jobs.submit("").id(id).await, Err(Error::InvalidId { .. })), "{id:?}");
         }
     });
 }
 
 #[test]
 fn a_job_that_comes_back_while_it_is_withdrawn_is_withdrawn() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let (operator, jobs) = (connected(&server).await, jobs(&zk));
-        jobs.submit_as("a", "").await.unwrap();
+        jobs.submit("").id("a").await.unwrap();
         jobs.flush().await.unwrap();
         let late = once_on_write_multi(&server, Verdict::Delay(A_MOMENT));
         let theirs = self::jobs(&operator);
@@ -271,11 +285,10 @@ fn a_job_that_comes_back_while_it_is_withdrawn_is_withdrawn() {
 
 #[test]
 fn jobs_are_worked_off_so_many_at_a_time() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let jobs = jobs(&zk).max_attempts(2);
         for id in ["a", "b", "bad", "c"] {
-            jobs.submit_as(id, id).await.unwrap();
+            jobs.submit(id).id(id).await.unwrap();
         }
         let body = |task: Task| async move {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -302,13 +315,13 @@ fn jobs_are_worked_off_so_many_at_a_time() {
     });
 }
 
-/// The cleaner is slow to hear of it, or hears of leases before attempts: what it does proves that there is no lease.
+/// The cleaner learns of it late, or of leases before attempts: its transaction proves that there
+/// is no lease.
 #[test]
 fn the_cleaner_takes_no_job_of_a_worker_that_lives() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let jobs = jobs(&zk);
-        jobs.submit_as("a", "").await.unwrap();
+        jobs.submit("").id("a").await.unwrap();
         let mut worker = jobs.worker("w");
         let a = worker.next().await.unwrap();
         // Other leases come and go, so that it looks.
@@ -318,7 +331,7 @@ fn the_cleaner_takes_no_job_of_a_worker_that_lives() {
             zk.delete("/jobs/leases/other").await.unwrap();
             tokio::time::sleep(A_MOMENT).await;
         }
-        // And what is no attempt stays.
+        // Nodes that are no attempts stay.
         zk.create("/jobs/executing/other").data("nonsense").await.unwrap();
         zk.create("/jobs/leases/other").await.unwrap();
         zk.delete("/jobs/leases/other").await.unwrap();
@@ -329,32 +342,30 @@ fn the_cleaner_takes_no_job_of_a_worker_that_lives() {
     });
 }
 
-/// An operator deletes it all, and it is made anew with a job of the same id.
+/// An operator deletes it all, and it is made again with a job of the same id.
 #[test]
-fn who_had_a_job_that_was_deleted_cannot_complete_one_of_the_same_id() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        jobs(&zk).submit_as("a", "old").await.unwrap();
+fn a_worker_of_a_deleted_job_cannot_complete_its_successor() {
+    simulated_with(async |server, zk| {
+        jobs(&zk).submit("old").id("a").await.unwrap();
         let old = jobs(&zk).worker("old").next().await.unwrap();
         let operator = connected(&server).await;
         operator.delete(JOBS).deleting_children().await.unwrap();
         let jobs = jobs(&operator);
-        jobs.submit_as("a", "new").await.unwrap();
+        jobs.submit("new").id("a").await.unwrap();
         let new = jobs.worker("new").next().await.unwrap();
         assert_eq!(seen(&new), ("a", &b"new"[..], 1));
-        assert!(matches!(old.complete().await, Err(Error::Lost)));
+        assert!(matches!(old.complete().await, Err(Error::Lost { .. })));
         new.complete_with("done").await.unwrap();
         assert_eq!(jobs.result("a").await.unwrap().unwrap(), "done");
     });
 }
 
-/// The request is lost, and before the worker looks, an operator deletes the lease: that it is gone proves nothing.
+/// The request is lost, and before the worker looks, an operator deletes the lease: that it is gone
+/// proves nothing.
 #[test]
 fn a_completion_that_was_lost_is_not_proven_by_a_deleted_lease() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
-        jobs(&zk).submit_as("a", "a").await.unwrap();
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        jobs(&zk).submit("a").id("a").await.unwrap();
         let job = jobs(&zk).worker("first").next().await.unwrap();
         let lease = job.ownership().path().to_owned();
         let lost = once(&server, OpCode::Multi, Verdict::LoseRequest);
@@ -362,55 +373,52 @@ fn a_completion_that_was_lost_is_not_proven_by_a_deleted_lease() {
             lost.fired().await;
             other.delete(&lease).await.unwrap();
         });
-        assert!(matches!(completed, Err(Error::Lost)), "{completed:?}");
+        assert!(matches!(completed, Err(Error::Lost { .. })), "{completed:?}");
         let again = jobs(&zk).worker("second").next().await.unwrap();
         assert_eq!(seen(&again), ("a", &b"a"[..], 2));
         again.complete().await.unwrap();
     });
 }
 
-/// Every request of a submission, a claim and each way to settle, lost on the way there or on the way back.
+/// Every request of a submission, a claim and each way to settle, lost on the way there or on the
+/// way back.
 #[test]
 fn whatever_is_lost_every_job_is_done_and_none_is_doubled() {
-    simulated(async {
-        for verdict in [Verdict::LoseReply, Verdict::LoseRequest, Verdict::Disconnect] {
-            for nth in 0..14 {
-                let (server, zk) = in_memory().await;
-                let jobs = jobs(&zk).max_attempts(9);
-                jobs.submit_as("zero", "").await.unwrap();
-                let mut worker = jobs.worker("w");
-                worker.next().await.unwrap().complete_with("").await.unwrap();
-                let lost = server.rule(move |request| match request.opcode() {
-                    OpCode::Create2
-                    | OpCode::Multi
-                    | OpCode::GetData
-                    | OpCode::GetChildren2
-                    | OpCode::Delete
-                        if request.paths().all(|path| !path.contains("cleaner")) =>
-                    {
-                        verdict
-                    }
-                    _ => Verdict::Pass,
-                });
-                let lost = lost.after(nth).times(1);
-                for id in ["a", "b", "c"] {
-                    jobs.submit_as(id, id).await.unwrap();
-                }
-                let a = worker.next().await.unwrap();
-                assert_eq!(seen(&a), ("a", &b"a"[..], 1), "{verdict:?} {nth}");
-                a.complete_with("done").await.unwrap();
-                worker.next().await.unwrap().fail("once").await.unwrap();
-                worker.next().await.unwrap().complete_with("done").await.unwrap();
-                server.restart().await.unwrap();
-                worker.next().await.unwrap().complete_with("done").await.unwrap();
-                assert_eq!(lost.hits(), 1, "{verdict:?} {nth}");
-                let expected = ["a", "b", "c", "zero"].map(|id| (id.to_owned(), 0, "done"));
-                assert_eq!(states(&jobs).await, expected, "{verdict:?} {nth}");
-                jobs.flush().await.unwrap();
-                drop(worker);
-                nothing_stays(&server, &zk).await;
+    let cases = pairs([Verdict::LoseReply, Verdict::LoseRequest, Verdict::Disconnect], 0..14);
+    simulated_each(cases, async |(verdict, nth), server, zk| {
+        let jobs = jobs(&zk).max_attempts(9);
+        jobs.submit("").id("zero").await.unwrap();
+        let mut worker = jobs.worker("w");
+        worker.next().await.unwrap().complete_with("").await.unwrap();
+        let lost = server.rule(move |request| match request.opcode() {
+            OpCode::Create2
+            | OpCode::Multi
+            | OpCode::GetData
+            | OpCode::GetChildren2
+            | OpCode::Delete
+                if request.paths().all(|path| !path.contains("cleaner")) =>
+            {
+                verdict
             }
+            _ => Verdict::Pass,
+        });
+        let lost = lost.after(nth).times(1);
+        for id in ["a", "b", "c"] {
+            jobs.submit(id).id(id).await.unwrap();
         }
+        let a = worker.next().await.unwrap();
+        assert_eq!(seen(&a), ("a", &b"a"[..], 1), "{verdict:?} {nth}");
+        a.complete_with("done").await.unwrap();
+        worker.next().await.unwrap().fail("once").await.unwrap();
+        worker.next().await.unwrap().complete_with("done").await.unwrap();
+        server.restart().await.unwrap();
+        worker.next().await.unwrap().complete_with("done").await.unwrap();
+        assert_eq!(lost.hits(), 1, "{verdict:?} {nth}");
+        let expected = ["a", "b", "c", "zero"].map(|id| (id.to_owned(), 0, "done"));
+        assert_eq!(states(&jobs).await, expected, "{verdict:?} {nth}");
+        jobs.flush().await.unwrap();
+        drop(worker);
+        nothing_stays(&server, &zk).await;
     });
 }
 
@@ -423,7 +431,7 @@ async fn orphans(server: &TestServer, ids: &[&str]) {
 async fn doom(server: &TestServer, ids: &[&str], before: impl AsyncFn()) {
     let doomed = connected(server).await;
     for id in ids {
-        jobs(&doomed).submit_as(id, "").await.unwrap();
+        jobs(&doomed).submit("").id(*id).await.unwrap();
     }
     let mut victim = jobs(&doomed).worker("victim").prefetch(ids.len());
     let held = victim.next().await.unwrap();
@@ -448,15 +456,16 @@ fn attempt_at(server: &TestServer, id: &str) -> String {
 
 #[test]
 fn an_attempt_that_begins_and_ends_between_two_looks_is_ended() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        jobs(&zk).submit_as("a", "").await.unwrap();
+    simulated_with(async |server, zk| {
+        jobs(&zk).submit("").id("a").await.unwrap();
         let doomed = connected(&server).await;
         let (cleaner, listed) = (session_id(&zk).get(), AtomicUsize::new(0));
         // Of the two lists of the cleaner, the second one is late.
         let late = server.rule(move |request| {
-            let is_list = request.paths().any(|path| path == "/jobs/executing" || path == "/jobs/leases");
-            let is_list = is_list && request.is(OpCode::GetChildren2) && request.session_id() == cleaner;
+            let is_list =
+                request.paths().any(|path| path == "/jobs/executing" || path == "/jobs/leases");
+            let is_list =
+                is_list && request.is(OpCode::GetChildren2) && request.session_id() == cleaner;
             if is_list && listed.fetch_add(1, Ordering::Relaxed) == 1 {
                 Verdict::Delay(A_MOMENT)
             } else {
@@ -479,25 +488,22 @@ fn an_attempt_that_begins_and_ends_between_two_looks_is_ended() {
 
 #[test]
 fn an_attempt_that_cannot_be_ended_stops_no_cleaning() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         orphans(&server, &["a", "b", "c"]).await;
         let stuck = attempt_at(&server, "a");
-        let refused = server.rule(move |request| {
-            if request.paths().any(|path| path == stuck) && request.is(OpCode::Multi) {
-                Verdict::Refuse(ErrorCode::NoAuth)
-            } else {
-                Verdict::Pass
-            }
-        });
+        let refused = rule_if(
+            &server,
+            move |request| request.paths().any(|path| path == stuck) && request.is(OpCode::Multi),
+            Verdict::Refuse(ErrorCode::NoAuth),
+        );
         let mut errors = zk.background_errors();
         let mut worker = jobs(&zk).worker("heir").prefetch(2);
         let mut ids = [worker.next().await.unwrap(), worker.next().await.unwrap()];
         ids.sort_by(|one, other| one.id().cmp(other.id()));
-        assert_eq!(ids.iter().map(Job::id).collect::<Vec<_>>(), ["b", "c"]);
+        assert_eq!(ids.iter().map(|job| job.id()).collect::<Vec<_>>(), ["b", "c"]);
         let error = timeout(A_MOMENT, errors.next()).await.unwrap().unwrap();
         assert_eq!(error.code(), Some(ErrorCode::NoAuth), "{error}");
-        // Told once, and tried again.
+        // Reported once, and retried.
         assert!(timeout(A_MOMENT * 300, errors.next()).await.is_err());
         assert!((4..8).contains(&refused.hits()), "{}", refused.hits());
         drop(refused);
@@ -507,16 +513,16 @@ fn an_attempt_that_cannot_be_ended_stops_no_cleaning() {
 
 #[test]
 fn a_cleaner_that_is_refused_is_reported_and_comes_back() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         orphans(&server, &["a"]).await;
-        let refused = server.rule(|request| {
-            if request.paths().any(|path| path == "/jobs/executing") && request.is(OpCode::GetChildren2) {
-                Verdict::Refuse(ErrorCode::NoAuth)
-            } else {
-                Verdict::Pass
-            }
-        });
+        let refused = rule_if(
+            &server,
+            |request| {
+                request.paths().any(|path| path == "/jobs/executing")
+                    && request.is(OpCode::GetChildren2)
+            },
+            Verdict::Refuse(ErrorCode::NoAuth),
+        );
         let mut errors = zk.background_errors();
         let mut worker = jobs(&zk).worker("heir");
         let mut health = worker.health();
@@ -536,28 +542,30 @@ fn a_cleaner_that_is_refused_is_reported_and_comes_back() {
 
 #[test]
 fn a_directory_that_is_deleted_stops_no_cleaning() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let mut worker = jobs(&zk).worker("heir");
         assert!(worker.try_next().await.unwrap().is_none());
-        doom(&server, &["a"], async || zk.delete("/jobs/pending").deleting_children().await.unwrap()).await;
+        doom(&server, &["a"], async || {
+            zk.delete("/jobs/pending").deleting_children().await.unwrap();
+        })
+        .await;
         assert_eq!(worker.next().await.unwrap().id(), "a");
     });
 }
 
 #[test]
 fn a_worker_without_a_name_executes_jobs() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let jobs = jobs(&zk);
-        jobs.submit_as("a", "").await.unwrap();
+        jobs.submit("").id("a").await.unwrap();
         let a = timeout(A_MOMENT, jobs.worker("").next()).await.unwrap().unwrap();
-        let state = jobs.inspect().await.unwrap().remove(0).state;
+        let state = jobs.list().all().await.unwrap().remove(0).state;
         assert!(matches!(state, JobState::Executing { worker, .. } if worker.is_empty()));
         a.complete().await.unwrap();
         for id in ["", "/", "a/b", "a|b", ".", "..", "\u{0}"] {
-            let invalid = |error| matches!(error, Some(Error::InvalidId { id: told }) if told == id);
-            assert!(invalid(jobs.submit_as(id, "").await.err()), "{id:?}");
+            let invalid =
+                |error| matches!(error, Some(Error::InvalidId { id: told, .. }) if told == id);
+            assert!(invalid(jobs.submit("").id(id).await.err()), "{id:?}");
             assert!(invalid(jobs.cancel(id).await.err()) && invalid(jobs.forget(id).await.err()));
             assert!(invalid(jobs.retry(id).await.err()) && invalid(jobs.result(id).await.err()));
         }
@@ -567,14 +575,17 @@ fn a_worker_without_a_name_executes_jobs() {
 
 #[test]
 fn a_job_that_fails_is_held_back_and_fails_for_good_in_the_end() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let jobs = jobs(&zk);
-        jobs.submit_as("bad", "").await.unwrap();
-        jobs.submit_as("good", "").await.unwrap();
+        jobs.submit("").id("bad").await.unwrap();
+        jobs.submit("").id("good").await.unwrap();
         let begun = tokio::time::Instant::now();
         let body = async |task: Task| {
-            if task.id == "bad" && task.attempt <= 1000 { Err("no luck") } else { Ok(Some(Bytes::new())) }
+            if task.id == "bad" && task.attempt <= 1000 {
+                Err("no luck")
+            } else {
+                Ok(Some(Bytes::new()))
+            }
         };
         let work = tokio::spawn(jobs.worker("w").run(1, move |task| Box::pin(body(task))));
         until(&server, |probe| is_kept(probe, "/jobs/done", "good")).await;
@@ -583,7 +594,7 @@ fn a_job_that_fails_is_held_back_and_fails_for_good_in_the_end() {
         work.abort();
         // 0.1 s, 0.2 s, ... 25.6 s, and ten times 30 s; at least half of it.
         assert!(begun.elapsed() > A_MOMENT * 175, "{:?}", begun.elapsed());
-        let bad = jobs.inspect().await.unwrap().remove(0);
+        let bad = jobs.list().all().await.unwrap().remove(0);
         assert_eq!(bad.attempts, 20);
         assert!(matches!(bad.state, JobState::Failed { why, .. } if why == "no luck"));
     });
@@ -591,26 +602,34 @@ fn a_job_that_fails_is_held_back_and_fails_for_good_in_the_end() {
 
 #[test]
 fn a_job_whose_result_cannot_be_kept_is_executed_once() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let jobs = jobs(&zk);
-        jobs.submit_as("a", "").await.unwrap();
+        jobs.submit("").id("a").await.unwrap();
         let executed = AtomicUsize::new(0);
         let body = async |_: Task| {
             executed.fetch_add(1, Ordering::Relaxed);
             Ok::<_, String>(Some(Bytes::from(vec![0; 2 << 20])))
         };
-        let over = async { drop(until(&server, |probe| is_kept(probe, "/jobs/failed", "a")).await) };
-        jobs.worker("w").run_until(1, over, A_MOMENT, body).await.unwrap();
+        let over =
+            async { drop(until(&server, |probe| is_kept(probe, "/jobs/failed", "a")).await) };
+        let worker = jobs.worker("w");
+        let run = async |stop| {
+            worker.run_until(Shutdown::on(stop).drain(A_MOMENT), 1, body).await.unwrap();
+        };
+        stopped_by(over, run).await;
         assert_eq!(executed.into_inner(), 1);
-        let failed = jobs.inspect().await.unwrap().remove(0).state;
-        let says_so = |why: &str| why.starts_with("it was executed, and its result cannot be kept: ");
+        let failed = jobs.list().all().await.unwrap().remove(0).state;
+        let says_so =
+            |why: &str| why.starts_with("it was executed, and its result cannot be kept: ");
         assert!(matches!(&failed, JobState::Failed { why, .. } if says_so(why)), "{failed:?}");
 
         assert!(jobs.retry("a").await.unwrap());
         let job = jobs.worker("w").next().await.unwrap();
         let error = job.complete_with(vec![0; 2 << 20]).await.unwrap_err();
-        assert!(matches!(&error, Error::Framework(why) if why.kind() == ErrorKind::TooLarge), "{error}");
+        assert!(
+            matches!(&error, Error::Framework(why) if why.kind() == ErrorKind::TooLarge),
+            "{error}"
+        );
         assert_eq!(states(&jobs).await, [("a".into(), 1, "failed")]);
         nothing_stays(&server, &zk).await;
     });
@@ -618,10 +637,9 @@ fn a_job_whose_result_cannot_be_kept_is_executed_once() {
 
 #[test]
 fn a_worker_goes_on_when_a_server_takes_writes_again() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let jobs = jobs(&zk);
-        jobs.submit_as("a", "").await.unwrap();
+        jobs.submit("").id("a").await.unwrap();
         let refused = server.rule(|request| {
             let is_write = request.is_create() || is_write_multi(request);
             if is_write { Verdict::Refuse(ErrorCode::NotReadOnly) } else { Verdict::Pass }

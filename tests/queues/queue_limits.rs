@@ -10,12 +10,11 @@ use zk_curator::CuratorFramework;
 use zk_curator_recipes::queue::{DistributedDelayQueue, DistributedQueue, Error, WhenFull};
 
 use crate::queue::{LOCKS, QUEUE, clock, text};
-use zk_curator_tests::{connected, in_memory, simulated, until};
+use zk_curator_tests::{connected, simulated_each, simulated_with, until};
 
 #[test]
 fn try_put_answers_while_a_put_waits_for_room() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let queue = DistributedQueue::new(&zk, QUEUE).max_items(1);
         queue.put("one").await.unwrap();
         let waiting = tokio::spawn({
@@ -35,9 +34,10 @@ fn try_put_answers_while_a_put_waits_for_room() {
 
 #[test]
 fn producers_that_wait_for_room_are_woken_one_at_a_time() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let on = |zk: &CuratorFramework| DistributedQueue::new(zk, QUEUE).fair_waiting("/line").max_items(3);
+    simulated_with(async |server, zk| {
+        let on = |zk: &CuratorFramework| {
+            DistributedQueue::new(zk, QUEUE).fair_waiting("/line").max_items(3)
+        };
         let queue = on(&zk);
         for item in ["a", "b", "c"] {
             queue.put(item).await.unwrap();
@@ -60,7 +60,7 @@ fn producers_that_wait_for_room_are_woken_one_at_a_time() {
             assert!(requests <= 30, "{requests} requests for an item that is removed");
         }
         for number in 0..producers {
-            // Those that waited longer put earlier.
+            // The ones that waited longer put earlier.
             assert_eq!(text(&mut auto_ack).await, number.to_string());
         }
         while puts.join_next().await.is_some() {}
@@ -70,36 +70,32 @@ fn producers_that_wait_for_room_are_woken_one_at_a_time() {
 
 #[test]
 fn a_delay_queue_follows_steps_of_the_wall_clock() {
-    simulated(async {
-        for claims in [false, true] {
-            let (server, zk) = in_memory().await;
-            let (clock, ahead) = (clock(), Arc::new(AtomicU64::new(0)));
-            let now = {
-                let ahead = Arc::clone(&ahead);
-                move || -> SystemTime { clock() + Duration::from_secs(ahead.load(Ordering::Relaxed)) }
-            };
-            let queue = DistributedDelayQueue::new(&zk, QUEUE).clock(now.clone());
-            queue.put("x", now() + Duration::from_secs(3600)).await.unwrap();
-            let (mut auto_ack, mut consumer) = (queue.auto_ack_consumer(), queue.consumer(LOCKS));
-            let waiting = tokio::spawn(async move {
-                if claims { consumer.next().await.map(drop) } else { auto_ack.next().await.map(drop) }
-            });
-            until(&server, |probe| !probe.watches().is_empty()).await;
-            tokio::time::sleep(Duration::from_secs(10)).await;
-            assert!(!waiting.is_finished());
-            let (began, before) = (Instant::now(), server.probe().total_requests());
-            ahead.store(3600, Ordering::Relaxed);
-            waiting.await.unwrap().unwrap();
-            assert!(began.elapsed() <= Duration::from_secs(2), "{:?}", began.elapsed());
-            assert!(server.probe().total_requests() - before <= 10);
-        }
+    simulated_each([false, true], async |claims, server, zk| {
+        let (clock, ahead) = (clock(), Arc::new(AtomicU64::new(0)));
+        let now = {
+            let ahead = Arc::clone(&ahead);
+            move || -> SystemTime { clock() + Duration::from_secs(ahead.load(Ordering::Relaxed)) }
+        };
+        let queue = DistributedDelayQueue::new(&zk, QUEUE).clock(now.clone());
+        queue.put("x", now() + Duration::from_secs(3600)).await.unwrap();
+        let (mut auto_ack, mut consumer) = (queue.auto_ack_consumer(), queue.consumer(LOCKS));
+        let waiting = tokio::spawn(async move {
+            if claims { consumer.next().await.map(drop) } else { auto_ack.next().await.map(drop) }
+        });
+        until(&server, |probe| !probe.watches().is_empty()).await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert!(!waiting.is_finished());
+        let (began, before) = (Instant::now(), server.probe().total_requests());
+        ahead.store(3600, Ordering::Relaxed);
+        waiting.await.unwrap().unwrap();
+        assert!(began.elapsed() <= Duration::from_secs(2), "{:?}", began.elapsed());
+        assert!(server.probe().total_requests() - before <= 10);
     });
 }
 
 #[test]
 fn a_full_queue_refuses_puts_that_are_not_to_wait() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let queue = DistributedQueue::new(&zk, QUEUE).max_items(2);
         let queue = queue.when_full(WhenFull::Refuse);
         queue.put("one").await.unwrap();

@@ -1,5 +1,5 @@
-//! [`LockingQueue`]: deliveries, their order and their count, in spite of lost requests, lost answers and lost sessions;
-//! the known bugs of kazoo's queue of that name.
+//! [`LockingQueue`]: deliveries, their order and their count, in spite of lost requests, lost
+//! responses and lost sessions; the known bugs of kazoo's queue of that name.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -8,11 +8,11 @@ use futures_util::StreamExt;
 use tokio::time::{Instant, timeout};
 use zk_curator::CuratorFramework;
 use zk_curator_proto::OpCode;
-use zk_curator_recipes::queue::{Error, LockingConsumer, LockingDelivery, LockingQueue};
+use zk_curator_recipes::queue::{Consumer, Delivery, Error, Locking, LockingQueue};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
-    assert_clean_after_close, connected, expire, impatient, in_memory, items, once, session_id, simulated,
-    until,
+    closes_clean, connected, expire, impatient, items, once, pairs, session_id, simulated_each,
+    simulated_each_on, simulated_on, simulated_with, two_in_memory, until,
 };
 
 const QUEUE: &str = "/queue";
@@ -32,12 +32,12 @@ async fn filled<const N: usize>(zk: &CuratorFramework, items: [&'static str; N])
     queue
 }
 
-/// The item and the how manieth delivery it is.
-fn seen(item: &LockingDelivery) -> (&str, u32) {
+/// The item and the ordinal delivery it is.
+fn seen(item: &Delivery<Locking>) -> (&str, u32) {
     (std::str::from_utf8(item.data()).unwrap(), item.attempt())
 }
 
-async fn drain(consumer: &mut LockingConsumer) -> Vec<(String, u32)> {
+async fn drain(consumer: &mut Consumer<Locking>) -> Vec<(String, u32)> {
     let mut items = Vec::new();
     while let Some(item) = consumer.try_next().await.unwrap() {
         let (data, delivery) = seen(&item);
@@ -54,14 +54,12 @@ fn claims(server: &TestServer) -> Vec<String> {
 
 async fn nothing_stays(server: &TestServer, zk: &CuratorFramework) {
     zk.delete(QUEUE).deleting_children().quietly().await.unwrap();
-    zk.close().await.unwrap();
-    assert_clean_after_close(server);
+    closes_clean(server, zk).await;
 }
 
 #[test]
 fn an_item_that_comes_back_keeps_its_place_and_is_counted() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let queue = filled(&zk, ["one", "two", "three"]).await;
         let mut consumer = queue.consumer();
         let one = consumer.next().await.unwrap();
@@ -90,9 +88,8 @@ fn an_item_that_comes_back_keeps_its_place_and_is_counted() {
 }
 
 #[test]
-fn what_another_consumer_gives_back_comes_before_what_is_behind_it() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn a_returned_item_comes_before_the_items_behind_it() {
+    simulated_with(async |server, zk| {
         let queue = filled(&zk, ["one", "two", "three", "four"]).await;
         let other = connected(&server).await;
         let mut first = LockingQueue::new(&other, QUEUE).consumer();
@@ -105,15 +102,15 @@ fn what_another_consumer_gives_back_comes_before_what_is_behind_it() {
         let rest = drain(&mut second).await;
         assert_eq!(
             rest,
-            [("one", 2), ("two", 2), ("three", 1), ("four", 1)].map(|(item, n)| (item.to_owned(), n))
+            [("one", 2), ("two", 2), ("three", 1), ("four", 1)]
+                .map(|(item, n)| (item.to_owned(), n))
         );
     });
 }
 
 #[test]
-fn an_item_of_a_consumer_that_dies_is_delivered_again_before_later_ones() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn the_item_of_a_dead_consumer_comes_before_later_ones() {
+    simulated_with(async |server, zk| {
         let queue = filled(&zk, ["one", "two"]).await;
         let doomed = connected(&server).await;
         let mut consumer = LockingQueue::new(&doomed, QUEUE).consumer();
@@ -124,7 +121,7 @@ fn an_item_of_a_consumer_that_dies_is_delivered_again_before_later_ones() {
         expire(&server, &doomed).await;
         one.lost().await;
         assert_eq!(seen(&others.next().await.unwrap()), ("one", 2));
-        assert!(matches!(one.ack().await, Err(Error::Lost)));
+        assert!(matches!(one.ack().await, Err(Error::Lost { .. })));
         two.ack().await.unwrap();
         assert_eq!(drain(&mut others).await, [("one".to_owned(), 3)]);
     });
@@ -132,8 +129,7 @@ fn an_item_of_a_consumer_that_dies_is_delivered_again_before_later_ones() {
 
 #[test]
 fn what_fails_too_often_is_put_aside_with_its_count() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let queue = filled(&zk, ["poison", "good"]).await.max_deliveries(3);
         let mut consumer = queue.consumer();
         for delivery in 1..=3 {
@@ -150,7 +146,7 @@ fn what_fails_too_often_is_put_aside_with_its_count() {
         let good = consumer.next().await.unwrap();
         // Their deliveries as dead letters are counted apart from those before.
         assert_eq!((seen(&poison), seen(&good), good.id()), (("poison", 1), ("good", 1), &id[..]));
-        let rejected = |item: &LockingDelivery| {
+        let rejected = |item: &Delivery<Locking>| {
             let rejection = item.rejection().unwrap();
             let at = rejection.at.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
             let ctime = server.probe().stat(item.path()).unwrap().ctime;
@@ -172,8 +168,7 @@ fn what_fails_too_often_is_put_aside_with_its_count() {
 
 #[test]
 fn priorities_come_first_and_equals_in_their_order() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let queue = queue(&zk).prioritized();
         for (item, priority) in [("c", 0), ("d", 0), ("b", -3), ("e", i32::MAX), ("a", i32::MIN)] {
             queue.put_with_priority(item, priority).await.unwrap();
@@ -182,18 +177,20 @@ fn priorities_come_first_and_equals_in_their_order() {
         let first = consumer.next().await.unwrap();
         assert_eq!((seen(&first), first.priority()), (("a", 1), i32::MIN));
         queue.put_with_priority("now", i32::MIN).await.unwrap();
-        // At most one comes before what has been put meanwhile; none is claimed in vain.
+        // At most one item comes before the items put in between; no claim is useless.
         let order: Vec<_> = drain(&mut consumer).await;
         let names: Vec<_> = order.iter().map(|(item, _)| &item[..]).collect();
-        assert!(names == ["now", "b", "c", "d", "e"] || names == ["b", "now", "c", "d", "e"], "{names:?}");
+        assert!(
+            names == ["now", "b", "c", "d", "e"] || names == ["b", "now", "c", "d", "e"],
+            "{names:?}"
+        );
         assert!(order.iter().all(|(_, delivery)| *delivery == 1), "{order:?}");
     });
 }
 
 #[test]
-fn items_are_worked_off_so_many_at_a_time_and_failures_come_again() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn concurrency_is_bounded_and_failed_items_are_redelivered() {
+    simulated_with(async |server, zk| {
         let queue = filled(&zk, ["one", "two", "three", "four", "five"]).await.max_deliveries(2);
         let (log, running) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new((0, 0))));
         let work = {
@@ -228,8 +225,7 @@ fn items_are_worked_off_so_many_at_a_time_and_failures_come_again() {
 
 #[test]
 fn the_items_are_a_stream() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let queue = filled(&zk, ["one", "two"]).await;
         let mut items = Box::pin(queue.consumer().prefetch(2).into_stream());
         for item in ["one", "two"] {
@@ -243,8 +239,7 @@ fn the_items_are_a_stream() {
 
 #[test]
 fn a_node_that_is_no_item_is_reported_once_and_stays() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let queue = filled(&zk, ["one"]).await;
         let bucket = server.probe().children(ITEMS)[0].to_owned();
         zk.create(format!("{ITEMS}/{bucket}/item-0000000000")).await.unwrap();
@@ -259,11 +254,11 @@ fn a_node_that_is_no_item_is_reported_once_and_stays() {
     });
 }
 
-/// An operator deletes the queue, and it is made anew: the item of the same number is another one, with another claim.
+/// An operator deletes the queue, and it is made again: the item of the same number is another one,
+/// with another claim.
 #[test]
-fn who_had_an_item_of_a_queue_that_was_deleted_cannot_acknowledge_one_of_the_new() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn a_delivery_of_a_deleted_queue_acknowledges_no_new_item() {
+    simulated_with(async |server, zk| {
         filled(&zk, ["old"]).await;
         let old = queue(&zk).consumer().next().await.unwrap();
         let operator = connected(&server).await;
@@ -271,7 +266,7 @@ fn who_had_an_item_of_a_queue_that_was_deleted_cannot_acknowledge_one_of_the_new
         let queue = filled(&operator, ["new"]).await;
         let mut consumer = queue.consumer();
         let new = consumer.next().await.unwrap();
-        assert!(matches!(old.ack().await, Err(Error::Lost)));
+        assert!(matches!(old.ack().await, Err(Error::Lost { .. })));
         assert_eq!((seen(&new), queue.count().await.unwrap()), (("new", 1), 1));
         drop(new);
         assert_eq!(drain(&mut consumer).await, [("new".to_owned(), 2)]);
@@ -281,8 +276,7 @@ fn who_had_an_item_of_a_queue_that_was_deleted_cannot_acknowledge_one_of_the_new
 /// Who lost its claim to an item is refused, whatever it wants with it.
 #[test]
 fn without_the_claim_nothing_becomes_of_an_item() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let queue = filled(&zk, ["one"]).await;
         for verb in 0..3 {
             let item = queue.consumer().next().await.unwrap();
@@ -292,7 +286,7 @@ fn without_the_claim_nothing_becomes_of_an_item() {
                 1 => item.requeue().await,
                 _ => item.reject("bad").await,
             };
-            assert!(matches!(settled, Err(Error::Lost)), "{settled:?}");
+            assert!(matches!(settled, Err(Error::Lost { .. })), "{settled:?}");
             assert_eq!(queue.count().await.unwrap(), 1);
         }
         assert_eq!(drain(&mut queue.consumer()).await, [("one".to_owned(), 4)]);
@@ -300,38 +294,35 @@ fn without_the_claim_nothing_becomes_of_an_item() {
     });
 }
 
-/// An operator deletes a claim, and another consumer claims the item. The first one has not heard of it.
+/// An operator deletes a claim, and another consumer claims the item. The first one has not heard
+/// of it.
 #[test]
 fn a_claim_that_was_replaced_unnoticed_is_left_alone() {
-    simulated(async {
-        for verb in 0..3 {
-            let (server, zk) = in_memory().await;
-            let queue = filled(&zk, ["one"]).await;
-            let first = queue.consumer().next().await.unwrap();
-            zk.delete(&claims(&server)[0]).await.unwrap();
-            let second = queue.consumer().next().await.unwrap();
-            let theirs = server.probe().stat(&claims(&server)[0]);
-            let settled = match verb {
-                0 => first.ack().await,
-                1 => first.requeue().await,
-                _ => first.reject("bad").await,
-            };
-            assert!(matches!(settled, Err(Error::Lost)), "{settled:?}");
-            assert_eq!(server.probe().stat(&claims(&server)[0]), theirs);
-            assert_eq!(seen(&second), ("one", 2));
-            second.ack().await.unwrap();
-            assert_eq!(queue.count().await.unwrap(), 0);
-            assert!(queue.dead_letters().consumer().try_next().await.unwrap().is_none());
-        }
+    simulated_each(0..3, async |verb, server, zk| {
+        let queue = filled(&zk, ["one"]).await;
+        let first = queue.consumer().next().await.unwrap();
+        zk.delete(&claims(&server)[0]).await.unwrap();
+        let second = queue.consumer().next().await.unwrap();
+        let theirs = server.probe().stat(&claims(&server)[0]);
+        let settled = match verb {
+            0 => first.ack().await,
+            1 => first.requeue().await,
+            _ => first.reject("bad").await,
+        };
+        assert!(matches!(settled, Err(Error::Lost { .. })), "{settled:?}");
+        assert_eq!(server.probe().stat(&claims(&server)[0]), theirs);
+        assert_eq!(seen(&second), ("one", 2));
+        second.ack().await.unwrap();
+        assert_eq!(queue.count().await.unwrap(), 0);
+        assert!(queue.dead_letters().consumer().try_next().await.unwrap().is_none());
     });
 }
 
-/// The request is lost, and before the consumer looks, an operator deletes the claim: that it is gone proves nothing.
+/// The request is lost, and before the consumer looks, an operator deletes the claim: that it is
+/// gone proves nothing.
 #[test]
-fn an_acknowledgement_that_was_lost_is_not_proven_by_a_deleted_claim() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+fn a_deleted_claim_does_not_prove_a_lost_acknowledgement() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let queue = filled(&zk, ["one"]).await;
         let item = queue.consumer().next().await.unwrap();
         let claim = claims(&server).remove(0);
@@ -340,86 +331,78 @@ fn an_acknowledgement_that_was_lost_is_not_proven_by_a_deleted_claim() {
             lost.fired().await;
             other.delete(&claim).await.unwrap();
         });
-        assert!(matches!(settled, Err(Error::Lost)), "{settled:?}");
+        assert!(matches!(settled, Err(Error::Lost { .. })), "{settled:?}");
         assert_eq!(queue.count().await.unwrap(), 1);
     });
 }
 
-/// Every request of a put, a claim and each way to settle, lost on the way there or on the way back; the server goes away
-/// in between, too.
+/// Every request of a put, a claim and each way to settle, lost on the way there or on the way
+/// back; the server goes away in between, too.
 #[test]
 fn whatever_is_lost_nothing_is_lost_and_nothing_is_doubled() {
-    simulated(async {
-        for verdict in [Verdict::LoseReply, Verdict::LoseRequest, Verdict::Disconnect] {
-            for nth in 0..12 {
-                let (server, zk) = in_memory().await;
-                let queue = filled(&zk, ["zero"]).await;
-                let mut consumer = queue.consumer();
-                consumer.next().await.unwrap().reject("bad").await.unwrap();
-                let lost = server.rule(move |request| match request.opcode() {
-                    OpCode::Create2
-                    | OpCode::Multi
-                    | OpCode::GetData
-                    | OpCode::GetChildren2
-                    | OpCode::Delete => verdict,
-                    _ => Verdict::Pass,
-                });
-                let lost = lost.after(nth).times(1);
-                for item in ["one", "two", "three"] {
-                    queue.put(item).await.unwrap();
-                }
-                let one = consumer.next().await.unwrap();
-                assert_eq!(seen(&one).0, "one", "{verdict:?} {nth}");
-                one.ack().await.unwrap();
-                consumer.next().await.unwrap().requeue().await.unwrap();
-                consumer.next().await.unwrap().reject("bad").await.unwrap();
-                server.restart().await.unwrap();
-                let two = consumer.next().await.unwrap();
-                assert_eq!((seen(&two).0, two.attempt() >= 2), ("two", true));
-                two.ack().await.unwrap();
-                assert_eq!(lost.hits(), 1, "{verdict:?} {nth}");
-                assert_eq!(queue.count().await.unwrap(), 0);
-                let dead = drain(&mut queue.dead_letters().consumer()).await;
-                let dead: Vec<_> = dead.iter().map(|(item, _)| &item[..]).collect();
-                assert_eq!(dead, ["zero", "three"], "{verdict:?} {nth}");
-                queue.flush().await.unwrap();
-                drop(consumer);
-                nothing_stays(&server, &zk).await;
-            }
+    let cases = pairs([Verdict::LoseReply, Verdict::LoseRequest, Verdict::Disconnect], 0..12);
+    simulated_each(cases, async |(verdict, nth), server, zk| {
+        let queue = filled(&zk, ["zero"]).await;
+        let mut consumer = queue.consumer();
+        consumer.next().await.unwrap().reject("bad").await.unwrap();
+        let lost = server.rule(move |request| match request.opcode() {
+            OpCode::Create2
+            | OpCode::Multi
+            | OpCode::GetData
+            | OpCode::GetChildren2
+            | OpCode::Delete => verdict,
+            _ => Verdict::Pass,
+        });
+        let lost = lost.after(nth).times(1);
+        for item in ["one", "two", "three"] {
+            queue.put(item).await.unwrap();
         }
+        let one = consumer.next().await.unwrap();
+        assert_eq!(seen(&one).0, "one", "{verdict:?} {nth}");
+        one.ack().await.unwrap();
+        consumer.next().await.unwrap().requeue().await.unwrap();
+        consumer.next().await.unwrap().reject("bad").await.unwrap();
+        server.restart().await.unwrap();
+        let two = consumer.next().await.unwrap();
+        assert_eq!((seen(&two).0, two.attempt() >= 2), ("two", true));
+        two.ack().await.unwrap();
+        assert_eq!(lost.hits(), 1, "{verdict:?} {nth}");
+        assert_eq!(queue.count().await.unwrap(), 0);
+        let dead = drain(&mut queue.dead_letters().consumer()).await;
+        let dead: Vec<_> = dead.iter().map(|(item, _)| &item[..]).collect();
+        assert_eq!(dead, ["zero", "three"], "{verdict:?} {nth}");
+        queue.flush().await.unwrap();
+        drop(consumer);
+        nothing_stays(&server, &zk).await;
     });
 }
 
 #[test]
-fn an_acknowledgement_whose_answer_goes_down_with_its_session_is_unknown() {
-    simulated(async {
-        for applied in [true, false] {
-            let (server, zk) = impatient().await;
-            let queue = filled(&zk, ["one"]).await;
-            let item = queue.consumer().next().await.unwrap();
-            let verdict = if applied { Verdict::LoseReply } else { Verdict::LoseRequest };
-            let _lost = once(&server, OpCode::Multi, verdict);
-            let session = session_id(&zk);
-            let (settled, _) = tokio::join!(item.ack(), async {
-                until(&server, |probe| {
-                    !probe.session(session.get()).is_some_and(|session| session.connected)
-                })
-                .await;
-                server.expire(session.get()).await
-            });
-            let unknown = matches!(&settled, Err(Error::Framework(error)) if error.may_have_applied());
-            assert!(unknown, "{settled:?}");
-            zk.wait_connected().await.unwrap();
-            assert_eq!(queue.count().await.unwrap(), usize::from(!applied));
-        }
+fn an_acknowledgement_that_loses_its_session_is_unknown() {
+    simulated_each_on([true, false], impatient, async |applied, (server, zk)| {
+        let queue = filled(&zk, ["one"]).await;
+        let item = queue.consumer().next().await.unwrap();
+        let verdict = if applied { Verdict::LoseReply } else { Verdict::LoseRequest };
+        let _lost = once(&server, OpCode::Multi, verdict);
+        let session = session_id(&zk);
+        let (settled, _) = tokio::join!(item.ack(), async {
+            until(&server, |probe| {
+                !probe.session(session.get()).is_some_and(|session| session.connected)
+            })
+            .await;
+            server.expire(session.get()).await
+        });
+        let unknown = matches!(&settled, Err(Error::Framework(error)) if error.may_have_applied());
+        assert!(unknown, "{settled:?}");
+        zk.wait_connected().await.unwrap();
+        assert_eq!(queue.count().await.unwrap(), usize::from(!applied));
     });
 }
 
 /// kazoo #175: every `get` that timed out left its watches.
 #[test]
 fn kazoo_175_a_take_that_is_given_up_leaves_no_watch() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let queue = filled(&zk, ["one"]).await;
         let one = queue.consumer().next().await.unwrap();
         let other = connected(&server).await;
@@ -439,12 +422,11 @@ fn kazoo_175_a_take_that_is_given_up_leaves_no_watch() {
     });
 }
 
-/// kazoo #366, #501, #523: claims stayed when their items were gone, or were not the caller's any more; and a reader waited
-/// though there were items.
+/// kazoo #366, #501, #523: claims stayed after their items were gone, or no longer belonged to the
+/// caller; and a reader waited although there were items.
 #[test]
-fn kazoo_366_501_523_no_claim_outlives_its_item_and_nobody_waits_though_there_are_items() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn kazoo_366_501_523_no_claim_outlives_its_item_or_blocks() {
+    simulated_with(async |server, zk| {
         let queue = filled(&zk, ["one", "two", "three"]).await;
         let (slow, dead) = (connected(&server).await, connected(&server).await);
         let mut slow_consumer = LockingQueue::new(&slow, QUEUE).consumer();
@@ -461,18 +443,21 @@ fn kazoo_366_501_523_no_claim_outlives_its_item_and_nobody_waits_though_there_ar
         });
         let two = next.unwrap();
         assert_eq!(seen(&two), ("two", 2));
-        // Whoever comes too late creates no claim to an item that is gone.
+        // A late consumer creates no claim to an item that is gone.
         two.ack().await.unwrap();
         one.ack().await.unwrap();
         assert!(slow_consumer.try_next().await.unwrap().is_none());
-        assert!(claims(&server).is_empty() && items(&server.probe(), ITEMS).is_empty(), "{}", server.probe());
+        assert!(
+            claims(&server).is_empty() && items(&server.probe(), ITEMS).is_empty(),
+            "{}",
+            server.probe()
+        );
     });
 }
 
 #[test]
 fn numbers_past_the_last_positive_one_stay_in_order() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let queue = filled(&zk, []).await;
         drop(queue.consumer().try_next().await.unwrap());
         queue.put("first").await.unwrap();
@@ -489,7 +474,7 @@ fn numbers_past_the_last_positive_one_stay_in_order() {
     });
 }
 
-/// What is told of every delivery: its number and when it was.
+/// The record of every delivery: its number and its time.
 type Log = Arc<Mutex<Vec<(u32, Instant)>>>;
 
 /// Fails with every item.
@@ -504,15 +489,17 @@ fn failing(
 
 #[test]
 fn an_item_that_fails_is_held_back_longer_every_time() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let queue = filled(&zk, ["poison"]).await;
         let log = Log::default();
         let work = tokio::spawn(queue.consumer().run(1, failing(Arc::clone(&log))));
         server.until(|probe| !probe.children("/queue/dead/items").is_empty()).await;
         work.abort();
         let log = std::mem::take(&mut *log.lock().unwrap());
-        assert_eq!(log.iter().map(|(attempt, _)| *attempt).collect::<Vec<_>>(), (1..=20).collect::<Vec<_>>());
+        assert_eq!(
+            log.iter().map(|(attempt, _)| *attempt).collect::<Vec<_>>(),
+            (1..=20).collect::<Vec<_>>()
+        );
         for (nth, pair) in log.windows(2).enumerate() {
             let most = Duration::from_millis(100 << nth.min(20)).min(Duration::from_secs(30));
             let waited = pair[1].1 - pair[0].1;
@@ -529,8 +516,7 @@ fn an_item_that_fails_is_held_back_longer_every_time() {
 /// The delay is the claim, which is on the server.
 #[test]
 fn an_item_that_is_held_back_is_so_for_all_consumers() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let queue = filled(&zk, ["poison"]).await;
         let log = Log::default();
         let day = Duration::from_secs(24 * 3600);
@@ -542,14 +528,16 @@ fn an_item_that_is_held_back_is_so_for_all_consumers() {
         assert_eq!(log.lock().unwrap().len(), 1);
         // Unless its consumer goes.
         work.abort();
-        assert_eq!(seen(&timeout(A_MOMENT * 5, other.next()).await.unwrap().unwrap()), ("poison", 2));
+        assert_eq!(
+            seen(&timeout(A_MOMENT * 5, other.next()).await.unwrap().unwrap()),
+            ("poison", 2)
+        );
     });
 }
 
 #[test]
 fn others_are_worked_off_while_some_are_held_back() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let queue = queue(&zk).unlimited_deliveries();
         for _ in 0..70 {
             queue.put("poison").await.unwrap();
@@ -559,7 +547,7 @@ fn others_are_worked_off_while_some_are_held_back() {
         let consumer = queue.consumer().redeliver_after(A_MOMENT * 100, A_MOMENT * 100);
         let work = tokio::spawn(consumer.run(1, failing(Arc::clone(&log))));
         tokio::time::sleep(A_MOMENT * 30).await;
-        // No more than 64, or one consumer would hold all claims.
+        // At most 64, or one consumer would hold all claims.
         assert_eq!((claims(&server).len(), log.lock().unwrap().len()), (64, 64));
         tokio::time::sleep(A_MOMENT * 100).await;
         assert!(log.lock().unwrap().len() > 71, "{:?}", log.lock().unwrap().len());
@@ -570,10 +558,9 @@ fn others_are_worked_off_while_some_are_held_back() {
 /// The reason is left out rather than the item kept.
 #[test]
 fn an_item_as_large_as_can_be_is_rejected() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let queue = queue(&zk);
-        // Less what a move has more than a put.
+        // Minus the additional size of a move compared with a put.
         let mut size = 1 << 20;
         while let Err(Error::Framework(error)) = queue.put(vec![b'x'; size]).await {
             assert_eq!(error.kind(), zk_curator::ErrorKind::TooLarge);
@@ -591,8 +578,7 @@ fn an_item_as_large_as_can_be_is_rejected() {
 
 #[test]
 fn data_that_look_like_a_dead_letter_are_handed_out_as_they_are() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let queue = filled(&zk, ["\0rejected 1 3 2\nnonsense"]).await;
         let item = queue.consumer().next().await.unwrap();
         assert_eq!((item.data(), item.rejection()), (&"\0rejected 1 3 2\nnonsense".into(), None));

@@ -1,4 +1,5 @@
-//! Many consumers and many claims: the cost of an item, and how soon what comes back is noticed.
+//! Many consumers and many claims: the cost of an item, and the time until a returned item is
+//! noticed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +13,7 @@ use zk_curator_recipes::queue::{DistributedQueue, LockingQueue};
 use zk_curator_testing::TestServer;
 
 use crate::queue_cost::{Cost, LOCKS, QUEUE, distant, fill};
-use zk_curator_tests::{connected, in_memory, simulated, simulated_from, until};
+use zk_curator_tests::{connected, simulated, simulated_from, simulated_with, until};
 
 const CONSUMERS: usize = 50;
 const LINE: &str = "/queue-line";
@@ -26,7 +27,7 @@ enum Kind {
 
 const KINDS: [Kind; 3] = [Kind::Locking, Kind::Curator, Kind::Jobs];
 
-/// Where consumers wait in line.
+/// Returns the path at which consumers wait in line.
 fn line(kind: Kind) -> &'static str {
     match kind {
         Kind::Curator => LINE,
@@ -80,7 +81,7 @@ async fn put(server: &TestServer, kind: Kind, items: usize) {
     zk.close().await.unwrap();
 }
 
-/// Takes items and settles them after some time, for ever.
+/// Consumes items in an endless loop, and settles each after some time.
 async fn consume(server: Arc<TestServer>, kind: Kind, work: Duration, settled: Arc<Settled>) {
     let zk = distant(&server).await;
     match kind {
@@ -115,7 +116,12 @@ async fn consume(server: Arc<TestServer>, kind: Kind, work: Duration, settled: A
 }
 
 /// Starts the consumers, all at the same moment.
-fn start(server: &Arc<TestServer>, kind: Kind, work: Duration, settled: &Arc<Settled>) -> JoinSet<()> {
+fn start(
+    server: &Arc<TestServer>,
+    kind: Kind,
+    work: Duration,
+    settled: &Arc<Settled>,
+) -> JoinSet<()> {
     let mut consumers = JoinSet::new();
     for _ in 0..CONSUMERS {
         consumers.spawn(consume(Arc::clone(server), kind, work, Arc::clone(settled)));
@@ -123,7 +129,8 @@ fn start(server: &Arc<TestServer>, kind: Kind, work: Duration, settled: &Arc<Set
     consumers
 }
 
-/// The requests for an item of a queue that is there before its consumers, all that they need to begin with included.
+/// Returns the requests per item of a queue that is filled before its consumers start. The requests
+/// of their start are included.
 async fn of_a_backlog(kind: Kind, items: usize, work: Duration) -> f64 {
     let server = Arc::new(TestServer::in_memory().await);
     connected(&server).await.create(LOCKS).await.unwrap();
@@ -135,7 +142,8 @@ async fn of_a_backlog(kind: Kind, items: usize, work: Duration) -> f64 {
     each(cost.requests(), items)
 }
 
-/// The requests for an item of a queue whose consumers wait, so many put at a time; without those of the puts.
+/// Returns the requests per item of a queue with waiting consumers, without the requests of the
+/// puts. `together` items are put at a time.
 async fn of_new_items(kind: Kind, items: usize, together: usize, work: Duration) -> f64 {
     let server = Arc::new(TestServer::in_memory().await);
     let settled = Arc::new(Settled::default());
@@ -163,8 +171,8 @@ fn at_most(limit: f64, requests: f64, what: &str) {
 const NO_WORK: Duration = Duration::ZERO;
 const WORK: Duration = Duration::from_millis(100);
 
-/// A worker sends some 20 requests before its first job, for the election of the cleaner among others: they are not
-/// counted.
+/// A worker sends some 20 requests before its first job, for example for the election of the
+/// cleaner. These are not counted.
 #[test]
 fn fifty_consumers_of_a_long_queue_cost_six_requests_an_item() {
     at_most(6.0, simulated(of_a_backlog(Kind::Locking, 1000, NO_WORK)), "without work");
@@ -172,9 +180,9 @@ fn fifty_consumers_of_a_long_queue_cost_six_requests_an_item() {
     at_most(6.0, simulated(of_new_items(Kind::Jobs, 1000, 1000, NO_WORK)), "jobs");
 }
 
-/// The mean of some runs with different random choices.
+/// Returns the mean of some runs with different random choices.
 fn of_a_short_queue(kind: Kind, work: Duration, runs: u32) -> f64 {
-    // Further apart than the seeds of the clients of a run.
+    // The seeds of two runs are further apart than those of the clients of one run.
     let seeds = (0..u64::from(runs)).map(|run| run * 1000);
     let cost = |seed| match kind {
         Kind::Locking | Kind::Curator => simulated_from(seed, of_a_backlog(kind, 100, work)),
@@ -194,7 +202,7 @@ fn fifty_consumers_of_a_short_queue_cost_ten_requests_an_item() {
 
 #[test]
 #[ignore = "slow: scripts/test-all"]
-fn fifty_consumers_of_a_short_queue_cost_ten_requests_an_item_on_average() {
+fn fifty_consumers_cost_ten_requests_an_item_on_average() {
     for kind in KINDS {
         for work in [NO_WORK, WORK] {
             let requests = of_a_short_queue(kind, work, 40);
@@ -204,10 +212,11 @@ fn fifty_consumers_of_a_short_queue_cost_ten_requests_an_item_on_average() {
     }
 }
 
-/// Each new item goes to one that has waited in line, and gets into it again. Each of the fifty lists the buckets once more
-/// when the first one is created: 1.7 requests for each of thirty items.
+/// Each new item goes to the first consumer in line, which then enters the line again. Each of the
+/// fifty lists the buckets again when the first one is created: 1.7 requests for each of thirty
+/// items.
 #[test]
-fn an_item_for_which_fifty_wait_costs_seventeen_requests() {
+fn an_item_with_fifty_waiting_consumers_costs_17_requests() {
     for kind in KINDS {
         for together in [1, 5] {
             let requests = simulated(of_new_items(kind, 30, together, WORK));
@@ -219,8 +228,7 @@ fn an_item_for_which_fifty_wait_costs_seventeen_requests() {
 #[test]
 fn a_returned_item_is_noticed_however_many_are_claimed() {
     for held in [70, 300] {
-        simulated(async move {
-            let (server, zk) = in_memory().await;
+        simulated_with(async move |server, zk| {
             let queue = LockingQueue::new(&zk, QUEUE);
             let mut holder = queue.consumer();
             let mut items = Vec::new();
@@ -230,7 +238,8 @@ fn a_returned_item_is_noticed_however_many_are_claimed() {
             }
             let other = connected(&server).await;
             let mut consumer = LockingQueue::new(&other, QUEUE).consumer();
-            let waiting = tokio::spawn(async move { consumer.next().await.unwrap().data().clone() });
+            let waiting =
+                tokio::spawn(async move { consumer.next().await.unwrap().data().clone() });
             until(&server, |probe| !probe.children("/queue/line").is_empty()).await;
             sleep(Duration::from_secs(30)).await;
             let began = Instant::now();
@@ -238,8 +247,7 @@ fn a_returned_item_is_noticed_however_many_are_claimed() {
             assert_eq!(waiting.await.unwrap(), (held - 1).to_string());
             assert!(began.elapsed() <= Duration::from_secs(3), "{:?}", began.elapsed());
         });
-        simulated(async move {
-            let (server, zk) = in_memory().await;
+        simulated_with(async move |server, zk| {
             fill(&zk, held).await;
             let mut holder = DistributedQueue::new(&zk, QUEUE).consumer(LOCKS);
             let mut items = Vec::new();
@@ -248,7 +256,8 @@ fn a_returned_item_is_noticed_however_many_are_claimed() {
             }
             let other = connected(&server).await;
             let mut consumer = DistributedQueue::new(&other, QUEUE).consumer(LOCKS);
-            let waiting = tokio::spawn(async move { consumer.next().await.unwrap().items().concat() });
+            let waiting =
+                tokio::spawn(async move { consumer.next().await.unwrap().items().concat() });
             until(&server, |probe| !probe.watches().is_empty()).await;
             sleep(Duration::from_secs(30)).await;
             let began = Instant::now();

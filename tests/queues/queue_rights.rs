@@ -1,9 +1,12 @@
 //! The rights that clients of queues need where ACLs are used.
 
-use zk_curator::{Acl, CuratorFramework, ErrorKind, Permissions};
+use std::time::Duration;
+
+use tokio::time::timeout;
+use zk_curator::{Acl, CuratorFramework, ErrorCode, ErrorKind, Permissions};
 use zk_curator_recipes::queue::jobs::Jobs;
-use zk_curator_recipes::queue::{DistributedQueue, Error, LockingQueue};
-use zk_curator_tests::{connected, in_memory, simulated};
+use zk_curator_recipes::queue::{DistributedQueue, Error, LockingQueue, SimpleDistributedQueue};
+use zk_curator_tests::{connected, simulated_with};
 
 const QUEUE: &str = "/queue";
 
@@ -24,9 +27,8 @@ fn assert_refused(settled: Result<(), Error>, receipt: &str) {
 }
 
 #[test]
-fn an_acknowledgement_needs_the_right_to_create_children_of_the_queue() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn acknowledging_needs_create_permission_on_the_queue() {
+    simulated_with(async |server, zk| {
         let queue = LockingQueue::new(&zk, QUEUE);
         for item in ["one", "two"] {
             queue.put(item).await.unwrap();
@@ -40,7 +42,7 @@ fn an_acknowledgement_needs_the_right_to_create_children_of_the_queue() {
         // A redelivery is counted in the same way.
         assert_refused(consumer.next().await.map(drop), "/queue/_r_");
         allow(&zk, QUEUE, Permissions::READ | Permissions::CREATE | Permissions::DELETE).await;
-        // It is handed out again.
+        // It is delivered again.
         let one = consumer.next().await.unwrap();
         assert_eq!((one.data(), one.attempt() > 1), (&"one".into(), true));
         one.ack().await.unwrap();
@@ -49,12 +51,11 @@ fn an_acknowledgement_needs_the_right_to_create_children_of_the_queue() {
 }
 
 #[test]
-fn the_end_of_a_job_needs_the_right_to_create_children_of_the_jobs() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+fn ending_a_job_needs_create_permission_on_the_jobs() {
+    simulated_with(async |_server, zk| {
         let jobs = Jobs::new(&zk, QUEUE);
         for id in ["a", "b"] {
-            jobs.submit_as(id, "").await.unwrap();
+            jobs.submit("").id(id).await.unwrap();
         }
         let mut worker = jobs.worker("w");
         let (a, b) = (worker.next().await.unwrap(), worker.next().await.unwrap());
@@ -68,15 +69,14 @@ fn the_end_of_a_job_needs_the_right_to_create_children_of_the_jobs() {
             assert_eq!((again.id(), again.attempt()), (id, 2));
             again.complete().await.unwrap();
         }
-        assert!(jobs.inspect().await.unwrap().is_empty());
+        assert!(jobs.list().all().await.unwrap().is_empty());
     });
 }
 
-/// That of Curator's family is at the lock path, where the claims are as well.
+/// The receipt of Curator's queues is at the lock path, like the claims.
 #[test]
-fn an_acknowledgement_with_a_lock_path_needs_no_rights_beyond_those_of_claims() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+fn acknowledging_under_a_lock_path_needs_only_rights_of_claims() {
+    simulated_with(async |_server, zk| {
         let queue = DistributedQueue::new(&zk, QUEUE);
         queue.put("one").await.unwrap();
         zk.create("/locks").await.unwrap();
@@ -85,5 +85,20 @@ fn an_acknowledgement_with_a_lock_path_needs_no_rights_beyond_those_of_claims() 
         let mut consumer = queue.consumer("/locks");
         consumer.next().await.unwrap().ack().await.unwrap();
         assert!(zk.children(QUEUE).await.unwrap().is_empty());
+    });
+}
+
+/// An item that the client must not delete ends the wait, instead of being tried again for ever.
+#[test]
+fn taking_an_item_needs_delete_permission_on_the_queue() {
+    simulated_with(async |_server, zk| {
+        let queue = SimpleDistributedQueue::new(&zk, QUEUE);
+        queue.offer("one").await.unwrap();
+        allow(&zk, QUEUE, Permissions::READ | Permissions::CREATE).await;
+        let taken = timeout(Duration::from_secs(60), queue.take()).await.expect("hangs");
+        let Err(Error::Framework(error)) = taken else { panic!("{taken:?}") };
+        assert_eq!((error.code(), error.may_have_applied()), (Some(ErrorCode::NoAuth), false));
+        allow(&zk, QUEUE, Permissions::ALL).await;
+        assert_eq!(queue.take().await.unwrap(), "one");
     });
 }

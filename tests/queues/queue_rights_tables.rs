@@ -1,5 +1,5 @@
-//! The tables of rights in the documentation of the queues: all of them together are enough, and without any one of them
-//! something fails with a typed error that names a node of that row.
+//! The tables of rights in the documentation of the queues: all of them together are enough, and
+//! without any one of them something fails with a typed error that names a node of that row.
 
 use std::future::Future;
 use std::time::{Duration, SystemTime};
@@ -13,13 +13,13 @@ use zk_curator_recipes::queue::jobs::Jobs;
 use zk_curator_recipes::queue::{Error, LockingQueue};
 use zk_curator_testing::rule::path_matches;
 use zk_curator_testing::{TestServer, digest};
-use zk_curator_tests::{builder, expire, simulated};
+use zk_curator_tests::{builder, expire, simulated, start};
 
 /// Longer than anything takes.
 const LONG: Duration = Duration::from_secs(30);
 /// After this time producers delete what dead ones have left.
 const COLLECTED_AFTER: Duration = Duration::from_secs(601);
-/// After this time what is not kept of jobs is deleted.
+/// The time after which the expired records of jobs are deleted.
 const SWEPT_AFTER: Duration = Duration::from_secs(70);
 /// The data of a parent of buckets.
 const BUCKETS: &str = "buckets 1";
@@ -47,7 +47,7 @@ impl Role {
     }
 }
 
-/// A row: which nodes, what is in them, if an operator creates them, and the rights of either role.
+/// A row: the nodes, their contents, if an operator creates them, and the rights of either role.
 type Row = (&'static str, Option<&'static str>, [&'static [Permissions]; 2]);
 
 const LOCKING_QUEUE: &[Row] = &[
@@ -70,10 +70,9 @@ const JOBS: &[Row] = &[
     ("/jobs/executing", Some(""), [&[], &[C, D]]),
     ("/jobs/leases", Some(""), [&[], &[C, D]]),
     ("/jobs/later", Some(""), [&[D], &[C, D]]),
-    // As of an earlier version.
-    ("/jobs/done", Some(""), [&[D], &[C, W]]),
+    ("/jobs/done", Some(BUCKETS), [&[], &[C]]),
     ("/jobs/done/b|*", None, [&[D], &[C, D]]),
-    ("/jobs/failed", Some(""), [&[D], &[C, W]]),
+    ("/jobs/failed", Some(BUCKETS), [&[], &[C]]),
     ("/jobs/failed/b|*", None, [&[D], &[C, D]]),
     ("/jobs/ids", Some(""), [&[C, D, W], &[]]),
     ("/jobs/line", Some(""), [&[], &[C, D]]),
@@ -101,7 +100,7 @@ impl AclProvider for Rights {
     }
 }
 
-/// What has failed: in which step, and how.
+/// A failure: its step, and its error.
 #[derive(Debug, Default)]
 struct Failed(Vec<(&'static str, Option<ErrorCode>, String)>);
 
@@ -109,9 +108,9 @@ impl Failed {
     async fn note<T>(
         &mut self,
         step: &'static str,
-        result: impl Future<Output = Result<T, Error>>,
+        result: impl IntoFuture<Output = Result<T, Error>>,
     ) -> Option<T> {
-        match timeout(LONG, result).await {
+        match timeout(LONG, result.into_future()).await {
             Ok(Ok(output)) => return Some(output),
             Ok(Err(Error::Framework(error))) => self.add(step, &error),
             Ok(Err(error)) => panic!("{step}: {error}"),
@@ -130,7 +129,7 @@ impl Failed {
         }
     }
 
-    /// Whether a right to these nodes was missing, by a typed error.
+    /// Returns `true` if a right to these nodes was missing, by a typed error.
     fn names(&self, nodes: &str) -> bool {
         let is_of = |path: &str| {
             let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
@@ -142,10 +141,10 @@ impl Failed {
 
 /// A server with the nodes that an operator creates.
 async fn server(rights: Rights) -> TestServer {
-    let server = TestServer::builder().tcp(false).super_digest(digest("root:toor")).start().await.unwrap();
+    let server =
+        TestServer::builder().tcp(false).super_digest(digest("root:toor")).start().await.unwrap();
     let operator =
-        builder(&server).authorization("digest", "root:toor").acl_provider(rights).build().unwrap();
-    operator.start().await.unwrap();
+        start(builder(&server).authorization("digest", "root:toor").acl_provider(rights)).await;
     for (nodes, data, _) in rights.table {
         if let Some(data) = data {
             operator.create(*nodes).data(*data).await.unwrap();
@@ -157,9 +156,7 @@ async fn server(rights: Rights) -> TestServer {
 
 async fn user(server: &TestServer, role: Role, rights: Rights) -> CuratorFramework {
     let zk = builder(server).authorization("digest", role.credentials()).acl_provider(rights);
-    let zk = zk.build().unwrap();
-    zk.start().await.unwrap();
-    zk
+    start(zk).await
 }
 
 /// All that can be done with a [`LockingQueue`], and what of it fails.
@@ -178,7 +175,7 @@ async fn use_locking_queue(rights: Rights) -> Failed {
         failed.note("put", items.put(item)).await;
     }
     failed.note("flush", items.flush()).await;
-    // So many of each that a bucket becomes full.
+    // This many of each that a bucket becomes full.
     for step in ["ack", "let go", "reject", "reject", "reject", "requeue", "requeue", "requeue"] {
         let Some(item) = failed.note("next", taken.next()).await else { break };
         match step {
@@ -213,11 +210,11 @@ async fn use_jobs(rights: Rights) -> Failed {
     let mut failed = Failed::default();
     let (wall, since) = (SystemTime::now(), Instant::now());
     let jobs = |zk| {
-        let jobs = Jobs::new(zk, "/jobs").bucket_size(2).upgrade_layout().keep_done(1).keep_failed(1);
+        let jobs = Jobs::new(zk, "/jobs").bucket_size(2).keep_done(1).keep_failed(1);
         jobs.clock(move || wall + since.elapsed())
     };
     let dead = user(&server, Role::Producer, rights).await;
-    failed.note("submit", jobs(&dead).submit_as("a", "")).await;
+    failed.note("submit", jobs(&dead).submit("").id("a")).await;
     leave_behind(&server, &dead).await;
     let [producer, consumer] =
         [user(&server, Role::Producer, rights).await, user(&server, Role::Consumer, rights).await];
@@ -225,7 +222,7 @@ async fn use_jobs(rights: Rights) -> Failed {
     let (submitted, executed) = (jobs(&producer), jobs(&consumer));
     let mut worker = executed.worker("w");
     for id in ["b", "c", "d", "e"] {
-        failed.note("submit", submitted.submit_as(id, "")).await;
+        failed.note("submit", submitted.submit("").id(id)).await;
     }
     failed.note("cancel", submitted.cancel("e")).await;
     failed.note("flush", submitted.flush()).await;
@@ -243,7 +240,7 @@ async fn use_jobs(rights: Rights) -> Failed {
         failed.note("forget", submitted.forget(id)).await;
     }
     for id in ["g", "h"] {
-        failed.note("submit", submitted.submit_as(id, "")).await;
+        failed.note("submit", submitted.submit("").id(id)).await;
         if let Some(job) = failed.note("next", worker.next()).await {
             failed.note("retry_after", job.retry_after("later", LONG / 4)).await;
         }
@@ -252,13 +249,13 @@ async fn use_jobs(rights: Rights) -> Failed {
     if let Some(job) = failed.note("next", worker.next()).await {
         failed.note("complete", job.complete()).await;
     }
-    failed.note("submit", submitted.submit_as("f", "")).await;
+    failed.note("submit", submitted.submit("").id("f")).await;
     if let Some(job) = failed.note("next", worker.next()).await {
         failed.note("reject", job.reject("no")).await;
     }
     failed.note("retry", submitted.retry("f")).await;
     if failed.0.is_empty() {
-        // A worker dies, and the other one waits for what it had.
+        // A worker dies, and the other one waits for its job.
         let dead = user(&server, Role::Consumer, rights).await;
         let mut theirs = jobs(&dead).worker("dead");
         let job = failed.note("next", theirs.next()).await;
@@ -272,7 +269,7 @@ async fn use_jobs(rights: Rights) -> Failed {
     }
     // More than are kept.
     for id in ["i", "j", "k", "l"] {
-        failed.note("submit", submitted.submit_as(id, "")).await;
+        failed.note("submit", submitted.submit("").id(id)).await;
         match failed.note("next", worker.next()).await {
             Some(job) if ["i", "j"].contains(&id) => {
                 failed.note("complete_with", job.complete_with("result")).await;
@@ -294,7 +291,11 @@ async fn leave_behind(server: &TestServer, dead: &CuratorFramework) {
     tokio::time::sleep(COLLECTED_AFTER).await;
 }
 
-async fn end(failed: &mut Failed, background: &mut [BackgroundErrors; 2], zks: [CuratorFramework; 2]) {
+async fn end(
+    failed: &mut Failed,
+    background: &mut [BackgroundErrors; 2],
+    zks: [CuratorFramework; 2],
+) {
     for zk in zks {
         if let Err(error) = zk.close().await {
             failed.add("close", &error);
@@ -303,7 +304,7 @@ async fn end(failed: &mut Failed, background: &mut [BackgroundErrors; 2], zks: [
     background.iter_mut().for_each(|errors| failed.background(errors));
 }
 
-/// Every right of a table, and what is missing without it.
+/// Every right of a table, and the operation that fails without it.
 async fn check<F: Future<Output = Failed>>(table: &'static [Row], play: impl Fn(Rights) -> F) {
     let all = play(Rights { table, missing: None }).await;
     assert!(all.0.is_empty(), "the rights of the table are not enough: {all:#?}");

@@ -1,4 +1,5 @@
-//! [`QueueSharder`]: which queues there are, where puts go, and who adds queues, in spite of faults.
+//! [`QueueSharder`]: which queues there are, where puts go, and who adds queues, in spite of
+//! faults.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,9 +14,9 @@ use zk_curator_recipes::leader::LeaderLatch;
 use zk_curator_recipes::queue::{DistributedQueue, Error, QueueSharder, QueueSharderBuilder};
 use zk_curator_testing::{TestServer, Verdict};
 
-use zk_curator_tests::cancel::each_step;
 use zk_curator_tests::{
-    assert_clean_after_close, connected, expire, in_memory, once, poll_then_drop, simulated, until,
+    closes_clean, connected, expire, once, pairs, poll_then_drop, rule_if, simulated_each,
+    simulated_steps, simulated_with, until,
 };
 
 const SHARDS: &str = "/shards";
@@ -59,8 +60,7 @@ async fn until_known(sharder: &QueueSharder<DistributedQueue>, count: usize) {
 
 #[test]
 fn a_queue_is_added_when_all_are_full() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let sharder = sharder(&zk).await;
         assert_eq!(sizes(&server), [0]);
         let name = sharder.queues().into_keys().next().unwrap();
@@ -74,7 +74,7 @@ fn a_queue_is_added_when_all_are_full() {
         put(&sharder, 4).await;
         assert_eq!(sizes(&server), [4, 4]);
         until_known(&sharder, 3).await;
-        // As many as may be: then all are as good.
+        // The number of queues is at its maximum; then all of them are equally good.
         put(&sharder, 4).await;
         sleep(INTERVAL * 5).await;
         put(&sharder, 30).await;
@@ -88,13 +88,14 @@ fn a_queue_is_added_when_all_are_full() {
 
 #[test]
 fn a_queue_takes_items_again_when_half_of_them_are_gone() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let sharder = sharder(&zk).await;
         put(&sharder, 4).await;
         until_known(&sharder, 2).await;
-        let full =
-            sharder.queues().into_values().find(|queue| server.probe().children(queue.path()).len() == 4);
+        let full = sharder
+            .queues()
+            .into_values()
+            .find(|queue| server.probe().children(queue.path()).len() == 4);
         let mut auto_ack = full.unwrap().auto_ack_consumer();
         auto_ack.next().await.unwrap();
         sleep(INTERVAL * 2).await;
@@ -110,8 +111,7 @@ fn a_queue_takes_items_again_when_half_of_them_are_gone() {
 
 #[test]
 fn all_queues_are_consumed_those_added_later_included() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let (sharder, consumer) = (sharder(&zk).await, connected(&server).await);
         let consumed = self::sharder(&consumer).await;
         let items = RefCell::new(Vec::new());
@@ -151,8 +151,7 @@ fn all_queues_are_consumed_those_added_later_included() {
 
 #[test]
 fn one_of_many_sharders_adds_a_queue() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let first = sharder(&zk).await;
         let mut others = Vec::new();
         for _ in 0..5 {
@@ -175,30 +174,26 @@ fn one_of_many_sharders_adds_a_queue() {
 
 #[test]
 fn whatever_is_lost_one_queue_is_added() {
-    simulated(async {
-        for verdict in [
-            Verdict::LoseReply,
-            Verdict::LoseRequest,
-            Verdict::Disconnect,
-            Verdict::Refuse(ErrorCode::NoAuth),
-        ] {
-            for opcode in [OpCode::Multi, OpCode::GetChildren2, OpCode::Exists] {
-                let (server, zk) = in_memory().await;
-                let sharder = sharder(&zk).await;
-                put(&sharder, 4).await;
-                let lost = once(&server, opcode, verdict);
-                until_known(&sharder, 2).await;
-                sleep(INTERVAL * 10).await;
-                assert_eq!((sizes(&server), lost.hits()), (vec![0, 4], 1), "{opcode:?} {verdict:?}");
-            }
-        }
+    let verdicts = [
+        Verdict::LoseReply,
+        Verdict::LoseRequest,
+        Verdict::Disconnect,
+        Verdict::Refuse(ErrorCode::NoAuth),
+    ];
+    let opcodes = [OpCode::Multi, OpCode::GetChildren2, OpCode::Exists];
+    simulated_each(pairs(verdicts, opcodes), async |(verdict, opcode), server, zk| {
+        let sharder = sharder(&zk).await;
+        put(&sharder, 4).await;
+        let lost = once(&server, opcode, verdict);
+        until_known(&sharder, 2).await;
+        sleep(INTERVAL * 10).await;
+        assert_eq!((sizes(&server), lost.hits()), (vec![0, 4], 1), "{opcode:?} {verdict:?}");
     });
 }
 
 #[test]
 fn a_sharder_goes_on_in_the_next_session() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let sharder = sharder(&zk).await;
         put(&sharder, 3).await;
         expire(&server, &zk).await;
@@ -206,24 +201,23 @@ fn a_sharder_goes_on_in_the_next_session() {
         until_known(&sharder, 2).await;
         sharder.close().await.unwrap();
         zk.delete(SHARDS).deleting_children().await.unwrap();
-        zk.close().await.unwrap();
-        assert_clean_after_close(&server);
+        closes_clean(&server, &zk).await;
     });
 }
 
 #[test]
 fn checks_that_are_refused_are_reported_once_and_go_on() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let sharder = sharder(&zk).await;
         let (mut errors, mut health) = (zk.background_errors(), sharder.health());
         while !matches!(health.next().await, Some(Health::Working)) {}
-        let refused = server.rule(|request| {
-            match request.is(OpCode::GetChildren2) && request.paths().any(|path| path == SHARDS) {
-                true => Verdict::Refuse(ErrorCode::NoAuth),
-                false => Verdict::Pass,
-            }
-        });
+        let refused = rule_if(
+            &server,
+            |request| {
+                request.is(OpCode::GetChildren2) && request.paths().any(|path| path == SHARDS)
+            },
+            Verdict::Refuse(ErrorCode::NoAuth),
+        );
         put(&sharder, 4).await;
         assert_eq!(
             timeout(INTERVAL * 3, errors.next()).await.unwrap().unwrap().code(),
@@ -241,22 +235,23 @@ fn checks_that_are_refused_are_reported_once_and_go_on() {
 }
 
 #[test]
-fn a_queue_that_is_deleted_is_not_used_and_foreign_nodes_are_not() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn neither_deleted_queues_nor_foreign_nodes_are_used() {
+    simulated_with(async |server, zk| {
         zk.create(format!("{SHARDS}/not-a-queue")).creating_parents().await.unwrap();
         let sharder = sharder(&zk).await;
         put(&sharder, 4).await;
         until_known(&sharder, 2).await;
         let names: BTreeMap<_, _> = sharder.queues();
         assert!(names.keys().all(|name| name.starts_with("queue-")));
-        let (name, _) =
-            names.iter().find(|(_, queue)| server.probe().children(queue.path()).is_empty()).unwrap();
+        let (name, _) = names
+            .iter()
+            .find(|(_, queue)| server.probe().children(queue.path()).is_empty())
+            .unwrap();
         zk.delete(format!("{SHARDS}/{name}")).await.unwrap();
         until(&server, |probe| probe.children(SHARDS).len() == 3).await;
         until_known(&sharder, 2).await;
         assert!(!sharder.queues().contains_key(name));
-        // All of it: a put makes it anew.
+        // All of it: a put makes it again.
         zk.delete(SHARDS).deleting_children().await.unwrap();
         put(&sharder, 1).await;
         until_known(&sharder, 1).await;
@@ -265,8 +260,7 @@ fn a_queue_that_is_deleted_is_not_used_and_foreign_nodes_are_not() {
 
 #[test]
 fn an_election_among_the_queues_is_refused() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         for path in [SHARDS, "/shards/leader"] {
             let allocate = |zk: &CuratorFramework, path: &str| DistributedQueue::new(zk, path);
             let refused = QueueSharder::builder(&zk, SHARDS, path, allocate).start().await;
@@ -278,20 +272,14 @@ fn an_election_among_the_queues_is_refused() {
 
 #[test]
 fn a_start_that_is_given_up_leaves_no_candidate() {
-    simulated(async {
-        let steps = each_step(async |step| {
-            let (server, zk) = in_memory().await;
-            let started = poll_then_drop(builder(&zk).start(), step).await;
-            let is_done = started.is_some();
-            drop(started);
-            until(&server, |probe| probe.children(LEADER).is_empty()).await;
-            assert!(LeaderLatch::new(&zk, LEADER).participants().await.unwrap().is_empty(), "{step}");
-            zk.delete(SHARDS).deleting_children().quietly().await.unwrap();
-            zk.close().await.unwrap();
-            assert_clean_after_close(&server);
-            is_done
-        })
-        .await;
-        assert!(steps > 2, "only {steps} steps");
+    simulated_steps(2, async |step, server, zk| {
+        let started = poll_then_drop(builder(&zk).start(), step).await;
+        let is_done = started.is_some();
+        drop(started);
+        until(&server, |probe| probe.children(LEADER).is_empty()).await;
+        assert!(LeaderLatch::new(&zk, LEADER).participants().await.unwrap().is_empty(), "{step}");
+        zk.delete(SHARDS).deleting_children().quietly().await.unwrap();
+        closes_clean(&server, &zk).await;
+        is_done
     });
 }

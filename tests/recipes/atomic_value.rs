@@ -6,7 +6,8 @@ use futures_util::future::join_all;
 use zk_curator_recipes::counter::{DistributedAtomicValue, Error, PromotedToLock};
 use zk_curator_testing::Verdict;
 use zk_curator_tests::{
-    connected, cut_at_next_write, expire, in_memory, once_on_write_multi, simulated, until,
+    connected, cut_at_next_write, expire, once_on_write_multi, simulated_each, simulated_with,
+    until,
 };
 
 const PATH: &str = "/shards/7";
@@ -17,8 +18,7 @@ fn text(text: &str) -> String {
 
 #[test]
 fn operations_answer_what_they_have_found() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let value = DistributedAtomicValue::<String>::at(&zk, PATH);
         assert_eq!(value.get().await.unwrap(), None);
         assert_eq!(value.compare_and_set(&text(""), &text("a")).await.unwrap(), Err(None));
@@ -26,7 +26,10 @@ fn operations_answer_what_they_have_found() {
         assert!(!value.initialize(&text("b")).await.unwrap());
         let change = value.compare_and_set(&text("a"), &text("b")).await.unwrap().unwrap();
         assert_eq!((change.pre, change.post), (Some(text("a")), Some(text("b"))));
-        assert_eq!(value.compare_and_set(&text("a"), &text("c")).await.unwrap(), Err(Some(text("b"))));
+        assert_eq!(
+            value.compare_and_set(&text("a"), &text("c")).await.unwrap(),
+            Err(Some(text("b")))
+        );
         let change = value.set(&text("d")).await.unwrap();
         assert_eq!((change.pre, change.post), (Some(text("b")), Some(text("d"))));
         let kept = value.modify(|_| None).await.unwrap();
@@ -37,33 +40,32 @@ fn operations_answer_what_they_have_found() {
 
 #[test]
 fn a_lost_reply_changes_it_once() {
-    simulated(async {
-        for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
-            let (server, zk) = in_memory().await;
-            let value = DistributedAtomicValue::<String>::at(&zk, PATH);
-            for n in 1..=20 {
-                let _lost = once_on_write_multi(&server, verdict);
-                let change = value.modify(|value| Some(value.unwrap_or_default() + "x")).await.unwrap();
-                assert_eq!(change.post.unwrap().len(), n, "{verdict:?}");
-            }
+    simulated_each([Verdict::LoseReply, Verdict::LoseRequest], async |verdict, server, zk| {
+        let value = DistributedAtomicValue::<String>::at(&zk, PATH);
+        for n in 1..=20 {
             let _lost = once_on_write_multi(&server, verdict);
-            let all = "x".repeat(20);
-            assert!(value.compare_and_set(&all, &text("y")).await.unwrap().is_ok());
+            let change = value.modify(|value| Some(value.unwrap_or_default() + "x")).await.unwrap();
+            assert_eq!(change.post.unwrap().len(), n, "{verdict:?}");
         }
+        let _lost = once_on_write_multi(&server, verdict);
+        let all = "x".repeat(20);
+        assert!(value.compare_and_set(&all, &text("y")).await.unwrap().is_ok());
     });
 }
 
 #[test]
 fn changes_of_several_processes_are_all_there() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let lock = || PromotedToLock::new("/shards/lock", Duration::from_secs(30));
         let each = (0..6).map(|_| async {
             let zk = connected(&server).await;
             let value = DistributedAtomicValue::<Vec<u8>>::builder(&zk, PATH);
             let value = value.optimistic_tries(3).promoted_to_lock(lock()).build();
             for _ in 0..10 {
-                value.modify(|value| Some([value.unwrap_or_default(), vec![1]].concat())).await.unwrap();
+                value
+                    .modify(|value| Some([value.unwrap_or_default(), vec![1]].concat()))
+                    .await
+                    .unwrap();
             }
         });
         join_all(each).await;
@@ -74,8 +76,7 @@ fn changes_of_several_processes_are_all_there() {
 
 #[test]
 fn the_outcome_is_unknown_only_when_the_session_has_ended() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let value = DistributedAtomicValue::<String>::at(&zk, PATH);
         value.set(&text("a")).await.unwrap();
         let cut = cut_at_next_write(&server, &zk, Verdict::LoseReply);
@@ -93,8 +94,7 @@ fn the_outcome_is_unknown_only_when_the_session_has_ended() {
 
 #[test]
 fn data_that_are_no_value_are_named_and_can_be_replaced() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         zk.create(PATH).creating_parents().data(vec![0xff, 0xfe]).await.unwrap();
         let value = DistributedAtomicValue::<String>::at(&zk, PATH);
         let modified = value.modify(|_| panic!("there is no value")).await;
@@ -108,8 +108,7 @@ fn data_that_are_no_value_are_named_and_can_be_replaced() {
 
 #[test]
 fn followers_are_told_the_present_value_and_every_last_one() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let theirs = DistributedAtomicValue::<String>::at(&connected(&server).await, PATH);
         let mut values = DistributedAtomicValue::<String>::at(&zk, PATH).follow();
         assert_eq!(values.next().await.unwrap(), None);

@@ -1,13 +1,18 @@
-//! Caches: contents, events, freshness, and what an outage does to them.
+//! Caches: contents, events, freshness, and the effects of an outage.
 
 use std::time::Duration;
 
 use tokio::time::sleep;
 use zk_curator::{Acl, CreateMode, CuratorFramework, ErrorCode, ErrorKind, Permissions};
 use zk_curator_proto::OpCode;
-use zk_curator_recipes::cache::{CacheEvent, CacheEvents, CuratorCache, Freshness, Lookup, ServerDiff};
+use zk_curator_recipes::cache::{
+    CacheEvent, CacheEvents, CuratorCache, Freshness, Lookup, ServerDiff,
+};
 use zk_curator_testing::{RuleGuard, TestServer, Verdict};
-use zk_curator_tests::{connected, cut_off, expire, in_memory, once, session_id, simulated, until};
+use zk_curator_tests::{
+    always, connected, cut_off, expire, once, rule_if, session_id, simulated_on, simulated_with,
+    two_in_memory, until,
+};
 
 pub(crate) const ROOT: &str = "/tree";
 
@@ -55,10 +60,12 @@ pub(crate) async fn next(events: &mut CacheEvents, count: usize) -> Vec<String> 
 pub(crate) async fn assert_same(cache: &CuratorCache, server: &TestServer) {
     cache.synced().await.unwrap();
     let probe = server.probe();
-    let mut there: Vec<_> = probe.paths().into_iter().filter(|path| path.starts_with(ROOT)).collect();
+    let mut there: Vec<_> =
+        probe.paths().into_iter().filter(|path| path.starts_with(ROOT)).collect();
     there.sort_unstable();
-    let mut known =
-        cache.read(|view| view.nodes().map(|node| (node.path.to_string(), node.stat)).collect::<Vec<_>>());
+    let mut known = cache.read(|view| {
+        view.nodes().map(|node| (node.path.to_string(), node.stat)).collect::<Vec<_>>()
+    });
     known.sort_unstable_by(|(one, _), (two, _)| one.cmp(two));
     assert_eq!(known.iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>(), there);
     for (path, stat) in known {
@@ -68,10 +75,24 @@ pub(crate) async fn assert_same(cache: &CuratorCache, server: &TestServer) {
     }
 }
 
+/// Cuts a client off, with or without the end of its session, until its cache is stale.
+async fn stale_by(
+    server: &TestServer,
+    zk: &CuratorFramework,
+    is_expired: bool,
+    changes: &mut CacheEvents,
+) -> RuleGuard {
+    let cut = cut_off(server, zk);
+    if is_expired {
+        expire(server, zk).await;
+    }
+    assert_eq!(next(changes, 1).await, ["stale"]);
+    cut
+}
+
 #[test]
 fn contents_follow_the_tree() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         create(&zk, "/tree/a/b", "1").await;
         let cache = loaded(&zk).await;
         assert_eq!(data(&cache, "/tree/a/b"), "1");
@@ -100,16 +121,15 @@ fn contents_follow_the_tree() {
 
 #[test]
 fn absent_is_not_said_before_the_load() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         create(&zk, "/tree/a", "1").await;
-        let held = server.rule(|request| match request.opcode() {
-            OpCode::MultiRead => Verdict::Delay(Duration::from_secs(1)),
-            _ => Verdict::Pass,
-        });
+        let held = always(&server, OpCode::MultiRead, Verdict::Delay(Duration::from_secs(1)));
         let cache = CuratorCache::tree(&zk, ROOT).start();
         assert_eq!(cache.freshness(), Freshness::Loading);
-        assert_eq!((cache.get("/tree/a"), cache.get("/tree/none")), (Lookup::Unknown, Lookup::Unknown));
+        assert_eq!(
+            (cache.get("/tree/a"), cache.get("/tree/none")),
+            (Lookup::Unknown, Lookup::Unknown)
+        );
         until(&server, |probe| !probe.watches().is_empty()).await;
         assert_eq!(cache.get("/tree/none"), Lookup::Unknown);
         drop(held);
@@ -121,12 +141,12 @@ fn absent_is_not_said_before_the_load() {
 
 #[test]
 fn a_missing_root_costs_nothing() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let cache = loaded(&zk).await;
         assert_eq!((cache.get(ROOT), cache.len()), (Lookup::Absent, 0));
-        let requests =
-            |server: &TestServer| server.probe().total_requests() - server.probe().requests(OpCode::Ping);
+        let requests = |server: &TestServer| {
+            server.probe().total_requests() - server.probe().requests(OpCode::Ping)
+        };
         let before = requests(&server);
         sleep(Duration::from_secs(3600)).await;
         assert_eq!(requests(&server), before);
@@ -138,8 +158,7 @@ fn a_missing_root_costs_nothing() {
 
 #[test]
 fn events_tell_the_loaded_state_and_then_every_difference() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         create(&zk, "/tree/a", "1").await;
         let cache = CuratorCache::tree(&zk, ROOT).start();
         let (mut events, mut changes) = (cache.events(), cache.changes());
@@ -164,20 +183,14 @@ fn events_tell_the_loaded_state_and_then_every_difference() {
 
 #[test]
 fn an_outage_is_bracketed_by_stale_and_fresh() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         create(&zk, "/tree/a", "1").await;
         create(&zk, "/tree/gone/child", "1").await;
         create(&zk, "/tree/same", "1").await;
         let cache = loaded(&zk).await;
         let mut changes = cache.changes();
         for is_expired in [false, true] {
-            let cut = cut_off(&server, &zk);
-            if is_expired {
-                expire(&server, &zk).await;
-            }
-            assert_eq!(next(&mut changes, 1).await, ["stale"]);
+            let cut = stale_by(&server, &zk, is_expired, &mut changes).await;
             assert!(matches!(cache.freshness(), Freshness::Stale { .. }));
             other.delete("/tree/gone").deleting_children().await.unwrap();
             other.delete("/tree/same").await.unwrap();
@@ -185,7 +198,10 @@ fn an_outage_is_bracketed_by_stale_and_fresh() {
             other.set_data("/tree/a", "2").await.unwrap();
             drop(cut);
             let told = next(&mut changes, 5).await;
-            assert_eq!(told, ["-/tree/gone/child", "-/tree/gone", "~/tree/same", "=/tree/a", "fresh"]);
+            assert_eq!(
+                told,
+                ["-/tree/gone/child", "-/tree/gone", "~/tree/same", "=/tree/a", "fresh"]
+            );
             assert_same(&cache, &server).await;
             create(&other, "/tree/gone/child", "1").await;
             assert_eq!(next(&mut changes, 2).await, ["+/tree/gone", "+/tree/gone/child"]);
@@ -195,8 +211,7 @@ fn an_outage_is_bracketed_by_stale_and_fresh() {
 
 #[test]
 fn a_reconnect_without_changes_costs_no_request() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         for n in 0..100 {
             create(&zk, &format!("/tree/n{n}"), "1").await;
         }
@@ -214,14 +229,14 @@ fn a_reconnect_without_changes_costs_no_request() {
 
 #[test]
 fn fifty_thousand_nodes_cost_n_over_400_requests() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         zk.create(ROOT).await.unwrap();
         let value = "x".repeat(100);
         for batch in 0..100 {
             let mut transaction = zk.transaction();
             for n in 0..500 {
-                transaction = transaction.create(format!("/tree/node-{}", batch * 500 + n), value.clone());
+                transaction =
+                    transaction.create(format!("/tree/node-{}", batch * 500 + n), value.clone());
             }
             transaction.commit().await.unwrap();
         }
@@ -235,10 +250,10 @@ fn fifty_thousand_nodes_cost_n_over_400_requests() {
 
 #[test]
 fn an_unreadable_node_is_named() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         create(&zk, "/tree/open", "1").await;
-        let hidden = Acl::new(Permissions::from_bits(31 ^ Permissions::READ.bits()), "world", "anyone");
+        let hidden =
+            Acl::new(Permissions::from_bits(31 ^ Permissions::READ.bits()), "world", "anyone");
         zk.create("/tree/closed").acl(vec![hidden.clone()]).data("1").await.unwrap();
         let cache = CuratorCache::tree(&zk, ROOT).audit_every(Duration::from_secs(60)).start();
         let loaded = cache.loaded().await.unwrap();
@@ -246,7 +261,7 @@ fn an_unreadable_node_is_named() {
         assert_eq!(cache.unreadable(), [("/tree/closed".to_owned(), ErrorKind::NoAuth)]);
         assert_eq!(cache.get("/tree/closed"), Lookup::Unknown);
         assert_eq!(cache.get_through("/tree/closed").await.unwrap_err().kind(), ErrorKind::NoAuth);
-        // No event tells a change of an ACL: an audit finds it.
+        // No event reports a change of an ACL: an audit finds it.
         let mut changes = cache.changes();
         zk.set_acl("/tree/closed", Acl::open_unsafe()).await.unwrap();
         assert_eq!(next(&mut changes, 1).await, ["+/tree/closed"]);
@@ -254,7 +269,7 @@ fn an_unreadable_node_is_named() {
         zk.set_acl("/tree/closed", vec![hidden]).await.unwrap();
         assert_eq!(next(&mut changes, 1).await, ["?/tree/closed"]);
         assert_eq!(cache.get("/tree/closed"), Lookup::Unknown);
-        // Only who was told of the node is told of its end.
+        // Only an observer that was notified of the node is notified of its end.
         let mut later = cache.changes();
         zk.delete("/tree/closed").await.unwrap();
         let told = changes.next().await.unwrap();
@@ -271,7 +286,7 @@ fn an_unreadable_node_is_named() {
 }
 
 /// The server is one from before 3.6.
-pub(crate) fn without_lasting_watches(server: &TestServer) -> RuleGuard {
+pub(crate) fn without_persistent_watches(server: &TestServer) -> RuleGuard {
     server.rule(|request| match request.opcode() {
         OpCode::AddWatch | OpCode::MultiRead => Verdict::Refuse(ErrorCode::Unimplemented),
         _ => Verdict::Pass,
@@ -280,9 +295,8 @@ pub(crate) fn without_lasting_watches(server: &TestServer) -> RuleGuard {
 
 #[test]
 fn a_root_that_is_created_between_single_reads_is_shown() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let _before_3_6 = without_lasting_watches(&server);
+    simulated_with(async |server, zk| {
+        let _before_3_6 = without_persistent_watches(&server);
         let other = connected(&server).await;
         // After the reads of its data and of its children have found no node.
         let late = once(&server, OpCode::Exists, Verdict::Delay(Duration::from_millis(100)));
@@ -300,16 +314,14 @@ fn a_root_that_is_created_between_single_reads_is_shown() {
 
 #[test]
 fn a_session_that_ends_before_its_first_single_read_is_replaced() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let _before_3_6 = without_lasting_watches(&server);
+    simulated_with(async |server, zk| {
+        let _before_3_6 = without_persistent_watches(&server);
         let session = session_id(&zk).get();
-        let cut = server.rule(move |request| {
-            match request.session_id() == session && !request.is(OpCode::AddWatch) {
-                true => Verdict::Disconnect,
-                false => Verdict::Pass,
-            }
-        });
+        let cut = rule_if(
+            &server,
+            move |request| request.session_id() == session && !request.is(OpCode::AddWatch),
+            Verdict::Disconnect,
+        );
         let cache = CuratorCache::tree(&zk, ROOT).start();
         until(&server, |_| cut.hits() > 1).await;
         expire(&server, &zk).await;
@@ -318,10 +330,9 @@ fn a_session_that_ends_before_its_first_single_read_is_replaced() {
 }
 
 #[test]
-fn a_server_without_lasting_watches_is_followed_by_single_ones() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let _before_3_6 = without_lasting_watches(&server);
+fn a_server_without_persistent_watches_is_followed() {
+    simulated_with(async |server, zk| {
+        let _before_3_6 = without_persistent_watches(&server);
         let other = connected(&server).await;
         let cache = loaded(&zk).await;
         let mut changes = cache.changes();
@@ -330,11 +341,7 @@ fn a_server_without_lasting_watches_is_followed_by_single_ones() {
         other.set_data("/tree/a/b", "2").await.unwrap();
         assert_eq!(next(&mut changes, 1).await, ["=/tree/a/b"]);
         for is_expired in [false, true] {
-            let cut = cut_off(&server, &zk);
-            if is_expired {
-                expire(&server, &zk).await;
-            }
-            assert_eq!(next(&mut changes, 1).await, ["stale"]);
+            let cut = stale_by(&server, &zk, is_expired, &mut changes).await;
             other.delete("/tree/a").deleting_children().await.unwrap();
             create(&other, "/tree/c", "1").await;
             drop(cut);
@@ -356,9 +363,7 @@ fn a_server_without_lasting_watches_is_followed_by_single_ones() {
 
 #[test]
 fn the_server_says_what_has_changed_during_an_outage() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         for n in 0..300 {
             create(&zk, &format!("/tree/n{}/{n}", n % 10), "1").await;
         }
@@ -366,11 +371,7 @@ fn the_server_says_what_has_changed_during_an_outage() {
         cache.loaded().await.unwrap();
         let mut changes = cache.changes();
         for is_expired in [false, true] {
-            let cut = cut_off(&server, &zk);
-            if is_expired {
-                expire(&server, &zk).await;
-            }
-            assert_eq!(next(&mut changes, 1).await, ["stale"]);
+            let cut = stale_by(&server, &zk, is_expired, &mut changes).await;
             other.set_data("/tree/n1/11", "2").await.unwrap();
             other.delete("/tree/n2/12").await.unwrap();
             other.delete("/tree/n3/13").await.unwrap();

@@ -1,5 +1,5 @@
-//! Futures of a cache, dropped at every point, and caches dropped during their load: nothing stays on the server, and a cache
-//! that is still held goes on.
+//! Futures of a cache, dropped at every point, and caches dropped during their load: nothing stays
+//! on the server, and a cache with a handle continues.
 
 use std::time::Duration;
 
@@ -7,8 +7,7 @@ use tokio::time::sleep;
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::cache::CuratorCache;
 use zk_curator_testing::TestServer;
-use zk_curator_tests::cancel::at_every_step;
-use zk_curator_tests::{connected, in_memory, simulated, until};
+use zk_curator_tests::{connected, in_memory, simulated_drops, simulated_each_on, until};
 
 use crate::cache::{ROOT, assert_same, create, loaded};
 use crate::cache_cost::distant;
@@ -33,26 +32,32 @@ async fn stage(is_loaded: bool) -> Stage {
     Stage { server, zk, other, cache, zxid }
 }
 
-/// The cache goes on, and leaves nothing.
-async fn goes_on(stage: Stage) {
-    let Stage { server, zk, other, cache, .. } = stage;
-    create(&other, "/tree/later", "1").await;
-    assert_same(&cache, &server).await;
+async fn leaves_nothing(server: &TestServer, clients: [CuratorFramework; 2], cache: CuratorCache) {
     drop(cache);
-    until(&server, |probe| probe.watches().is_empty()).await;
-    for zk in [zk, other] {
+    until(server, |probe| probe.watches().is_empty()).await;
+    for zk in clients {
         zk.close().await.unwrap();
     }
     assert!(server.probe().sessions().is_empty());
 }
 
-/// Drops what `wait` returns at every step, and looks at what it returned if it was done.
-async fn dropped<T>(
+/// The cache continues, and leaves nothing.
+async fn goes_on(stage: Stage) {
+    let Stage { server, zk, other, cache, .. } = stage;
+    create(&other, "/tree/later", "1").await;
+    assert_same(&cache, &server).await;
+    leaves_nothing(&server, [zk, other], cache).await;
+}
+
+/// Drops the future of `wait` at every step, and checks its result if it completed.
+fn dropped<T>(
+    more_than: usize,
     is_loaded: bool,
     wait: impl AsyncFn(&Stage) -> T,
     look: impl AsyncFn(&Stage, T),
-) -> usize {
-    at_every_step(
+) {
+    simulated_drops(
+        more_than,
         async || stage(is_loaded).await,
         async |stage| wait(stage).await,
         async |stage, output| {
@@ -61,184 +66,163 @@ async fn dropped<T>(
             }
             goes_on(stage).await;
         },
-    )
-    .await
+    );
 }
 
 #[test]
 fn waits_for_the_load() {
-    simulated(async {
-        let steps = dropped(
-            false,
-            async |stage| stage.cache.loaded().await,
-            async |_, loaded| {
-                assert_eq!(loaded.unwrap().nodes, 3);
-            },
-        );
-        assert!(steps.await > 2);
-    });
+    dropped(
+        2,
+        false,
+        async |stage| stage.cache.loaded().await,
+        async |_, loaded| {
+            assert_eq!(loaded.unwrap().nodes, 3);
+        },
+    );
 }
 
 #[test]
 fn barriers() {
-    simulated(async {
-        for is_loaded in [false, true] {
-            let steps = dropped(
-                is_loaded,
-                async |stage| stage.cache.synced().await,
-                async |stage, shown| {
-                    assert!(shown.unwrap() >= stage.zxid);
-                    assert_eq!(stage.cache.get("/tree/a/b").present().unwrap().data, "2");
-                },
-            );
-            assert!(steps.await > 2);
-        }
-    });
+    for is_loaded in [false, true] {
+        dropped(
+            2,
+            is_loaded,
+            async |stage| stage.cache.synced().await,
+            async |stage, shown| {
+                assert!(shown.unwrap() >= stage.zxid);
+                assert_eq!(stage.cache.get("/tree/a/b").present().unwrap().data, "2");
+            },
+        );
+    }
 }
 
 #[test]
 fn waits_for_a_transaction() {
-    simulated(async {
-        for is_loaded in [false, true] {
-            let steps = dropped(
-                is_loaded,
-                async |stage| stage.cache.reflects(stage.zxid).await,
-                async |stage, shown| {
-                    shown.unwrap();
-                    assert_eq!(stage.cache.get("/tree/a/b").present().unwrap().data, "2");
-                },
-            );
-            assert!(steps.await > 2);
-        }
-    });
+    for is_loaded in [false, true] {
+        dropped(
+            2,
+            is_loaded,
+            async |stage| stage.cache.reflects(stage.zxid).await,
+            async |stage, shown| {
+                shown.unwrap();
+                assert_eq!(stage.cache.get("/tree/a/b").present().unwrap().data, "2");
+            },
+        );
+    }
 }
 
 #[test]
 fn waits_for_a_condition() {
-    simulated(async {
-        for is_loaded in [false, true] {
-            let steps = dropped(
-                is_loaded,
-                async |stage| {
-                    let later = async {
-                        sleep(Duration::from_millis(10)).await;
-                        create(&stage.other, "/tree/awaited", "1").await;
-                    };
-                    let found = stage.cache.wait_for(|view| view.get("/tree/awaited").present().cloned());
-                    let (found, ()) = tokio::join!(found, later);
-                    found.unwrap()
-                },
-                async |_, found| assert_eq!(found.data, "1"),
-            );
-            assert!(steps.await > 2);
-        }
-    });
+    for is_loaded in [false, true] {
+        dropped(
+            2,
+            is_loaded,
+            async |stage| {
+                let later = async {
+                    sleep(Duration::from_millis(10)).await;
+                    create(&stage.other, "/tree/awaited", "1").await;
+                };
+                let found =
+                    stage.cache.wait_for(|view| view.get("/tree/awaited").present().cloned());
+                let (found, ()) = tokio::join!(found, later);
+                found.unwrap()
+            },
+            async |_, found| assert_eq!(found.data, "1"),
+        );
+    }
 }
 
 #[test]
 fn exact_states() {
-    simulated(async {
-        for is_loaded in [false, true] {
-            let steps = dropped(
-                is_loaded,
-                async |stage| stage.cache.exact(Duration::from_secs(10)).await,
-                async |_, snapshot| assert_eq!(snapshot.unwrap().unwrap().nodes.len(), 3),
-            );
-            assert!(steps.await > 1);
-        }
-    });
+    for is_loaded in [false, true] {
+        dropped(
+            1,
+            is_loaded,
+            async |stage| stage.cache.exact(Duration::from_secs(10)).await,
+            async |_, snapshot| assert_eq!(snapshot.unwrap().unwrap().nodes.len(), 3),
+        );
+    }
 }
 
 #[test]
 fn events_are_not_lost_with_the_wait_for_them() {
-    simulated(async {
-        for step in 0..12 {
-            let stage = stage(true).await;
-            let mut changes = stage.cache.changes();
-            stage.cache.synced().await.unwrap();
-            for n in 0..4 {
-                let write = create(&stage.other, "/tree/new", "1");
-                let (told, ()) = tokio::join!(zk_curator_tests::poll_then_drop(changes.next(), step), write);
-                let told = match told {
-                    Some(told) => told,
-                    None => changes.next().await,
-                };
-                let told = crate::cache::short(&told.unwrap());
-                // The write before the subscription may be told first.
-                let told = match told.as_str() {
-                    "=/tree/a/b" => crate::cache::next(&mut changes, 1).await.remove(0),
-                    _ => told,
-                };
-                assert_eq!(told, "+/tree/new", "step {step}, round {n}");
-                stage.other.delete("/tree/new").await.unwrap();
-                assert_eq!(crate::cache::next(&mut changes, 1).await, ["-/tree/new"]);
-            }
-            drop(changes);
-            goes_on(stage).await;
+    let cases = 0..12;
+    let setup = async || stage(true).await;
+    simulated_each_on(cases, setup, async |step, stage| {
+        let mut changes = stage.cache.changes();
+        stage.cache.synced().await.unwrap();
+        for n in 0..4 {
+            let write = create(&stage.other, "/tree/new", "1");
+            let (told, ()) =
+                tokio::join!(zk_curator_tests::poll_then_drop(changes.next(), step), write);
+            let told = match told {
+                Some(told) => told,
+                None => changes.next().await,
+            };
+            let told = crate::cache::short(&told.unwrap());
+            // The write before the subscription may be reported first.
+            let told = match told.as_str() {
+                "=/tree/a/b" => crate::cache::next(&mut changes, 1).await.remove(0),
+                _ => told,
+            };
+            assert_eq!(told, "+/tree/new", "step {step}, round {n}");
+            stage.other.delete("/tree/new").await.unwrap();
+            assert_eq!(crate::cache::next(&mut changes, 1).await, ["-/tree/new"]);
         }
+        drop(changes);
+        goes_on(stage).await;
     });
 }
 
 #[test]
 fn a_close_that_is_given_up_has_begun() {
-    simulated(async {
-        let steps = at_every_step(
-            async || stage(true).await,
-            async |stage| stage.cache.clone().close().await,
-            async |stage, closed| {
-                let Stage { server, zk, other, cache, .. } = stage;
-                if closed.is_some() {
-                    assert!(server.probe().watches().is_empty(), "{}", server.probe());
-                    assert!(cache.synced().await.is_err());
-                    assert!(cache.get("/tree/a/b").is_present(), "the contents stay");
-                }
-                drop(cache);
-                until(&server, |probe| probe.watches().is_empty()).await;
-                for zk in [zk, other] {
-                    zk.close().await.unwrap();
-                }
-                assert!(server.probe().sessions().is_empty());
-            },
-        )
-        .await;
-        assert!(steps > 2, "only {steps} steps");
-    });
+    simulated_drops(
+        2,
+        async || stage(true).await,
+        async |stage| stage.cache.clone().close().await,
+        async |stage, closed| {
+            let Stage { server, zk, other, cache, .. } = stage;
+            if closed.is_some() {
+                assert!(server.probe().watches().is_empty(), "{}", server.probe());
+                assert!(cache.synced().await.is_err());
+                assert!(cache.get("/tree/a/b").is_present(), "the contents stay");
+            }
+            leaves_nothing(&server, [zk, other], cache).await;
+        },
+    );
 }
 
 /// The cache itself is dropped with the future.
 #[test]
 fn a_cache_that_is_dropped_during_its_load_leaves_nothing() {
-    simulated(async {
-        let steps = at_every_step(
-            async || {
-                let (server, zk) = in_memory().await;
-                for n in 0..3 {
-                    create(&zk, &format!("/tree/{n}/{n}"), "1").await;
-                }
-                (server, zk)
-            },
-            async |(_, zk)| {
-                let cache = CuratorCache::tree(zk, ROOT).start();
-                cache.loaded().await.unwrap();
-                zk.set_data("/tree/1", "2").await.unwrap();
-                cache.synced().await.unwrap();
-                cache.get("/tree/1").present().unwrap().data.clone()
-            },
-            async |(server, zk), data| {
-                assert!(data.is_none_or(|data| data == "2"));
-                // Whatever was under way is over when this is answered.
-                zk.exists(ROOT).await.unwrap();
-                until(&server, |probe| probe.watches().is_empty()).await;
-                let before = server.probe().requests(zk_curator_proto::OpCode::MultiRead);
-                zk.set_data("/tree/1", "3").await.unwrap();
-                sleep(Duration::from_secs(60)).await;
-                assert_eq!(server.probe().requests(zk_curator_proto::OpCode::MultiRead), before);
-                assert!(server.probe().watches().is_empty());
-                zk.close().await.unwrap();
-                assert!(server.probe().sessions().is_empty());
-            },
-        )
-        .await;
-        assert!(steps > 4, "only {steps} steps");
-    });
+    simulated_drops(
+        4,
+        async || {
+            let (server, zk) = in_memory().await;
+            for n in 0..3 {
+                create(&zk, &format!("/tree/{n}/{n}"), "1").await;
+            }
+            (server, zk)
+        },
+        async |(_, zk)| {
+            let cache = CuratorCache::tree(zk, ROOT).start();
+            cache.loaded().await.unwrap();
+            zk.set_data("/tree/1", "2").await.unwrap();
+            cache.synced().await.unwrap();
+            cache.get("/tree/1").present().unwrap().data.clone()
+        },
+        async |(server, zk), data| {
+            assert!(data.is_none_or(|data| data == "2"));
+            // Whatever was under way is over when this is answered.
+            zk.exists(ROOT).await.unwrap();
+            until(&server, |probe| probe.watches().is_empty()).await;
+            let before = server.probe().requests(zk_curator_proto::OpCode::MultiRead);
+            zk.set_data("/tree/1", "3").await.unwrap();
+            sleep(Duration::from_secs(60)).await;
+            assert_eq!(server.probe().requests(zk_curator_proto::OpCode::MultiRead), before);
+            assert!(server.probe().watches().is_empty());
+            zk.close().await.unwrap();
+            assert!(server.probe().sessions().is_empty());
+        },
+    );
 }

@@ -1,4 +1,4 @@
-//! Caches: how many requests a load, an outage and a change cost.
+//! Caches: the number of requests of a load, an outage and a change.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -11,13 +11,16 @@ use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::cache::{CuratorCache, Freshness, Lookup};
 use zk_curator_testing::{TestServer, Verdict};
-use zk_curator_tests::{builder, connected, cut_off, in_memory, session_id, simulated};
+use zk_curator_tests::{
+    always, builder, connected, cut_off, session_id, simulated_on, simulated_with, start,
+    two_in_memory,
+};
 
 use crate::cache::{ROOT, assert_same, create, loaded};
 
 const ONE_WAY: Duration = Duration::from_millis(1);
 
-/// Requests but for those that keep a session.
+/// Requests but for the ones that keep a session.
 fn requests(server: &TestServer) -> u64 {
     let probe = server.probe();
     let kept = [OpCode::Ping, OpCode::SetWatches, OpCode::SetWatches2];
@@ -41,7 +44,8 @@ async fn fill_dirs(zk: &CuratorFramework, dirs: usize, nodes: usize) {
     zk.create(ROOT).await.unwrap();
     fill(zk, (0..dirs).map(|dir| format!("/tree/{dir}")), "").await;
     let value = "x".repeat(100);
-    fill(zk, (0..dirs).flat_map(|dir| (0..nodes).map(move |n| format!("/tree/{dir}/{n}"))), &value).await;
+    fill(zk, (0..dirs).flat_map(|dir| (0..nodes).map(move |n| format!("/tree/{dir}/{n}"))), &value)
+        .await;
 }
 
 async fn until_fresh(cache: &CuratorCache, is_fresh: bool) {
@@ -51,9 +55,7 @@ async fn until_fresh(cache: &CuratorCache, is_fresh: bool) {
 
 #[test]
 fn ten_changes_among_fifty_thousand() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         fill_dirs(&other, 100, 500).await;
         let cache = loaded(&zk).await;
         assert_eq!(cache.len(), 50_101);
@@ -79,8 +81,7 @@ fn ten_changes_among_fifty_thousand() {
 
 #[test]
 fn the_requests_of_a_load_grow_with_the_nodes_and_no_faster() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let mut costs = Vec::new();
         zk.create(ROOT).await.unwrap();
         for thousands in 1..=8 {
@@ -98,8 +99,7 @@ fn the_requests_of_a_load_grow_with_the_nodes_and_no_faster() {
 #[test]
 #[ignore = "slow: scripts/test-all"]
 fn two_hundred_thousand_children_are_loaded() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         zk.create(ROOT).await.unwrap();
         fill(&zk, (0..200_000).map(|n| format!("/tree/n-{n}")), "x").await;
         let before = requests(&server);
@@ -107,25 +107,25 @@ fn two_hundred_thousand_children_are_loaded() {
         let cost = requests(&server) - before;
         assert_eq!((cache.len(), cache.unreadable().len()), (200_001, 0));
         assert!(cost <= 200_000 / 400 + 4, "{cost} requests");
-        assert!(cache.get("/tree/n-199999").is_present() && cache.get("/tree/n-200000").is_absent());
+        assert!(
+            cache.get("/tree/n-199999").is_present() && cache.get("/tree/n-200000").is_absent()
+        );
     });
 }
 
 #[test]
 fn a_list_over_the_limit_is_named_and_the_rest_loads() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         let other = connected(&server).await;
         for path in ["/tree/few/a", "/tree/many"] {
             create(&other, path, "1").await;
         }
         fill(&other, (0..1000).map(|n| format!("/tree/many/a-long-name-{n}")), "").await;
-        let zk = builder(&server).max_frame(8000).max_answer(8000).build().unwrap();
-        zk.start().await.unwrap();
+        let zk = start(builder(&server).max_frame(8000).max_response(8000)).await;
         let cache = CuratorCache::tree(&zk, ROOT).start();
         let told = cache.loaded().await.unwrap();
         assert_eq!((told.nodes, told.unreadable), (4, 1));
-        let too_large = [("/tree/many".to_owned(), ErrorKind::AnswerTooLarge)];
+        let too_large = [("/tree/many".to_owned(), ErrorKind::ResponseTooLarge)];
         let check = |version: i32| {
             assert_eq!(cache.unreadable(), too_large);
             assert_eq!(cache.get("/tree/many").present().unwrap().stat.version, version);
@@ -156,15 +156,12 @@ fn a_list_over_the_limit_is_named_and_the_rest_loads() {
 pub(crate) async fn distant(server: &TestServer) -> CuratorFramework {
     let connector = server.connector();
     connector.set_latency(0, ONE_WAY..=ONE_WAY, 0);
-    let zk = builder(server).connector(Arc::new(connector)).build().unwrap();
-    zk.start().await.unwrap();
-    zk
+    start(builder(server).connector(Arc::new(connector))).await
 }
 
 #[test]
 fn a_burst_on_one_node_costs_few_reads() {
-    simulated(async {
-        let (server, other) = in_memory().await;
+    simulated_with(async |server, other| {
         let zk = distant(&server).await;
         create(&other, "/tree/a", "0").await;
         let cache = loaded(&zk).await;
@@ -176,16 +173,18 @@ fn a_burst_on_one_node_costs_few_reads() {
         let stat = other.exists("/tree/a").await.unwrap().unwrap();
         cache.reflects(stat.mzxid).await.unwrap();
         let reads = u128::from(server.probe().requests(OpCode::MultiRead) - before);
-        let flights = began.elapsed().as_micros().div_ceil((2 * ONE_WAY).as_micros());
-        assert!((2..=1 + flights).contains(&reads), "{reads} reads in {flights} flights");
+        let round_trips = began.elapsed().as_micros().div_ceil((2 * ONE_WAY).as_micros());
+        assert!(
+            (2..=1 + round_trips).contains(&reads),
+            "{reads} reads in {round_trips} round_trips"
+        );
         assert_same(&cache, &server).await;
     });
 }
 
 #[test]
 fn own_writes_cost_one_read_each_and_reflects_costs_none() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         create(&zk, "/tree/a", "0").await;
         let cache = loaded(&zk).await;
         let before = requests(&server);
@@ -206,8 +205,7 @@ type Asked = Arc<Mutex<BTreeMap<i64, (u64, Instant)>>>;
 
 #[test]
 fn two_hundred_clients_do_not_storm() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         let other = connected(&server).await;
         fill_dirs(&other, 5, 100).await;
         let clients = join_all((0..200).map(async |_| {
@@ -223,17 +221,22 @@ fn two_hundred_clients_do_not_storm() {
             let count = server.rule({
                 let asked = Arc::clone(&asked);
                 move |request| {
-                    let kept =
-                        matches!(request.opcode(), OpCode::Ping | OpCode::SetWatches | OpCode::SetWatches2);
+                    let kept = matches!(
+                        request.opcode(),
+                        OpCode::Ping | OpCode::SetWatches | OpCode::SetWatches2
+                    );
                     if !kept && request.session_id() != writer {
                         let mut asked = asked.lock().unwrap();
-                        asked.entry(request.session_id()).or_insert_with(|| (0, Instant::now())).0 += 1;
+                        asked
+                            .entry(request.session_id())
+                            .or_insert_with(|| (0, Instant::now()))
+                            .0 += 1;
                     }
                     Verdict::Pass
                 }
             });
             if changes {
-                // The others are away meanwhile.
+                // The others are disconnected.
                 let away = server.rule(move |request| {
                     if request.session_id() == writer { Verdict::Pass } else { Verdict::Disconnect }
                 });
@@ -265,13 +268,9 @@ fn two_hundred_clients_do_not_storm() {
 
 #[test]
 fn a_server_that_refuses_the_watch_is_not_pressed() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         create(&zk, "/tree/a", "1").await;
-        let refused = server.rule(|request| match request.opcode() {
-            OpCode::AddWatch => Verdict::Refuse(ErrorCode::NoAuth),
-            _ => Verdict::Pass,
-        });
+        let refused = always(&server, OpCode::AddWatch, Verdict::Refuse(ErrorCode::NoAuth));
         let cache = CuratorCache::tree(&zk, ROOT).start();
         assert_eq!(cache.loaded().await.unwrap_err().kind(), ErrorKind::NoAuth);
         sleep(Duration::from_secs(3600)).await;

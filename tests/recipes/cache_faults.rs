@@ -1,4 +1,4 @@
-//! Caches beside writers, lost connections, and servers that lag.
+//! Caches next to writers, lost connections, and servers that lag.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use zk_curator_proto::OpCode;
 use zk_curator_recipes::cache::{CacheEvent, CacheEvents, CachedNode, CuratorCache};
 use zk_curator_testing::{TestCluster, TestServer, Verdict};
 use zk_curator_tests::{
-    CONNECTION_TIMEOUT, SESSION_TIMEOUT, builder, connected, cut_off, in_memory, session_id, simulated,
+    CONNECTION_TIMEOUT, SESSION_TIMEOUT, always, builder, cluster_of_three, connected, cut_off,
+    in_memory, session_id, simulated, simulated_each_on, simulated_on, simulated_with, start,
+    two_in_memory,
 };
 
-use crate::cache::{ROOT, assert_same, create, data, loaded, next, without_lasting_watches};
+use crate::cache::{ROOT, assert_same, create, data, loaded, next, without_persistent_watches};
 use crate::cache_cost::distant;
 
 #[test]
 fn a_recreated_node_of_the_same_version_is_replaced() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         for path in ["/tree/data", "/tree/bytes"] {
             create(&other, path, "0").await;
             other.set_data(path, "1").await.unwrap();
@@ -46,46 +46,38 @@ fn a_recreated_node_of_the_same_version_is_replaced() {
     });
 }
 
-/// What an outage hid must not look listed because of what is reported after it.
+/// Nodes hidden by an outage must not count as listed because of later events.
 #[test]
 fn a_child_of_an_outage_is_found_beside_a_later_one() {
-    simulated(async {
-        for spread in [Duration::ZERO, Duration::from_secs(10)] {
-            let (server, zk) = in_memory().await;
-            let other = connected(&server).await;
-            create(&other, "/tree/a", "1").await;
-            let cache = CuratorCache::tree(&zk, ROOT).resync_spread(spread).start();
-            cache.loaded().await.unwrap();
-            let mut freshness = cache.freshness_changes();
-            assert!(freshness.next().await.unwrap().is_fresh());
-            let away = cut_off(&server, &zk);
-            assert!(!freshness.next().await.unwrap().is_fresh());
-            create(&other, "/tree/hidden", "1").await;
-            drop(away);
-            zk.wait_connected().await.unwrap();
-            create(&other, "/tree/reported", "1").await;
-            cache.wait_for(|view| view.get("/tree/reported").present().cloned()).await.unwrap();
-            assert!(freshness.next().await.unwrap().is_fresh());
-            assert_eq!(data(&cache, "/tree/hidden"), "1");
-            assert_same(&cache, &server).await;
-        }
+    let cases = [Duration::ZERO, Duration::from_secs(10)];
+    simulated_each_on(cases, two_in_memory, async |spread, (server, zk, other)| {
+        create(&other, "/tree/a", "1").await;
+        let cache = CuratorCache::tree(&zk, ROOT).resync_spread(spread).start();
+        cache.loaded().await.unwrap();
+        let mut freshness = cache.freshness_changes();
+        assert!(freshness.next().await.unwrap().is_fresh());
+        let away = cut_off(&server, &zk);
+        assert!(!freshness.next().await.unwrap().is_fresh());
+        create(&other, "/tree/hidden", "1").await;
+        drop(away);
+        zk.wait_connected().await.unwrap();
+        create(&other, "/tree/reported", "1").await;
+        cache.wait_for(|view| view.get("/tree/reported").present().cloned()).await.unwrap();
+        assert!(freshness.next().await.unwrap().is_fresh());
+        assert_eq!(data(&cache, "/tree/hidden"), "1");
+        assert_same(&cache, &server).await;
     });
 }
 
 #[test]
 fn nodes_that_vanish_during_the_load_do_not_hold_it_up() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         for dir in 0..8 {
             for n in 0..8 {
                 create(&other, &format!("/tree/{dir}/{n}/x"), "1").await;
             }
         }
-        let _slow = server.rule(|request| match request.opcode() {
-            OpCode::MultiRead => Verdict::Delay(Duration::from_millis(50)),
-            _ => Verdict::Pass,
-        });
+        let _slow = always(&server, OpCode::MultiRead, Verdict::Delay(Duration::from_millis(50)));
         let cache = CuratorCache::tree(&zk, ROOT).parallel(1).start();
         let mut events = cache.events();
         for dir in 0..8 {
@@ -100,7 +92,7 @@ fn nodes_that_vanish_during_the_load_do_not_hold_it_up() {
         let told = cache.loaded().await.unwrap();
         assert_eq!(told.unreadable, 0);
         assert_same(&cache, &server).await;
-        // The first state is told first, and the rest follows.
+        // The first state is reported first, and the rest follows.
         let mut folded = Folded::default();
         while folded.nodes != contents(&cache) {
             folded.take(events.next().await.unwrap());
@@ -138,7 +130,9 @@ impl Folded {
         match event {
             CacheEvent::Loaded(snapshot) => {
                 assert!(!std::mem::replace(&mut self.is_loaded, true));
-                self.nodes.extend(snapshot.nodes.iter().map(|node| (node.path.to_string(), identity(node))));
+                self.nodes.extend(
+                    snapshot.nodes.iter().map(|node| (node.path.to_string(), identity(node))),
+                );
                 self.events = 0;
             }
             CacheEvent::Created(node) => add(&mut self.nodes, &node, None),
@@ -190,7 +184,8 @@ fn a_slow_subscriber_gets_the_last_state_of_each_path() {
             let mut random = fastrand::Rng::with_seed(seed);
             let (server, zk) = in_memory().await;
             let other = connected(&server).await;
-            let cache = CuratorCache::tree(&zk, ROOT).resync_spread(Duration::from_millis(100)).start();
+            let cache =
+                CuratorCache::tree(&zk, ROOT).resync_spread(Duration::from_millis(100)).start();
             let (mut quick, mut slow) = (cache.events(), cache.events());
             let (mut by_quick, mut by_slow) = (Folded::default(), Folded::default());
             for _ in 0..30 {
@@ -210,8 +205,10 @@ fn a_slow_subscriber_gets_the_last_state_of_each_path() {
                         drop(away);
                     }
                     _ => {
-                        // What is there at once.
-                        while let Some(event) = zk_curator_tests::poll_then_drop(quick.next(), 2).await {
+                        // The contents that are available immediately.
+                        while let Some(event) =
+                            zk_curator_tests::poll_then_drop(quick.next(), 2).await
+                        {
                             by_quick.take(event.unwrap());
                         }
                     }
@@ -234,8 +231,7 @@ fn exact_equals_the_servers_tree_at_its_zxid() {
         let server = TestServer::builder().tcp(false).keep_writes(true).start().await.unwrap();
         let connector = server.connector();
         connector.set_latency(0, Duration::from_micros(100)..=Duration::from_millis(3), 1);
-        let zk = builder(&server).connector(Arc::new(connector)).build().unwrap();
-        zk.start().await.unwrap();
+        let zk = start(builder(&server).connector(Arc::new(connector))).await;
         let other = connected(&server).await;
         let cache = loaded(&zk).await;
         let mut random = fastrand::Rng::with_seed(1);
@@ -276,9 +272,10 @@ fn exact_equals_the_servers_tree_at_its_zxid() {
 #[test]
 fn a_cache_is_fresh_while_others_never_stop_writing() {
     simulated(async {
-        for has_lasting_watches in [true, false] {
+        for has_persistent_watches in [true, false] {
             let server = TestServer::builder().tcp(false).start().await.unwrap();
-            let _before_3_6 = (!has_lasting_watches).then(|| without_lasting_watches(&server));
+            let _before_3_6 =
+                (!has_persistent_watches).then(|| without_persistent_watches(&server));
             let (zk, other) = (distant(&server).await, connected(&server).await);
             for n in 0..100 {
                 create(&other, &format!("/tree/n-{n}"), "0").await;
@@ -322,21 +319,19 @@ fn a_cache_is_fresh_while_others_never_stop_writing() {
 /// A framework that knows one server of a cluster.
 async fn on_member(cluster: &TestCluster, member: usize) -> CuratorFramework {
     let servers = cluster.connect_string();
-    let zk = CuratorFramework::builder()
-        .connect_string(servers.split(',').nth(member).unwrap())
-        .session_timeout(SESSION_TIMEOUT)
-        .connection_timeout(CONNECTION_TIMEOUT)
-        .connector(Arc::new(cluster.connector()))
-        .build()
-        .unwrap();
-    zk.start().await.unwrap();
-    zk
+    start(
+        CuratorFramework::builder()
+            .connect_string(servers.split(',').nth(member).unwrap())
+            .session_timeout(SESSION_TIMEOUT)
+            .connection_timeout(CONNECTION_TIMEOUT)
+            .connector(Arc::new(cluster.connector())),
+    )
+    .await
 }
 
 #[test]
 fn reflects_own_write_on_a_lagging_follower() {
-    simulated(async {
-        let cluster = TestCluster::in_memory(3).await;
+    simulated_on(cluster_of_three, async |cluster| {
         let leader = cluster.leader().unwrap();
         let follower = (leader + 1) % 3;
         let (zk, other) = (on_member(&cluster, follower).await, on_member(&cluster, leader).await);
@@ -346,7 +341,7 @@ fn reflects_own_write_on_a_lagging_follower() {
         assert_eq!(data(&cache, "/tree/a"), "0");
         let _late = cluster.lag_by(follower, Duration::from_secs(1));
         for n in 1..4 {
-            // Through the same session, and through that of another server, which is ahead.
+            // Through the same session, and through a session on another server, which is ahead.
             let stat = zk.set_data("/tree/a", format!("{n}")).await.unwrap();
             cache.reflects(stat.mzxid).await.unwrap();
             assert_eq!(data(&cache, "/tree/a"), format!("{n}"));
@@ -360,8 +355,7 @@ fn reflects_own_write_on_a_lagging_follower() {
 
 #[test]
 fn synced_sees_what_was_answered_before() {
-    simulated(async {
-        let cluster = TestCluster::in_memory(3).await;
+    simulated_on(cluster_of_three, async |cluster| {
         let leader = cluster.leader().unwrap();
         let follower = (leader + 1) % 3;
         let (zk, other) = (on_member(&cluster, follower).await, on_member(&cluster, leader).await);
@@ -379,25 +373,25 @@ fn synced_sees_what_was_answered_before() {
 /// The next session may begin at a server that is behind the last one.
 #[test]
 fn no_path_goes_back_in_a_session_on_a_lagging_server() {
-    simulated(async {
-        let cluster = TestCluster::in_memory(3).await;
+    simulated_on(cluster_of_three, async |cluster| {
         let leader = cluster.leader().unwrap();
         let other = on_member(&cluster, leader).await;
         create(&other, "/tree/a", "0").await;
-        let zk = CuratorFramework::builder()
-            .connect_string(cluster.connect_string())
-            .session_timeout(SESSION_TIMEOUT)
-            .connector(Arc::new(cluster.connector()))
-            .build()
-            .unwrap();
-        zk.start().await.unwrap();
+        let zk = start(
+            CuratorFramework::builder()
+                .connect_string(cluster.connect_string())
+                .session_timeout(SESSION_TIMEOUT)
+                .connector(Arc::new(cluster.connector())),
+        )
+        .await;
         let cache = loaded(&zk).await;
         let mut changes = cache.changes();
         let mut folded = Folded { nodes: contents(&cache), is_loaded: true, ..Folded::default() };
         for n in 1..12 {
             let stat = other.set_data("/tree/a", n.to_string()).await.unwrap();
             cache.reflects(stat.mzxid).await.unwrap();
-            let lags: Vec<_> = (0..3).filter(|member| *member != leader).map(|m| cluster.lag(m)).collect();
+            let lags: Vec<_> =
+                (0..3).filter(|member| *member != leader).map(|m| cluster.lag(m)).collect();
             cluster.expire(session_id(&zk).get());
             other.set_data("/tree/a", "later").await.unwrap();
             let caught_up = async {
@@ -412,31 +406,46 @@ fn no_path_goes_back_in_a_session_on_a_lagging_server() {
     });
 }
 
-/// An event is no answer: a reconnect does not demand a server that has what the event has told.
-#[test]
-fn no_path_goes_back_on_a_lagging_server_of_the_same_session() {
-    simulated(async {
-        let cluster = TestCluster::in_memory(3).await;
-        let leader = cluster.leader().unwrap();
-        let (first, second) = ((leader + 1) % 3, (leader + 2) % 3);
-        let other = on_member(&cluster, leader).await;
-        create(&other, "/tree/a", "0").await;
-        other.sync("/").await.unwrap();
-        let servers = [first, second].map(|member| cluster.member(member).connect_string());
-        let zk = CuratorFramework::builder()
+/// A cache at one of two followers, and the other follower, which is not up to date.
+struct Behind {
+    other: CuratorFramework,
+    zk: CuratorFramework,
+    cache: CuratorCache,
+    attached: usize,
+    behind: usize,
+}
+
+async fn one_behind(cluster: &TestCluster, read_only: bool) -> Behind {
+    let leader = cluster.leader().unwrap();
+    let (first, second) = ((leader + 1) % 3, (leader + 2) % 3);
+    let other = on_member(cluster, leader).await;
+    create(&other, "/tree/a", "0").await;
+    other.sync("/").await.unwrap();
+    let servers = [first, second].map(|member| cluster.member(member).connect_string());
+    let zk = start(
+        CuratorFramework::builder()
             .connect_string(servers.join(","))
             .session_timeout(SESSION_TIMEOUT)
             .connector(Arc::new(cluster.connector()))
-            .build()
-            .unwrap();
-        zk.start().await.unwrap();
-        let cache = loaded(&zk).await;
+            .read_only(read_only),
+    )
+    .await;
+    let cache = loaded(&zk).await;
+    let attached = cluster.attached_to(session_id(&zk).get()).unwrap();
+    let behind = first + second - attached;
+    // The follower has seen more than the last response to the cache, so that something may have
+    // been missed, and less than the next event.
+    create(&other, "/elsewhere", "0").await;
+    on_member(cluster, behind).await.sync("/").await.unwrap();
+    Behind { other, zk, cache, attached, behind }
+}
+
+/// An event is not a response: a reconnect does not require a server that has the reported change.
+#[test]
+fn no_path_goes_back_on_a_lagging_server_of_the_same_session() {
+    simulated_on(cluster_of_three, async |cluster| {
+        let Behind { other, zk, cache, attached, behind } = one_behind(&cluster, false).await;
         let mut changes = cache.changes();
-        let attached = cluster.attached_to(session_id(&zk).get()).unwrap();
-        let behind = first + second - attached;
-        // It has more than the last answer, so that something may have been missed; and less than the event.
-        create(&other, "/elsewhere", "0").await;
-        on_member(&cluster, behind).await.sync("/").await.unwrap();
         let lag = cluster.lag(behind);
         other.delete("/tree/a").await.unwrap();
         assert_eq!(next(&mut changes, 1).await, ["-/tree/a"]);
@@ -455,32 +464,13 @@ fn no_path_goes_back_on_a_lagging_server_of_the_same_session() {
     });
 }
 
-/// Nor does a server without a quorum, which shows what it has to those who are content with that.
+/// A server without a quorum answers clients that allow read-only mode.
 #[test]
 fn no_path_goes_back_on_a_read_only_server() {
     simulated(async {
         let cluster = TestCluster::builder(3).tcp(false).read_only(true).start().await.unwrap();
-        let leader = cluster.leader().unwrap();
-        let (first, second) = ((leader + 1) % 3, (leader + 2) % 3);
-        let other = on_member(&cluster, leader).await;
-        create(&other, "/tree/a", "0").await;
-        other.sync("/").await.unwrap();
-        let servers = [first, second].map(|member| cluster.member(member).connect_string());
-        let zk = CuratorFramework::builder()
-            .connect_string(servers.join(","))
-            .session_timeout(SESSION_TIMEOUT)
-            .connector(Arc::new(cluster.connector()))
-            .read_only(true)
-            .build()
-            .unwrap();
-        zk.start().await.unwrap();
-        let cache = loaded(&zk).await;
+        let Behind { other, zk, cache, attached, behind } = one_behind(&cluster, true).await;
         let mut changes = cache.changes();
-        let attached = cluster.attached_to(session_id(&zk).get()).unwrap();
-        let behind = first + second - attached;
-        // It has more than the last answer, so that something may have been missed; and less than the event.
-        create(&other, "/elsewhere", "0").await;
-        on_member(&cluster, behind).await.sync("/").await.unwrap();
         cluster.partition(&[&[behind]]);
         other.delete("/tree/a").await.unwrap();
         assert_eq!(next(&mut changes, 1).await, ["-/tree/a"]);
@@ -498,10 +488,10 @@ fn no_path_goes_back_on_a_read_only_server() {
 
 #[test]
 fn a_filter_that_panics_ends_the_cache() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         create(&zk, "/tree/a", "1").await;
-        let filter = |path: &str| if path.ends_with("/bug") { panic!("a bug of the filter") } else { true };
+        let filter =
+            |path: &str| if path.ends_with("/bug") { panic!("a bug of the filter") } else { true };
         let cache = CuratorCache::tree(&zk, ROOT).filter(filter).start();
         cache.loaded().await.unwrap();
         let mut events = cache.changes();

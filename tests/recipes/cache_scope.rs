@@ -1,4 +1,4 @@
-//! Caches: what they cover, of which release the server is, and under which names the paths are told.
+//! Caches: the covered nodes, the releases of servers, and the names of reported paths.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,10 @@ use zk_curator::{CreateMode, CuratorFramework};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::cache::{CacheBuilder, CacheEvent, CuratorCache, Lookup, TypedCache};
 use zk_curator_testing::{TestServer, Verdict, ZooKeeperVersion};
-use zk_curator_tests::{builder_for, connected, cut_off, in_memory, session_id, simulated, until};
+use zk_curator_tests::{
+    builder_for, connected, cut_off, in_memory, rule_if, session_id, simulated, simulated_each_on,
+    simulated_on, simulated_with, start, two_in_memory, until,
+};
 
 use crate::cache::{ROOT, create, loaded, next, short};
 
@@ -50,14 +53,16 @@ async fn covered(settings: impl Fn(CacheBuilder) -> CacheBuilder) -> Vec<String>
 #[test]
 fn depths_and_filters_bound_what_is_covered() {
     simulated(async {
-        let all = ["/tree", "/tree/a", "/tree/a/b", "/tree/a/b/c", "/tree/secret", "/tree/secret/d"];
+        let all =
+            ["/tree", "/tree/a", "/tree/a/b", "/tree/a/b/c", "/tree/secret", "/tree/secret/d"];
         assert_eq!(covered(|cache| cache).await, all);
         assert_eq!(covered(|cache| cache.max_depth(0)).await, ["/tree"]);
         assert_eq!(covered(|cache| cache.max_depth(1)).await, ["/tree", "/tree/a", "/tree/secret"]);
         assert_eq!(covered(|cache| cache.max_depth(9)).await, all);
         let open = covered(|cache| cache.filter(|path| !path.ends_with("/secret"))).await;
         assert_eq!(open, ["/tree", "/tree/a", "/tree/a/b", "/tree/a/b/c"]);
-        let both = covered(|cache| cache.max_depth(2).filter(|path| !path.ends_with("/secret"))).await;
+        let both =
+            covered(|cache| cache.max_depth(2).filter(|path| !path.ends_with("/secret"))).await;
         assert_eq!(both, ["/tree", "/tree/a", "/tree/a/b"]);
         // The root is covered whatever the filter says.
         assert_eq!(covered(|cache| cache.filter(|_| false)).await, ["/tree"]);
@@ -66,14 +71,14 @@ fn depths_and_filters_bound_what_is_covered() {
 
 #[test]
 fn filtered_nodes_are_never_asked_for() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         create(&zk, "/tree/open/a", "1").await;
         create(&zk, "/tree/secret/b", "1").await;
-        let asked = server.rule(|request| match request.paths().any(|path| path.contains("secret")) {
-            true => Verdict::LoseRequest,
-            false => Verdict::Pass,
-        });
+        let asked = rule_if(
+            &server,
+            |request| request.paths().any(|path| path.contains("secret")),
+            Verdict::LoseRequest,
+        );
         let cache = CuratorCache::tree(&zk, ROOT).filter(|path| !path.ends_with("/secret")).start();
         cache.loaded().await.unwrap();
         assert_eq!(paths(&cache), ["/tree", "/tree/open", "/tree/open/a"]);
@@ -89,8 +94,7 @@ fn filtered_nodes_are_never_asked_for() {
 
 #[test]
 fn caches_of_children_and_of_one_node() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         create(&zk, "/tree/a/b", "1").await;
         let children = CuratorCache::children(&zk, ROOT).start();
         let node = CuratorCache::node(&zk, ROOT).start();
@@ -119,8 +123,7 @@ fn caches_of_children_and_of_one_node() {
 
 #[test]
 fn the_root_of_zookeeper_is_followed() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let cache = CuratorCache::tree(&zk, "/").filter(|path| path != "/zookeeper").start();
         cache.loaded().await.unwrap();
         assert_eq!(paths(&cache), ["/"]);
@@ -138,8 +141,7 @@ fn the_root_of_zookeeper_is_followed() {
 
 #[test]
 fn without_data_only_stats_are_stored() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         create(&zk, "/tree/a", "12345").await;
         let cache = CuratorCache::tree(&zk, ROOT).without_data().start();
         cache.loaded().await.unwrap();
@@ -153,7 +155,7 @@ fn without_data_only_stats_are_stored() {
     });
 }
 
-/// What a cache tells of a tree whose nodes come, change and go, with and without connection.
+/// The events of a cache for a tree whose nodes come, change and go, with and without connection.
 async fn told(version: ZooKeeperVersion) -> Vec<String> {
     let server = TestServer::builder().tcp(false).version(version).start().await.unwrap();
     let (zk, other) = (connected(&server).await, connected(&server).await);
@@ -165,7 +167,8 @@ async fn told(version: ZooKeeperVersion) -> Vec<String> {
     create(&other, "/tree/c/d", "1").await;
     cache.synced().await.unwrap();
     told.extend(next(&mut changes, 3).await);
-    let replace = other.transaction().delete("/tree/c/d").create("/tree/c/d", "1").set_data("/tree/a", "2");
+    let replace =
+        other.transaction().delete("/tree/c/d").create("/tree/c/d", "1").set_data("/tree/a", "2");
     replace.commit().await.unwrap();
     cache.synced().await.unwrap();
     told.extend(next(&mut changes, 2).await);
@@ -191,8 +194,8 @@ async fn told(version: ZooKeeperVersion) -> Vec<String> {
 
 #[test]
 fn on_3_8_and_3_9_alike() {
-    simulated(async {
-        let new = told(ZooKeeperVersion::V3_9).await;
+    let setup = async || told(ZooKeeperVersion::V3_9).await;
+    simulated_on(setup, async |new| {
         assert_eq!(
             new,
             [
@@ -219,54 +222,51 @@ fn on_3_8_and_3_9_alike() {
 /// A framework with a chroot, in memory.
 async fn below(server: &TestServer, chroot: &str) -> CuratorFramework {
     let zk = builder_for(&format!("{}{chroot}", server.connect_string()));
-    let zk = zk.connector(Arc::new(server.connector())).build().unwrap();
-    zk.start().await.unwrap();
-    zk
+    start(zk.connector(Arc::new(server.connector()))).await
 }
 
 #[test]
 fn paths_are_within_the_chroot_and_the_namespace() {
-    simulated(async {
-        for (chroot, namespace) in [("", ""), ("/app", ""), ("", "orders"), ("/app", "orders")] {
-            let server = TestServer::in_memory().await;
-            let plain = connected(&server).await;
-            let within = match namespace {
-                "" => chroot.to_owned(),
-                namespace => format!("{chroot}/{namespace}"),
-            };
-            // Others beside it, of similar names.
-            for path in ["/app/treetop/a", "/orders2/tree/a", "/app/orders2/tree/a", "/apptree/a"] {
-                create(&plain, path, "0").await;
-            }
-            create(&plain, &format!("{within}/tree/a/b"), "1").await;
-            create(&plain, &format!("{within}/treetop/b"), "1").await;
-            let zk = below(&server, chroot).await;
-            let zk = if namespace.is_empty() { zk } else { zk.using_namespace(namespace).unwrap() };
-            let cache = loaded(&zk).await;
-            assert_eq!(paths(&cache), ["/tree", "/tree/a", "/tree/a/b"], "{within}");
-            let mut changes = cache.changes();
-            plain.set_data(format!("{within}/tree/a/b"), "2").await.unwrap();
-            create(&plain, &format!("{within}/tree/c"), "1").await;
-            create(&plain, &format!("{within}/treetop/c"), "1").await;
-            cache.synced().await.unwrap();
-            assert_eq!(next(&mut changes, 2).await, ["+/tree/c", "=/tree/a/b"], "{within}");
-            assert_eq!(cache.get("/tree/a/b").present().unwrap().data, "2");
-            assert_eq!(cache.children_of(ROOT).len(), 2);
-            server.disconnect_all();
-            assert_eq!(next(&mut changes, 2).await, ["stale", "fresh"]);
-            plain.delete(format!("{within}/tree/c")).await.unwrap();
-            assert_eq!(next(&mut changes, 1).await, ["-/tree/c"], "{within}");
-            let everything = CuratorCache::tree(&zk, "/").filter(|path| path != "/zookeeper").start();
-            everything.loaded().await.unwrap();
-            assert!(everything.get("/tree/a/b").is_present() && everything.get("/treetop/c").is_present());
+    let cases = [("", ""), ("/app", ""), ("", "orders"), ("/app", "orders")];
+    simulated_each_on(cases, TestServer::in_memory, async |(chroot, namespace), server| {
+        let plain = connected(&server).await;
+        let within = match namespace {
+            "" => chroot.to_owned(),
+            namespace => format!("{chroot}/{namespace}"),
+        };
+        // Siblings with similar names.
+        for path in ["/app/treetop/a", "/orders2/tree/a", "/app/orders2/tree/a", "/apptree/a"] {
+            create(&plain, path, "0").await;
         }
+        create(&plain, &format!("{within}/tree/a/b"), "1").await;
+        create(&plain, &format!("{within}/treetop/b"), "1").await;
+        let zk = below(&server, chroot).await;
+        let zk = if namespace.is_empty() { zk } else { zk.using_namespace(namespace).unwrap() };
+        let cache = loaded(&zk).await;
+        assert_eq!(paths(&cache), ["/tree", "/tree/a", "/tree/a/b"], "{within}");
+        let mut changes = cache.changes();
+        plain.set_data(format!("{within}/tree/a/b"), "2").await.unwrap();
+        create(&plain, &format!("{within}/tree/c"), "1").await;
+        create(&plain, &format!("{within}/treetop/c"), "1").await;
+        cache.synced().await.unwrap();
+        assert_eq!(next(&mut changes, 2).await, ["+/tree/c", "=/tree/a/b"], "{within}");
+        assert_eq!(cache.get("/tree/a/b").present().unwrap().data, "2");
+        assert_eq!(cache.children_of(ROOT).len(), 2);
+        server.disconnect_all();
+        assert_eq!(next(&mut changes, 2).await, ["stale", "fresh"]);
+        plain.delete(format!("{within}/tree/c")).await.unwrap();
+        assert_eq!(next(&mut changes, 1).await, ["-/tree/c"], "{within}");
+        let everything = CuratorCache::tree(&zk, "/").filter(|path| path != "/zookeeper").start();
+        everything.loaded().await.unwrap();
+        assert!(
+            everything.get("/tree/a/b").is_present() && everything.get("/treetop/c").is_present()
+        );
     });
 }
 
 #[test]
 fn a_typed_view_hides_and_removes_nothing() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let values = ["1", "x", "", "-1", "300", "7"];
         for (n, value) in values.iter().enumerate() {
             create(&zk, &format!("/tree/{n}/deeper"), value).await;
@@ -280,19 +280,23 @@ fn a_typed_view_hides_and_removes_nothing() {
             assert_eq!(nodes.len(), 1 + 2 * values.len());
             for node in nodes {
                 let value = std::str::from_utf8(&node.data).unwrap().parse::<u8>().ok();
-                let Lookup::Present(told) = typed.get(&node.path) else { panic!("{} is hidden", node.path) };
+                let Lookup::Present(told) = typed.get(&node.path) else {
+                    panic!("{} is hidden", node.path)
+                };
                 assert!(Arc::ptr_eq(&told.node, &node));
                 assert_eq!(told.value.ok(), value, "{}", node.path);
                 let children = typed.children_of(&node.path);
                 let raw = cache.children_of(&node.path);
                 assert_eq!(children.len(), raw.len());
-                assert!(children.iter().zip(&raw).all(|(typed, raw)| Arc::ptr_eq(&typed.node, raw)));
+                assert!(
+                    children.iter().zip(&raw).all(|(typed, raw)| Arc::ptr_eq(&typed.node, raw))
+                );
             }
             assert!(typed.get("/tree/none").is_absent());
             assert!(matches!(typed.get("/none"), Lookup::Unknown));
         };
         check();
-        // A value that cannot be decoded any more, and one that can be again.
+        // A value that stops being decodable, and later is decodable again.
         zk.set_data("/tree/0", "x").await.unwrap();
         zk.set_data("/tree/1", "1").await.unwrap();
         cache.synced().await.unwrap();
@@ -304,9 +308,7 @@ fn a_typed_view_hides_and_removes_nothing() {
 /// The requests of a cache, through everything that happens to it, change nothing on the server.
 #[test]
 fn a_cache_never_writes() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let ours = session_id(&zk).get();
         let wrote = server.rule(move |request| {
             let reads = [
@@ -319,12 +321,16 @@ fn a_cache_never_writes() {
             ];
             let is_read = reads.contains(&request.opcode())
                 || request.is(OpCode::Multi) && !zk_curator_tests::is_write_multi(request);
-            if request.session_id() == ours && !is_read { Verdict::LoseRequest } else { Verdict::Pass }
+            if request.session_id() == ours && !is_read {
+                Verdict::LoseRequest
+            } else {
+                Verdict::Pass
+            }
         });
         let cache = loaded(&zk).await;
         let mut changes = cache.changes();
         for _ in 0..2 {
-            // The root is a container that the server removes, and that others make again.
+            // The root is a container that the server removes and other clients create again.
             other.create(ROOT).mode(CreateMode::Container).await.unwrap();
             create(&other, "/tree/a", "1").await;
             cache.synced().await.unwrap();
@@ -346,9 +352,8 @@ fn a_cache_never_writes() {
 }
 
 #[test]
-fn events_begin_with_the_loaded_state_whenever_they_are_asked_for() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+fn events_begin_with_the_loaded_state_at_every_subscription() {
+    simulated_with(async |_server, zk| {
         create(&zk, "/tree/a", "1").await;
         let cache = CuratorCache::tree(&zk, ROOT).start();
         let (mut early, mut early_changes) = (cache.events(), cache.changes());
@@ -357,7 +362,9 @@ fn events_begin_with_the_loaded_state_whenever_they_are_asked_for() {
         cache.synced().await.unwrap();
         let mut late = cache.events();
         for events in [&mut early, &mut late] {
-            let Some(CacheEvent::Loaded(snapshot)) = events.next().await else { panic!("not loaded") };
+            let Some(CacheEvent::Loaded(snapshot)) = events.next().await else {
+                panic!("not loaded")
+            };
             assert_eq!(snapshot.nodes.len(), 3);
         }
         assert_eq!(next(&mut early_changes, 1).await, ["+/tree/b"]);

@@ -13,7 +13,8 @@ use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::config::{ConfigStore, ConfigWatch, Error, Revision, Snapshot};
 use zk_curator_testing::{Probe, TestServer, Verdict};
 use zk_curator_tests::{
-    assert_clean_after_close, builder, connected, expire, in_memory, once, simulated, until,
+    always, assert_matches, builder, closes_clean, connected, expire, in_memory, once, simulated,
+    simulated_each, simulated_each_on, simulated_on, simulated_with, start, two_in_memory, until,
 };
 
 const STORE: &str = "/config/orders";
@@ -41,11 +42,9 @@ fn requests(probe: &Probe) -> u64 {
 }
 
 #[test]
-fn a_store_directly_below_a_namespace_that_does_not_exist_is_created() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
-        let zk = builder(&server).namespace("tenants/a").build().unwrap();
-        zk.start().await.unwrap();
+fn a_store_directly_below_a_missing_namespace_is_created() {
+    simulated_on(TestServer::in_memory, async |server| {
+        let zk = start(builder(&server).namespace("tenants/a")).await;
         let store = ConfigStore::new(&zk, "/orders");
         assert!(store.snapshot().await.unwrap().entries().is_empty());
         set(&store, "limit", 7).await;
@@ -56,11 +55,13 @@ fn a_store_directly_below_a_namespace_that_does_not_exist_is_created() {
 
 #[test]
 fn values_are_nodes_with_the_data_as_people_write_them() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let store = store(&zk);
-        let update =
-            store.update().set("db.host", "10.0.0.7").set("db.port", 5432).set("raw", &b"\x00\xff"[..]);
+        let update = store
+            .update()
+            .set("db.host", "10.0.0.7")
+            .set("db.port", 5432)
+            .set("raw", &b"\x00\xff"[..]);
         let revision = update.commit().await.unwrap();
         let probe = server.probe();
         assert!(probe.is_container("/config"));
@@ -83,7 +84,8 @@ fn values_are_nodes_with_the_data_as_people_write_them() {
         };
         assert_eq!(path, "/config/orders/values/db.host");
 
-        let second = store.update().remove("raw").remove("never").set("db.port", 1).commit().await.unwrap();
+        let second =
+            store.update().remove("raw").remove("never").set("db.port", 1).commit().await.unwrap();
         assert!(second > revision);
         let now = store.snapshot().await.unwrap();
         assert_eq!(values(&now), [("db.host", "10.0.0.7"), ("db.port", "1")]);
@@ -96,10 +98,10 @@ fn values_are_nodes_with_the_data_as_people_write_them() {
 
 #[test]
 fn updates_are_made_only_if_their_conditions_hold() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let store = store(&zk);
-        let one = store.update().if_unchanged_since(Revision::NONE).set("a", 1).commit().await.unwrap();
+        let one =
+            store.update().if_unchanged_since(Revision::NONE).set("a", 1).commit().await.unwrap();
         let two = store.update().if_revision("b", None).set("b", 1).commit().await.unwrap();
         let late = store.update().if_revision("b", None).set("a", 9).set("b", 9).commit().await;
         let Err(error @ Error::Conflict { .. }) = late else { panic!("{late:?}") };
@@ -110,15 +112,10 @@ fn updates_are_made_only_if_their_conditions_hold() {
         // Of a value that has not changed, though the store has.
         let three = store.update().if_revision("a", Some(one)).set("a", 2).commit().await.unwrap();
         let late = store.update().if_revision("a", Some(one)).set("b", 9).commit().await;
-        assert!(
-            matches!(late, Err(Error::Conflict { found: Some(found), .. }) if found == three),
-            "{late:?}"
-        );
+        assert_matches!(late, Err(Error::Conflict { found: Some(found), .. }) if found == three);
         let late = store.update().if_unchanged_since(two).set("b", 9).commit().await;
-        assert!(
-            matches!(late, Err(Error::Changed { expected, found, .. }) if (expected, found) == (two, three)),
-            "{late:?}"
-        );
+        assert_matches!(late, Err(Error::Changed { expected, found, .. })
+            if (expected, found) == (two, three));
         // A value that is removed and set again is not the same one.
         store.update().remove("b").commit().await.unwrap();
         let gone = store.update().if_revision("b", Some(two)).set("b", 9).commit().await;
@@ -131,8 +128,7 @@ fn updates_are_made_only_if_their_conditions_hold() {
 
 #[test]
 fn of_many_that_replace_one_value_each_replaces_that_of_another() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         set(&store(&zk), "count", 0).await;
         let refused = Arc::new(AtomicUsize::new(0));
         let tasks: Vec<_> = (0..5)
@@ -146,10 +142,13 @@ fn of_many_that_replace_one_value_each_replaces_that_of_another() {
                         let now = store.snapshot().await.unwrap();
                         let count: i64 = now.get("count").unwrap().unwrap();
                         let since = now.entry("count").map(|entry| entry.revision);
-                        let update = store.update().if_revision("count", since).set("count", count + 1);
+                        let update =
+                            store.update().if_revision("count", since).set("count", count + 1);
                         match update.commit().await {
                             Ok(_) => done += 1,
-                            Err(Error::Conflict { .. }) => drop(refused.fetch_add(1, Ordering::Relaxed)),
+                            Err(Error::Conflict { .. }) => {
+                                refused.fetch_add(1, Ordering::Relaxed);
+                            }
                             Err(error) => panic!("{error}"),
                         }
                     }
@@ -164,16 +163,16 @@ fn of_many_that_replace_one_value_each_replaces_that_of_another() {
     });
 }
 
-/// Writers change two values to the same one all the time; nobody ever sees different ones.
+/// Writers repeatedly set two keys to one common value; no reader ever sees different values.
 #[test]
 fn nobody_sees_half_of_an_update() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let writer = async {
             let store = store(&zk).kept(100);
             for number in 0..200 {
                 let update = store.update().set("a", number).set("b.c", number);
-                let update = if number % 3 == 0 { update.remove("d") } else { update.set("d", number) };
+                let update =
+                    if number % 3 == 0 { update.remove("d") } else { update.set("d", number) };
                 update.commit().await.unwrap();
                 tokio::time::sleep(Duration::from_micros(number as u64 % 7 * 100)).await;
             }
@@ -187,8 +186,7 @@ fn nobody_sees_half_of_an_update() {
         let reader = async {
             let distant = server.connector();
             distant.set_latency(0, Duration::from_micros(50)..=Duration::from_millis(2), 7);
-            let zk = builder(&server).connector(Arc::new(distant)).build().unwrap();
-            zk.start().await.unwrap();
+            let zk = start(builder(&server).connector(Arc::new(distant))).await;
             let store = store(&zk);
             let mut seen = 0;
             while whole(&store.snapshot().await.unwrap()) != Some(199) {
@@ -214,12 +212,10 @@ fn nobody_sees_half_of_an_update() {
 /// There are always more updates between two reads than the history keeps.
 #[test]
 fn a_store_that_changes_too_fast_to_be_read_says_so() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let distant = server.connector();
         distant.set_latency(0, Duration::from_millis(100)..=Duration::from_millis(100), 0);
-        let far = builder(&server).connector(Arc::new(distant)).build().unwrap();
-        far.start().await.unwrap();
+        let far = start(builder(&server).connector(Arc::new(distant))).await;
         let writer = async {
             let store = store(&zk).kept(1);
             for number in 0.. {
@@ -238,8 +234,7 @@ fn a_store_that_changes_too_fast_to_be_read_says_so() {
 
 #[test]
 fn those_who_follow_are_told_of_what_they_follow() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let store = store(&zk);
         let mut all = store.follow();
         let mut below = store.follow_below("db");
@@ -268,7 +263,8 @@ fn those_who_follow_are_told_of_what_they_follow() {
         assert_eq!(values(&now.unwrap().unwrap()), [("db.port", "5")]);
         let (end, closed) = tokio::join!(stream.next(), zk.close());
         closed.unwrap();
-        assert!(matches!(end, Some(Err(Error::Framework(error))) if error.kind() == ErrorKind::Closed));
+        assert_matches!(end, Some(Err(Error::Framework(error)))
+            if error.kind() == ErrorKind::Closed);
         assert!(stream.next().await.is_none());
         until(&server, |probe| probe.watches().is_empty()).await;
     });
@@ -276,9 +272,7 @@ fn those_who_follow_are_told_of_what_they_follow() {
 
 #[test]
 fn who_follows_survives_the_session_and_an_outage() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let (ours, theirs) = (store(&zk), store(&other));
         let mut watch = ours.follow();
         next(&mut watch).await;
@@ -304,8 +298,7 @@ fn who_follows_survives_the_session_and_an_outage() {
 
 #[test]
 fn history_tells_what_was_changed_and_goes_back() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let store = store(&zk).kept(4);
         let mut made = Vec::new();
         for number in 1..=6 {
@@ -324,13 +317,13 @@ fn history_tells_what_was_changed_and_goes_back() {
 
         for gone in [made[1], Revision::new(1), Revision::new(i64::MAX), Revision::NONE] {
             let error = store.roll_back(gone).await.unwrap_err();
-            assert!(matches!(error, Error::NotKept { revision, .. } if revision == gone), "{error}");
+            assert_matches!(error, Error::NotKept { revision, .. } if revision == gone);
         }
         assert_eq!(store.roll_back(made[5]).await.unwrap(), made[5]);
         let back = store.roll_back(made[3]).await.unwrap();
         let now = store.snapshot().await.unwrap();
         assert_eq!((values(&now), now.revision()), (vec![("a", "4"), ("once", "1")], back));
-        // That is an update, too, which can be taken back.
+        // A rollback is an update, too, and can be rolled back.
         store.roll_back(made[5]).await.unwrap();
         assert_eq!(values(&store.snapshot().await.unwrap()), [("a", "6")]);
         // Fewer are kept from now on.
@@ -342,14 +335,12 @@ fn history_tells_what_was_changed_and_goes_back() {
 
 #[test]
 fn a_follower_waits_while_the_server_is_read_only() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         server.set_read_only(true);
-        let zk = builder(&server).read_only(true).build().unwrap();
-        zk.start().await.unwrap();
+        let zk = start(builder(&server).read_only(true)).await;
         let store = store(&zk);
         let mut watch = store.follow();
-        // Whether there is a store only a quorum knows.
+        // Only a quorum knows if there is a store.
         timeout(Duration::from_secs(30), watch.next()).await.expect_err("an answer");
         assert!(requests(&server.probe()) < 10, "{}", server.probe());
         server.set_read_only(false);
@@ -362,8 +353,7 @@ fn a_follower_waits_while_the_server_is_read_only() {
 /// An operator deletes records of the history.
 #[test]
 fn roll_back_needs_the_record_of_every_update_since() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let store = store(&zk);
         let mut made = vec![Revision::new(0)];
         for number in 1..=5 {
@@ -389,8 +379,7 @@ fn roll_back_needs_the_record_of_every_update_since() {
 
 #[test]
 fn a_store_can_be_emptied_again() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let store = store(&zk);
         set(&store, "a", 1).await;
         set(&store, "b", 1).await;
@@ -403,7 +392,7 @@ fn a_store_can_be_emptied_again() {
     });
 }
 
-/// Every request and every answer of each kind once.
+/// Every request and every response of each kind once.
 #[test]
 fn lost_messages_make_no_difference() {
     simulated(async {
@@ -413,22 +402,34 @@ fn lost_messages_make_no_difference() {
                     let (server, zk) = in_memory().await;
                     let store = store(&zk);
                     let mut watch = store.follow();
-                    let lost = server
-                        .rule(move |request| if request.is(opcode) { verdict } else { Verdict::Pass })
-                        .after(skipped)
-                        .times(1);
+                    let lost = always(&server, opcode, verdict).after(skipped).times(1);
                     let mut made = Vec::new();
                     for number in 1..=3 {
-                        made.push(store.update().set("a", number).set("b", number).commit().await.unwrap());
+                        made.push(
+                            store
+                                .update()
+                                .set("a", number)
+                                .set("b", number)
+                                .commit()
+                                .await
+                                .unwrap(),
+                        );
                     }
                     let last = store.roll_back(made[1]).await.unwrap();
-                    let (read, followed) = (store.snapshot().await.unwrap(), next(&mut watch).await);
+                    let (read, followed) =
+                        (store.snapshot().await.unwrap(), next(&mut watch).await);
                     assert_eq!(read, followed);
-                    assert_eq!((values(&read), read.revision()), (vec![("a", "2"), ("b", "2")], last));
+                    assert_eq!(
+                        (values(&read), read.revision()),
+                        (vec![("a", "2"), ("b", "2")], last)
+                    );
                     // Nothing was done twice.
                     let made: Vec<_> = made.into_iter().chain([last]).collect();
                     let history = store.history().await.unwrap();
-                    assert_eq!(history.iter().map(|change| change.revision).collect::<Vec<_>>(), made);
+                    assert_eq!(
+                        history.iter().map(|change| change.revision).collect::<Vec<_>>(),
+                        made
+                    );
                     assert_eq!(lost.hits(), 1, "{opcode:?} {verdict:?} {skipped}");
                 }
             }
@@ -436,63 +437,57 @@ fn lost_messages_make_no_difference() {
     });
 }
 
-/// Others go on before we learn what came of it: then the record tells, as long as it is kept.
+/// Other clients update before the outcome is known. The record shows it for the time that it is
+/// kept.
 #[test]
-fn an_update_whose_answer_is_lost_is_found_again_or_said_to_be_unknown() {
-    simulated(async {
-        for (others, is_known) in [(0, true), (9, true), (10, false)] {
-            let (server, zk) = in_memory().await;
-            let other = connected(&server).await;
-            let theirs = store(&other);
-            let first = set(&theirs, "a", 0).await;
-            let lost = once(&server, OpCode::Multi, Verdict::LoseReply);
-            let ours = zk.session().unwrap().id.get();
-            let _slow = server.rule(move |request| {
-                let is_ours = request.is(OpCode::Sync) && request.session_id() == ours;
-                if is_ours { Verdict::Delay(Duration::from_secs(2)) } else { Verdict::Pass }
-            });
-            // A condition that does not hold any more when it is looked at again.
-            let update = store(&zk).update().if_revision("a", Some(first)).set("a", -1);
-            let update = tokio::spawn(update.commit());
-            let probe = until(&server, |probe| probe.data("/config/orders/values/a").unwrap() == "-1").await;
-            let made = Revision::new(probe.stat(STORE).unwrap().mzxid);
-            drop(lost);
-            for number in 0..others {
-                set(&theirs, "a", number).await;
-            }
-            match update.await.unwrap() {
-                Ok(revision) => assert!(is_known && revision == made),
-                Err(error) => assert!(!is_known && error.may_have_applied(), "{error}"),
-            }
-            let updates = server.probe().stat(STORE).unwrap().version;
-            assert_eq!(updates, 2 + i32::try_from(others).unwrap());
+fn an_update_with_a_lost_response_is_found_or_unknown() {
+    let cases = [(0, true), (9, true), (10, false)];
+    simulated_each_on(cases, two_in_memory, async |(others, is_known), (server, zk, other)| {
+        let theirs = store(&other);
+        let first = set(&theirs, "a", 0).await;
+        let lost = once(&server, OpCode::Multi, Verdict::LoseReply);
+        let ours = zk.session().unwrap().id.get();
+        let _slow = server.rule(move |request| {
+            let is_ours = request.is(OpCode::Sync) && request.session_id() == ours;
+            if is_ours { Verdict::Delay(Duration::from_secs(2)) } else { Verdict::Pass }
+        });
+        // A condition that no longer holds when it is read again.
+        let update = store(&zk).update().if_revision("a", Some(first)).set("a", -1);
+        let update = tokio::spawn(update.commit());
+        let probe =
+            until(&server, |probe| probe.data("/config/orders/values/a").unwrap() == "-1").await;
+        let made = Revision::new(probe.stat(STORE).unwrap().mzxid);
+        drop(lost);
+        for number in 0..others {
+            set(&theirs, "a", number).await;
         }
+        match update.await.unwrap() {
+            Ok(revision) => assert!(is_known && revision == made),
+            Err(error) => assert!(!is_known && error.may_have_applied(), "{error}"),
+        }
+        let updates = server.probe().stat(STORE).unwrap().version;
+        assert_eq!(updates, 2 + i32::try_from(others).unwrap());
     });
 }
 
 #[test]
 fn an_update_survives_the_end_of_its_session() {
-    simulated(async {
-        for applied in [true, false] {
-            let (server, zk) = in_memory().await;
-            let store = store(&zk);
-            set(&store, "a", 0).await;
-            let verdict = if applied { Verdict::LoseReply } else { Verdict::LoseRequest };
-            let lost = once(&server, OpCode::Multi, verdict);
-            let update = tokio::spawn(store.update().set("a", 1).commit());
-            lost.fired().await;
-            expire(&server, &zk).await;
-            update.await.unwrap().unwrap();
-            assert_eq!(store.history().await.unwrap().len(), 2, "{applied}");
-        }
+    simulated_each([true, false], async |applied, server, zk| {
+        let store = store(&zk);
+        set(&store, "a", 0).await;
+        let verdict = if applied { Verdict::LoseReply } else { Verdict::LoseRequest };
+        let lost = once(&server, OpCode::Multi, verdict);
+        let update = tokio::spawn(store.update().set("a", 1).commit());
+        lost.fired().await;
+        expire(&server, &zk).await;
+        update.await.unwrap().unwrap();
+        assert_eq!(store.history().await.unwrap().len(), 2, "{applied}");
     });
 }
 
 #[test]
 fn requests_are_those_of_the_documentation() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let ours = store(&zk);
         let mut update = ours.update();
         for number in 0..20 {
@@ -509,7 +504,8 @@ fn requests_are_those_of_the_documentation() {
         assert_eq!(cost(&mut Box::pin(async { drop(ours.snapshot().await) })).await, (23, 0));
         assert_eq!(cost(&mut Box::pin(async { drop(next(&mut watch).await) })).await, (22, 0));
         for keys in [1, 5] {
-            let update = (0..keys).fold(ours.update(), |update, key| update.set(format!("k{key}"), "new"));
+            let update =
+                (0..keys).fold(ours.update(), |update, key| update.set(format!("k{key}"), "new"));
             // And the notification of the follower.
             let commit = async { assert!(update.set("always", keys).commit().await.is_ok()) };
             assert_eq!(cost(&mut Box::pin(commit)).await.0, keys + 1 + 4);
@@ -520,8 +516,7 @@ fn requests_are_those_of_the_documentation() {
 
 #[test]
 fn mistakes_are_told() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let nowhere = ConfigStore::new(&zk, "no-slash");
         for (operation, error) in [
             ("snapshot", nowhere.snapshot().await.unwrap_err()),
@@ -538,10 +533,7 @@ fn mistakes_are_told() {
         let store = store(&zk);
         for key in ["", ".", "a/b", "a..b", ".a", "a.", "a\nb", ".."] {
             let set = store.update().set(key, 1).commit().await;
-            assert!(
-                matches!(&set, Err(Error::InvalidKey { key: told, .. }) if told == key),
-                "{key:?} {set:?}"
-            );
+            assert_matches!(&set, Err(Error::InvalidKey { key: told, .. }) if told == key);
             let condition = store.update().set("a", 1).if_revision(key, None).commit().await;
             assert!(matches!(condition, Err(Error::InvalidKey { .. })), "{key:?}");
             let below = store.follow_below(key).next().await;
@@ -561,32 +553,72 @@ fn mistakes_are_told() {
         }
 
         set(&store, "a", 1).await;
-        let large = store.update().set("large", Bytes::from(vec![0; 2 << 20])).commit().await.unwrap_err();
+        let large =
+            store.update().set("large", Bytes::from(vec![0; 2 << 20])).commit().await.unwrap_err();
         assert!(!large.may_have_applied());
-        assert!(matches!(&large, Error::Framework(error) if error.kind() == ErrorKind::TooLarge), "{large}");
-        let refuse = server.rule(|request| {
-            if request.is(OpCode::Multi) { Verdict::Refuse(ErrorCode::NoAuth) } else { Verdict::Pass }
-        });
+        assert_matches!(&large, Error::Framework(error) if error.kind() == ErrorKind::TooLarge);
+        let refuse = always(&server, OpCode::Multi, Verdict::Refuse(ErrorCode::NoAuth));
         let denied = store.update().set("a", 2).commit().await.unwrap_err();
-        assert!(
-            matches!(&denied, Error::Framework(error) if error.code() == Some(ErrorCode::NoAuth)),
-            "{denied}"
-        );
+        assert_matches!(&denied, Error::Framework(error)
+            if error.code() == Some(ErrorCode::NoAuth));
         drop(refuse);
         assert_eq!(values(&store.snapshot().await.unwrap()), [("a", "1")]);
     });
 }
 
+/// An error of the store is returned once, and then the next different state.
+#[test]
+fn a_follower_of_a_store_with_a_foreign_value_does_not_spin() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        let store = store(&zk);
+        set(&store, "a", 1).await;
+        let mut watch = store.follow();
+        next(&mut watch).await;
+        let by_hand = async |n: u8| {
+            other.set_data("/config/orders/values/a", n.to_string()).await.unwrap();
+            set(&ConfigStore::new(&other, STORE), "b", n.into()).await;
+        };
+        let mut fresh = store.follow();
+        other.set_data("/config/orders/values/a", "2").await.unwrap();
+        let error = fresh.next().await.unwrap_err();
+        assert!(matches!(error, Error::Foreign { .. }), "{error}");
+        let before = requests(&server.probe());
+        assert!(timeout(Duration::from_secs(3600), fresh.next()).await.is_err());
+        let cost = requests(&server.probe()) - before;
+        assert!(cost <= 400, "{cost} requests in an hour");
+        // An update of the key puts it right.
+        set(&store, "a", 3).await;
+        assert_eq!(values(&next(&mut fresh).await), [("a", "3")]);
+        // A node that is no store is reported once, and again when it becomes a store.
+        by_hand(4).await;
+        other.delete(STORE).deleting_children().await.unwrap();
+        other.create(STORE).data("something else").await.unwrap();
+        let mut fresh = store.follow();
+        assert!(matches!(fresh.next().await.unwrap_err(), Error::NotAStore { .. }));
+        assert!(timeout(Duration::from_secs(600), fresh.next()).await.is_err());
+        other.delete(STORE).await.unwrap();
+        set(&store, "a", 5).await;
+        let last = async {
+            loop {
+                let now = next(&mut fresh).await;
+                if !now.entries().is_empty() {
+                    break now;
+                }
+            }
+        };
+        assert_eq!(values(&last.await), [("a", "5")]);
+    });
+}
+
 #[test]
 fn values_that_are_written_by_hand_are_found_out() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let store = store(&zk);
         set(&store, "a", 1).await;
         set(&store, "b", 1).await;
         zk.set_data("/config/orders/values/a", "2").await.unwrap();
         let error = store.snapshot().await.unwrap_err();
-        assert!(matches!(&error, Error::Foreign { path } if path == "/config/orders/values/a"), "{error}");
+        assert_matches!(&error, Error::Foreign { path } if path == "/config/orders/values/a");
         let error = store.follow().next().await.unwrap_err();
         assert!(matches!(error, Error::Foreign { .. }), "{error}");
         // Of the other one an update says nothing about this, but one of it mends it.
@@ -599,30 +631,27 @@ fn values_that_are_written_by_hand_are_found_out() {
 
 #[test]
 fn nothing_is_left_behind_but_the_store() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let store = store(&zk);
         set(&store, "a", 1).await;
         let mut watch = store.follow();
         next(&mut watch).await;
         drop(watch);
         zk.delete(STORE).deleting_children().await.unwrap();
-        zk.close().await.unwrap();
-        assert_clean_after_close(&server);
+        closes_clean(&server, &zk).await;
     });
 }
 
 #[test]
 fn a_history_of_no_updates_is_refused() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let error = store(&zk).kept(0).update().set("a", 1_i64).commit().await.unwrap_err();
-        assert!(matches!(&error, Error::Zero { path, setting: "kept" } if path == STORE), "{error}");
+        assert_matches!(&error, Error::Zero { path, setting: "kept" } if path == STORE);
         assert!(!server.probe().exists(STORE), "{}", server.probe());
     });
 }
 
-/// What a service makes of its configuration.
+/// The typed configuration of a service.
 #[derive(Debug, PartialEq)]
 struct Limits {
     requests: u32,
@@ -638,8 +667,7 @@ impl TryFrom<Snapshot> for Limits {
 
 #[test]
 fn a_service_receives_its_configuration_as_a_value() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let store = ConfigStore::new(&zk, "/config/limits");
         let mut limits = store.follow_as::<Limits>().await.unwrap();
         assert_eq!(limits.get().requests, 100, "there is no store yet");
@@ -649,7 +677,7 @@ fn a_service_receives_its_configuration_as_a_value() {
         assert_eq!(clone.changed().await.unwrap().requests, 200);
         assert_eq!(clone.get(), limits.get());
 
-        // What is no value changes nothing, and is told.
+        // An invalid value changes nothing, and is reported.
         let mut errors = zk.background_errors();
         store.update().set("requests", "many").commit().await.unwrap();
         let error = errors.next().await.unwrap();
@@ -678,8 +706,7 @@ fn a_service_receives_its_configuration_as_a_value() {
 
 #[test]
 fn the_task_of_a_configuration_ends_with_its_last_value() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let store = ConfigStore::new(&zk, "/config/limits");
         let limits = store.follow_as::<Limits>().await.unwrap();
         let other = limits.clone();

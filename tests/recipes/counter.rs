@@ -8,13 +8,15 @@ use tokio::time::sleep;
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::counter::{
-    DistributedAtomicInteger, DistributedAtomicLong, Encoding, Error, IdBlocks, Missing, PromotedToLock,
+    DistributedAtomicInteger, DistributedAtomicLong, Encoding, Error, IdBlocks, Missing,
+    PromotedToLock,
 };
 use zk_curator_recipes::lock::InterProcessMutex;
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
-    connected, cut_at_next_write, expire, in_memory, is_write_multi, once_on_write_multi, poll_then_drop,
-    session_id, simulated, until,
+    assert_matches, connected, cut_at_next_write, expire, in_memory, is_write_multi,
+    once_on_write_multi, poll_then_drop, rule_if, session_id, simulated, simulated_each,
+    simulated_on, simulated_with, two_in_memory, until,
 };
 
 const PATH: &str = "/counters/orders";
@@ -28,28 +30,24 @@ fn receipts(server: &TestServer) -> usize {
 }
 
 #[test]
-fn lost_answer_on_every_write_of_a_hundred_increments_counts_a_hundred() {
-    simulated(async {
-        for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
-            let (server, zk) = in_memory().await;
-            let counter = DistributedAtomicLong::at(&zk, PATH);
-            for n in 1..=100 {
-                let lost = once_on_write_multi(&server, verdict);
-                assert_eq!(counter.increment().await.unwrap(), n, "{verdict:?}");
-                assert_eq!(lost.hits(), 1);
-            }
-            assert_eq!(counter.get().await.unwrap(), 100);
-            assert_eq!(data(&zk).await, 100_i64.to_be_bytes());
-            drop(counter);
-            until(&server, |probe| probe.children(PATH).is_empty()).await;
+fn a_hundred_increments_with_lost_responses_count_a_hundred() {
+    simulated_each([Verdict::LoseReply, Verdict::LoseRequest], async |verdict, server, zk| {
+        let counter = DistributedAtomicLong::at(&zk, PATH);
+        for n in 1..=100 {
+            let lost = once_on_write_multi(&server, verdict);
+            assert_eq!(counter.increment().await.unwrap(), n, "{verdict:?}");
+            assert_eq!(lost.hits(), 1);
         }
+        assert_eq!(counter.get().await.unwrap(), 100);
+        assert_eq!(data(&zk).await, 100_i64.to_be_bytes());
+        drop(counter);
+        until(&server, |probe| probe.children(PATH).is_empty()).await;
     });
 }
 
 #[test]
 fn an_increment_of_a_lone_writer_is_one_request() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let counter = DistributedAtomicLong::at(&zk, PATH);
         counter.increment().await.unwrap();
         let before = server.probe().total_requests();
@@ -62,8 +60,7 @@ fn an_increment_of_a_lone_writer_is_one_request() {
 
 #[test]
 fn sixty_four_tasks_need_few_requests() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let counter = DistributedAtomicLong::at(&zk, PATH);
         counter.initialize(0).await.unwrap();
         let before = server.probe().total_requests();
@@ -80,8 +77,7 @@ fn sixty_four_tasks_need_few_requests() {
 
 #[test]
 fn writers_of_several_processes_lose_nothing() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let mut clients = Vec::new();
         for _ in 0..8 {
             clients.push(connected(&server).await);
@@ -103,8 +99,7 @@ fn writers_of_several_processes_lose_nothing() {
 
 #[test]
 fn operations_answer_what_they_have_found() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let counter = DistributedAtomicLong::builder(&zk, PATH).initial(7).build();
         assert_eq!(counter.get().await.unwrap(), 7);
         // A counter without a node is compared by its initial value.
@@ -112,11 +107,10 @@ fn operations_answer_what_they_have_found() {
         assert_eq!((change.pre, change.post), (7, 8));
         assert_eq!(counter.compare_and_set(7, 9).await.unwrap(), Err(8));
         assert!(!counter.initialize(1).await.unwrap());
-        let change = counter.set(-3).await.unwrap();
-        assert_eq!((change.pre, change.post), (8, -3));
+        assert_eq!(counter.set(-3).await.unwrap(), Some(8));
         assert_eq!(counter.subtract(-5).await.unwrap().post, 2);
         assert_eq!(counter.decrement().await.unwrap(), 1);
-        // Refused by what somebody else has written since, and not by what is known here.
+        // Refused because of a later write of another client, not because of the local copy.
         let other = DistributedAtomicLong::at(&zk, PATH);
         other.set(40).await.unwrap();
         assert_eq!(counter.compare_and_set(1, 2).await.unwrap(), Err(40));
@@ -129,13 +123,12 @@ fn operations_answer_what_they_have_found() {
 
 #[test]
 fn overflow_writes_nothing() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let counter = DistributedAtomicInteger::at(&zk, PATH);
         counter.set(i32::MAX).await.unwrap();
         let before = server.probe().stat(PATH).unwrap().version;
         let error = counter.add(2).await.unwrap_err();
-        assert!(matches!(error, Error::Overflow { value: 2_147_483_647, delta: 2, .. }), "{error:?}");
+        assert_matches!(error, Error::Overflow { value: 2_147_483_647, delta: 2, .. });
         assert_eq!(server.probe().stat(PATH).unwrap().version, before);
         let wraps = DistributedAtomicInteger::builder(&zk, PATH).wrapping().build();
         assert_eq!(wraps.increment().await.unwrap(), i32::MIN);
@@ -143,11 +136,11 @@ fn overflow_writes_nothing() {
     });
 }
 
-/// PR 478 of Curator, ZOOKEEPER-4743: versions go on below zero, and -1 would be an unconditional write.
+/// PR 478 of Curator, ZOOKEEPER-4743: versions continue below zero, and -1 would be an
+/// unconditional write.
 #[test]
 fn versions_after_the_last_one_are_versions_too() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let counter = DistributedAtomicLong::at(&zk, PATH);
         counter.set(7).await.unwrap();
         server.set_version(PATH, i32::MAX).unwrap();
@@ -170,8 +163,7 @@ fn versions_after_the_last_one_are_versions_too() {
 
 #[test]
 fn corrupt_data_are_named_and_kept() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         zk.create(PATH).creating_parents().data("seven").await.unwrap();
         let counter = DistributedAtomicLong::at(&zk, PATH);
         for error in [counter.get().await.unwrap_err(), counter.increment().await.unwrap_err()] {
@@ -187,8 +179,7 @@ fn corrupt_data_are_named_and_kept() {
 
 #[test]
 fn a_deleted_counter_begins_again_or_fails_as_asked() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let counter = DistributedAtomicLong::at(&zk, PATH);
         counter.add(5).await.unwrap();
         let strict = DistributedAtomicLong::builder(&zk, PATH).on_missing(Missing::Fail).build();
@@ -203,12 +194,10 @@ fn a_deleted_counter_begins_again_or_fails_as_asked() {
     });
 }
 
-/// It has the version of the one that is known.
+/// Its version equals the version of the known node.
 #[test]
 fn a_counter_that_was_replaced_is_another_one() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let replace = async |value: i64| {
             other.delete(PATH).deleting_children().await.unwrap();
             other.create(PATH).data(value.to_be_bytes().to_vec()).await.unwrap();
@@ -221,7 +210,8 @@ fn a_counter_that_was_replaced_is_another_one() {
         assert_eq!(counter.increment().await.unwrap(), 8);
         // Between its read and its write.
         let value = DistributedAtomicLong::at(&zk, PATH);
-        let late = once_on_write_multi(&server, Verdict::Delay(Duration::from_millis(100))).after(1);
+        let late =
+            once_on_write_multi(&server, Verdict::Delay(Duration::from_millis(100))).after(1);
         let add = tokio::spawn(async move { value.add(1).await });
         until(&server, |_| late.hits() == 1).await;
         replace(20).await;
@@ -231,14 +221,15 @@ fn a_counter_that_was_replaced_is_another_one() {
 
 #[test]
 fn the_outcome_is_unknown_only_when_the_session_has_ended() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let counter = DistributedAtomicLong::at(&zk, PATH);
         counter.increment().await.unwrap();
         let cut = cut_at_next_write(&server, &zk, Verdict::LoseReply);
         let (added, ()) = tokio::join!(counter.increment(), async {
-            until(&server, |probe| probe.data(PATH).is_some_and(|data| data[..] == 2_i64.to_be_bytes()))
-                .await;
+            until(&server, |probe| {
+                probe.data(PATH).is_some_and(|data| data[..] == 2_i64.to_be_bytes())
+            })
+            .await;
             expire(&server, &zk).await;
             drop(cut);
         });
@@ -251,40 +242,42 @@ fn the_outcome_is_unknown_only_when_the_session_has_ended() {
 
 #[test]
 fn without_receipts_a_write_is_applied_once_or_unknown() {
-    simulated(async {
-        for verdict in [Verdict::LoseRequest, Verdict::LoseReply] {
-            let (server, zk) = in_memory().await;
-            let counter = DistributedAtomicLong::builder(&zk, PATH).without_receipts().build();
-            counter.increment().await.unwrap();
-            let _lost = once_on_write_multi(&server, verdict);
-            match (verdict, counter.increment().await) {
-                (Verdict::LoseRequest, Ok(2)) | (Verdict::LoseReply, Err(Error::Unknown { .. })) => {}
-                other => panic!("{other:?}"),
-            }
-            assert_eq!(counter.get().await.unwrap(), 2);
-            assert_eq!(receipts(&server), 0);
+    simulated_each([Verdict::LoseRequest, Verdict::LoseReply], async |verdict, server, zk| {
+        let counter = DistributedAtomicLong::builder(&zk, PATH).without_receipts().build();
+        counter.increment().await.unwrap();
+        let _lost = once_on_write_multi(&server, verdict);
+        match (verdict, counter.increment().await) {
+            (Verdict::LoseRequest, Ok(2)) | (Verdict::LoseReply, Err(Error::Unknown { .. })) => {}
+            other => panic!("{other:?}"),
         }
+        assert_eq!(counter.get().await.unwrap(), 2);
+        assert_eq!(receipts(&server), 0);
     });
 }
 
 #[test]
 fn a_contended_counter_gives_up_or_takes_its_lock() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
-        zk.create(PATH).creating_parents().data(Bytes::copy_from_slice(&1_i64.to_be_bytes())).await.unwrap();
-        // Somebody else is always faster.
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        zk.create(PATH)
+            .creating_parents()
+            .data(Bytes::copy_from_slice(&1_i64.to_be_bytes()))
+            .await
+            .unwrap();
+        // Another client is always faster.
         let victim = session_id(&zk).get();
-        let slow =
-            server.rule(move |request| match is_write_multi(request) && request.session_id() == victim {
-                true => Verdict::Delay(Duration::from_millis(50)),
-                false => Verdict::Pass,
-            });
+        let slow = rule_if(
+            &server,
+            move |request| is_write_multi(request) && request.session_id() == victim,
+            Verdict::Delay(Duration::from_millis(50)),
+        );
         let faster = tokio::spawn({
             let other = other.clone();
             async move {
                 loop {
-                    other.set_data(PATH, Bytes::copy_from_slice(&1_i64.to_be_bytes())).await.unwrap();
+                    other
+                        .set_data(PATH, Bytes::copy_from_slice(&1_i64.to_be_bytes()))
+                        .await
+                        .unwrap();
                     sleep(Duration::from_millis(10)).await;
                 }
             }
@@ -301,7 +294,7 @@ fn a_contended_counter_gives_up_or_takes_its_lock() {
         assert!(matches!(error, Error::LockTimeout { .. }), "{error:?}");
         held.release().await.unwrap();
         let (incremented, ()) = tokio::join!(promoted.increment(), async {
-            // It has the lock, and goes on.
+            // It has the lock, and continues.
             until(&server, |probe| !probe.children("/counters/lock").is_empty()).await;
             faster.abort();
             drop(slow);
@@ -312,9 +305,7 @@ fn a_contended_counter_gives_up_or_takes_its_lock() {
 
 #[test]
 fn followers_are_told_the_present_value_and_every_last_one() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let counter = DistributedAtomicLong::at(&zk, PATH);
         let mut values = counter.follow();
         assert_eq!(values.next().await.unwrap(), 0);
@@ -356,25 +347,27 @@ fn a_dropped_add_is_applied_once_or_not_at_all() {
 
 #[test]
 fn mistakes_are_told() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let counter = DistributedAtomicLong::at(&zk, "no-slash");
-        let Error::Framework(error) = counter.increment().await.unwrap_err() else { panic!("another error") };
+        let Error::Framework(error) = counter.increment().await.unwrap_err() else {
+            panic!("another error")
+        };
         assert_eq!(error.kind(), ErrorKind::InvalidPath);
         let narrow = DistributedAtomicLong::builder(&zk, PATH).encoding(Encoding::I32Be).build();
         assert!(narrow.set(1 << 40).await.is_err());
         assert_eq!(server.probe().requests(OpCode::SetData), 0);
         let counter = DistributedAtomicLong::at(&zk, PATH);
         zk.close().await.unwrap();
-        let Error::Framework(error) = counter.increment().await.unwrap_err() else { panic!("another error") };
+        let Error::Framework(error) = counter.increment().await.unwrap_err() else {
+            panic!("another error")
+        };
         assert_eq!(error.kind(), ErrorKind::Closed);
     });
 }
 
 #[test]
 fn blocks_of_every_size_are_reserved() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         for size in 0..5 {
             let counter = DistributedAtomicLong::at(&zk, format!("/ids/{size}"));
             let ids = IdBlocks::new(&counter, size);

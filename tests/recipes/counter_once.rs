@@ -1,4 +1,4 @@
-//! What is counted once for an id, whoever repeats it.
+//! Operations with an id are counted once, whichever client repeats them.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use zk_curator::{Acl, ConnectionState, CuratorFramework, ErrorKind, Permissions}
 use zk_curator_recipes::counter::{CountDownLatch, DistributedAtomicLong, Error, Missing, Once};
 use zk_curator_testing::{Probe, TestServer, Verdict};
 use zk_curator_tests::{
-    connected, cut_at_next_write, expire, in_memory, once_on_write_multi, session_id, simulated, until_state,
+    cut_at_next_write, expire, once_on_write_multi, session_id, simulated_each, simulated_on,
+    simulated_with, two_in_memory, until_state,
 };
 
 const PATH: &str = "/counters/orders";
@@ -28,9 +29,7 @@ fn counted(server: &TestServer) -> i64 {
 
 #[test]
 fn an_id_is_counted_once_by_whoever_repeats_it() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let counter = DistributedAtomicLong::at(&zk, PATH);
         let Once::Applied(change) = counter.add_once("order-1", 5).await.unwrap() else {
             panic!("not the first")
@@ -51,57 +50,51 @@ fn an_id_is_counted_once_by_whoever_repeats_it() {
 
 #[test]
 fn a_lost_reply_counts_an_id_once() {
-    simulated(async {
-        for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
-            let (server, zk) = in_memory().await;
-            let counter = DistributedAtomicLong::at(&zk, PATH);
-            for n in 1..=20 {
-                let _lost = once_on_write_multi(&server, verdict);
-                assert_eq!(counter.add_once(&n.to_string(), 1).await.unwrap().into_inner().post, n);
-            }
-            assert_eq!(counted(&server), 20);
+    simulated_each([Verdict::LoseReply, Verdict::LoseRequest], async |verdict, server, zk| {
+        let counter = DistributedAtomicLong::at(&zk, PATH);
+        for n in 1..=20 {
+            let _lost = once_on_write_multi(&server, verdict);
+            assert_eq!(counter.add_once(&n.to_string(), 1).await.unwrap().into_inner().post, n);
         }
+        assert_eq!(counted(&server), 20);
     });
 }
 
 #[test]
 fn an_id_is_repeated_in_the_next_session_by_itself() {
-    simulated(async {
-        for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
-            let (server, zk) = in_memory().await;
-            let counter = DistributedAtomicLong::at(&zk, PATH);
-            counter.add_once("second", 1).await.unwrap();
-            // Its bucket stays, so that the next write is the one that counts it.
-            let directory = format!("{PATH}/_o");
-            let bucket = format!("{directory}/{}", server.probe().children(&directory)[0]);
-            zk.delete(format!("{bucket}/second")).await.unwrap();
-            let cut = cut_at_next_write(&server, &zk, verdict);
-            let (added, ()) = tokio::join!(counter.add_once("second", 1), async {
-                until_state(&zk, ConnectionState::Suspended).await;
-                assert_eq!(counted(&server) == 2, verdict == Verdict::LoseReply);
-                expire(&server, &zk).await;
-                drop(cut);
-            });
-            let added = added.unwrap();
-            assert_eq!(matches!(added, Once::Before(_)), verdict == Verdict::LoseReply, "{added:?}");
-            assert_eq!((added.into_inner().post, counted(&server)), (2, 2));
-        }
+    simulated_each([Verdict::LoseReply, Verdict::LoseRequest], async |verdict, server, zk| {
+        let counter = DistributedAtomicLong::at(&zk, PATH);
+        counter.add_once("second", 1).await.unwrap();
+        // Its bucket stays, so that the next write counts it.
+        let directory = format!("{PATH}/_o");
+        let bucket = format!("{directory}/{}", server.probe().children(&directory)[0]);
+        zk.delete(format!("{bucket}/second")).await.unwrap();
+        let cut = cut_at_next_write(&server, &zk, verdict);
+        let (added, ()) = tokio::join!(counter.add_once("second", 1), async {
+            until_state(&zk, ConnectionState::Suspended).await;
+            assert_eq!(counted(&server) == 2, verdict == Verdict::LoseReply);
+            expire(&server, &zk).await;
+            drop(cut);
+        });
+        let added = added.unwrap();
+        assert_eq!(matches!(added, Once::Before(_)), verdict == Verdict::LoseReply, "{added:?}");
+        assert_eq!((added.into_inner().post, counted(&server)), (2, 2));
     });
 }
 
 #[test]
 fn many_ids_at_once_share_writes_and_are_counted_once() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let both = [&zk, &other].map(|zk| DistributedAtomicLong::at(zk, PATH));
         // Each id twice in each of two processes, among other operations.
         let adds = both.iter().flat_map(|counter| {
-            (0..300).map(move |n| async move { counter.add_once(&format!("id-{}", n % 150), 1).await })
+            (0..300)
+                .map(move |n| async move { counter.add_once(&format!("id-{}", n % 150), 1).await })
         });
         let (added, increments) =
             tokio::join!(try_join_all(adds), try_join_all((0..50).map(|_| both[0].increment())),);
-        let applied = added.unwrap().into_iter().filter(|once| matches!(once, Once::Applied(_))).count();
+        let applied =
+            added.unwrap().into_iter().filter(|once| matches!(once, Once::Applied(_))).count();
         assert_eq!((applied, increments.unwrap().len()), (150, 50));
         assert_eq!(both[0].get().await.unwrap(), 200);
         assert_eq!(records(&server.probe()).len(), 150);
@@ -110,14 +103,18 @@ fn many_ids_at_once_share_writes_and_are_counted_once() {
 
 #[test]
 fn a_counter_without_a_node_is_created_with_its_first_id() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let counter = DistributedAtomicLong::builder(&zk, PATH).initial(10).without_receipts().build();
+    simulated_with(async |server, zk| {
+        let counter =
+            DistributedAtomicLong::builder(&zk, PATH).initial(10).without_receipts().build();
         let ids = ["a", "b", "a"].map(|id| counter.add_once(id, 1));
-        let posts: Vec<_> =
-            try_join_all(ids).await.unwrap().into_iter().map(|once| once.into_inner().post).collect();
+        let posts: Vec<_> = try_join_all(ids)
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|once| once.into_inner().post)
+            .collect();
         assert_eq!(posts, [11, 12, 11]);
-        // What was counted before a deletion is forgotten with it.
+        // The deletion also removes the records of earlier increments.
         zk.delete(PATH).deleting_children().await.unwrap();
         let strict = DistributedAtomicLong::builder(&zk, PATH).on_missing(Missing::Fail).build();
         let error = strict.add_once("a", 1).await.unwrap_err();
@@ -129,15 +126,17 @@ fn a_counter_without_a_node_is_created_with_its_first_id() {
 
 #[test]
 fn an_id_that_is_no_name_is_refused_and_disturbs_nobody() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let counter = DistributedAtomicLong::at(&zk, PATH);
         let long = "x".repeat(1025);
         for id in ["", "a/b", ".", "..", "\0", &long] {
             let Error::Framework(error) = counter.add_once(id, 1).await.unwrap_err() else {
                 panic!("{id:?}")
             };
-            assert!(matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::InvalidPath), "{error:?}");
+            assert!(
+                matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::InvalidPath),
+                "{error:?}"
+            );
         }
         assert_eq!(server.probe().children("/").len(), 1, "nothing was sent");
         // Names that only look special.
@@ -150,8 +149,7 @@ fn an_id_that_is_no_name_is_refused_and_disturbs_nobody() {
 
 #[test]
 fn records_that_must_not_be_created_fail_nobody_else() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let no_children = Acl::new(Permissions::READ | Permissions::WRITE, "world", "anyone");
         let data = Bytes::copy_from_slice(&0_i64.to_be_bytes());
         zk.create(PATH).creating_parents().data(data).acl(vec![no_children]).await.unwrap();
@@ -165,8 +163,7 @@ fn records_that_must_not_be_created_fail_nobody_else() {
 
 #[test]
 fn an_overflow_leaves_no_record() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let counter = DistributedAtomicLong::at(&zk, PATH);
         counter.set(i64::MAX).await.unwrap();
         let error = counter.add_once("id", 1).await.unwrap_err();
@@ -179,8 +176,7 @@ fn an_overflow_leaves_no_record() {
 
 #[test]
 fn old_records_are_deleted_and_young_ones_kept() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let keep = Duration::from_secs(60);
         let counter = DistributedAtomicLong::builder(&zk, PATH).keep_records(keep).build();
         for round in 0..20 {
@@ -206,9 +202,7 @@ fn latch(zk: &CuratorFramework) -> CountDownLatch {
 
 #[test]
 fn a_latch_opens_for_all_after_its_last_arrival() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let (here, there) = (latch(&zk), latch(&other));
         assert_eq!(here.count().await.unwrap(), 3);
         let waits = join_all([&here, &there, &here].map(CountDownLatch::wait));
@@ -216,7 +210,7 @@ fn a_latch_opens_for_all_after_its_last_arrival() {
             assert_eq!(there.count_down().await.unwrap(), 2);
             assert_eq!(here.count_down_once("worker").await.unwrap(), 1);
             assert_eq!(there.count_down_once("worker").await.unwrap(), 1);
-            // Those who wait are cut off, and one of them loses its session.
+            // The waiters are cut off, and one of them loses its session.
             server.disconnect(session_id(&zk).get());
             expire(&server, &other).await;
             assert_eq!(there.count_down_once("another").await.unwrap(), 0);
@@ -233,15 +227,12 @@ fn a_latch_opens_for_all_after_its_last_arrival() {
 
 #[test]
 fn lost_replies_open_no_latch_too_early() {
-    simulated(async {
-        for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
-            let (server, zk) = in_memory().await;
-            let latch = latch(&zk);
-            for missing in [2, 1, 0] {
-                let _lost = once_on_write_multi(&server, verdict);
-                assert_eq!(latch.count_down().await.unwrap(), missing, "{verdict:?}");
-            }
-            latch.wait().await.unwrap();
+    simulated_each([Verdict::LoseReply, Verdict::LoseRequest], async |verdict, server, zk| {
+        let latch = latch(&zk);
+        for missing in [2, 1, 0] {
+            let _lost = once_on_write_multi(&server, verdict);
+            assert_eq!(latch.count_down().await.unwrap(), missing, "{verdict:?}");
         }
+        latch.wait().await.unwrap();
     });
 }

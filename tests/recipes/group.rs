@@ -1,4 +1,4 @@
-//! Groups: who is a member, who is told of it, and what administrators do.
+//! Groups: members, their observers, and administration.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,12 +6,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio::time::timeout;
-use zk_curator::{ConnectionState, CuratorFramework, ErrorKind};
+use zk_curator::ErrorKind::{Closed, InvalidPath, NoAuth, NoNode};
+use zk_curator::{ConnectionState, CuratorFramework};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::group::{Group, GroupEvent, GroupMember, GroupWatch};
 use zk_curator_testing::Verdict;
 use zk_curator_tests::{
-    assert_clean_after_close, connected, expire, in_memory, once, simulated, until, until_state,
+    always, closes_clean, connected, expire, once, pairs, simulated_each, simulated_on,
+    simulated_with, two_in_memory, until, until_state,
 };
 
 const GROUP: &str = "/groups/workers";
@@ -41,8 +43,7 @@ async fn next(watch: &mut GroupWatch) -> GroupEvent {
 
 #[test]
 fn the_layout_is_curators() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let member = joined(&zk, "worker-1").await;
         let probe = server.probe();
         assert!(probe.is_container(GROUP));
@@ -52,16 +53,13 @@ fn the_layout_is_curators() {
         assert_eq!(member.group().members().await.unwrap()["worker-1"], "data of worker-1");
         member.leave().await.unwrap();
         assert_eq!(Group::new(&zk, GROUP).members().await.unwrap(), BTreeMap::new());
-        zk.close().await.unwrap();
-        assert_clean_after_close(&server);
+        closes_clean(&server, &zk).await;
     });
 }
 
 #[test]
 fn who_follows_is_told_of_everything() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let mut watch = Group::new(&zk, GROUP).follow();
         let (event, one) = tokio::join!(next(&mut watch), joined(&other, "one"));
         assert_eq!(event, join("one"));
@@ -69,7 +67,10 @@ fn who_follows_is_told_of_everything() {
         assert_eq!(next(&mut watch).await, join("two"));
         assert_eq!(ids(watch.members()), ["one", "two"]);
         one.set_data("new").await.unwrap();
-        assert_eq!(next(&mut watch).await, GroupEvent::Changed { id: "one".into(), data: "new".into() });
+        assert_eq!(
+            next(&mut watch).await,
+            GroupEvent::Changed { id: "one".into(), data: "new".into() }
+        );
         assert_eq!(watch.members()["one"], "new");
         one.leave().await.unwrap();
         assert_eq!(next(&mut watch).await, left("one"));
@@ -91,8 +92,7 @@ fn who_follows_is_told_of_everything() {
 
 #[test]
 fn the_events_are_a_stream() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         let one = joined(&zk, "one").await;
         let mut events = Box::pin(Group::new(&zk, GROUP).follow().into_stream());
         assert_eq!(events.next().await.unwrap().unwrap(), join("one"));
@@ -109,8 +109,7 @@ fn the_events_are_a_stream() {
 /// Curator: a member is always one for itself.
 #[test]
 fn nobody_is_a_member_without_a_connection() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let member = joined(&zk, "one").await;
         assert!(member.is_member());
         server.partition();
@@ -129,8 +128,7 @@ fn nobody_is_a_member_without_a_connection() {
 
 #[test]
 fn those_who_follow_see_sessions_end_and_survive_their_own() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let (first, second) = (connected(&server).await, connected(&server).await);
         let (_one, _two) = (joined(&first, "one").await, joined(&second, "two").await);
         let mut watch = Group::new(&zk, GROUP).follow();
@@ -140,7 +138,7 @@ fn those_who_follow_see_sessions_end_and_survive_their_own() {
         expire(&server, &first).await;
         assert_eq!(next(&mut watch).await, left("one"));
         assert_eq!(next(&mut watch).await, join("one"));
-        // While nobody looks our own session ends, and others come and go.
+        // Between two calls our own session ends, and other members join and leave.
         expire(&server, &zk).await;
         second.close().await.unwrap();
         let _three = joined(&first, "three").await;
@@ -166,8 +164,7 @@ fn those_who_follow_see_sessions_end_and_survive_their_own() {
 
 #[test]
 fn a_group_can_be_waited_for_until_it_is_large_enough() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let group = Group::new(&zk, GROUP);
         assert_eq!(group.wait_for(0).await.unwrap(), BTreeMap::new());
         let members = async {
@@ -186,12 +183,11 @@ fn a_group_can_be_waited_for_until_it_is_large_enough() {
 }
 
 #[test]
-fn administrators_create_and_delete_groups_and_they_stay_deleted() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn a_group_that_administrators_delete_stays_deleted() {
+    simulated_with(async |server, zk| {
         let group = Group::new(&zk, GROUP);
         let early = group.join("early", "");
-        assert_eq!(early.joined().await.unwrap_err().kind(), ErrorKind::NoNode);
+        assert_eq!(early.joined().await.unwrap_err().kind(), NoNode);
         group.create().await.unwrap();
         group.create().await.unwrap();
         until(&server, |probe| probe.children(GROUP) == ["early"]).await;
@@ -205,7 +201,7 @@ fn administrators_create_and_delete_groups_and_they_stay_deleted() {
         tokio::time::sleep(Duration::from_secs(30)).await;
         assert!(!server.probe().exists(GROUP));
         assert!(!early.is_member());
-        assert_eq!(early.joined().await.unwrap_err().kind(), ErrorKind::NoNode);
+        assert_eq!(early.joined().await.unwrap_err().kind(), NoNode);
         group.create().await.unwrap();
         until(&server, |probe| probe.children(GROUP) == ["early"]).await;
     });
@@ -213,9 +209,7 @@ fn administrators_create_and_delete_groups_and_they_stay_deleted() {
 
 #[test]
 fn the_second_with_an_id_waits_for_the_first() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let first = joined(&other, "one").await;
         let second = GroupMember::builder(&zk, GROUP, "one").data("second").start();
         until(&server, |probe| !probe.watches().is_empty()).await;
@@ -228,46 +222,42 @@ fn the_second_with_an_id_waits_for_the_first() {
 
 #[test]
 fn lost_answers_make_no_difference() {
-    simulated(async {
-        for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
-            for opcode in
-                [OpCode::Create2, OpCode::GetChildren2, OpCode::GetData, OpCode::Exists, OpCode::Delete]
-            {
-                let (server, zk) = in_memory().await;
-                let mut watch = Group::new(&zk, GROUP).follow();
-                let _lost = once(&server, opcode, verdict);
-                let member = joined(&zk, "one").await;
-                assert_eq!(next(&mut watch).await, join("one"), "{opcode:?} {verdict:?}");
-                member.leave().await.unwrap();
-                assert_eq!(next(&mut watch).await, left("one"));
-            }
-        }
+    let cases = pairs(
+        [Verdict::LoseReply, Verdict::LoseRequest],
+        [OpCode::Create2, OpCode::GetChildren2, OpCode::GetData, OpCode::Exists, OpCode::Delete],
+    );
+    simulated_each(cases, async |(verdict, opcode), server, zk| {
+        let mut watch = Group::new(&zk, GROUP).follow();
+        let _lost = once(&server, opcode, verdict);
+        let member = joined(&zk, "one").await;
+        assert_eq!(next(&mut watch).await, join("one"), "{opcode:?} {verdict:?}");
+        member.leave().await.unwrap();
+        assert_eq!(next(&mut watch).await, left("one"));
     });
 }
 
 #[test]
 fn mistakes_are_told() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        for (group, id) in [("no-slash", "a"), (GROUP, ""), (GROUP, "a/b"), (GROUP, ".."), (GROUP, "/a")] {
+    simulated_with(async |server, zk| {
+        for (group, id) in
+            [("no-slash", "a"), (GROUP, ""), (GROUP, "a/b"), (GROUP, ".."), (GROUP, "/a")]
+        {
             let member = GroupMember::builder(&zk, group, id).start();
-            assert_eq!(member.joined().await.unwrap_err().kind(), ErrorKind::InvalidPath, "{group} {id}");
-            assert_eq!(member.set_data("x").await.unwrap_err().kind(), ErrorKind::InvalidPath);
+            assert_eq!(member.joined().await.unwrap_err().kind(), InvalidPath, "{group} {id}");
+            assert_eq!(member.set_data("x").await.unwrap_err().kind(), InvalidPath);
             assert!(!member.is_member());
             member.leave().await.unwrap();
         }
         let invalid = Group::new(&zk, "no-slash");
-        assert_eq!(invalid.members().await.unwrap_err().kind(), ErrorKind::InvalidPath);
-        assert_eq!(invalid.follow().next().await.unwrap_err().kind(), ErrorKind::InvalidPath);
-        let refuse = server.rule(|request| {
-            if request.is(OpCode::GetChildren2) { Verdict::Refuse(ErrorCode::NoAuth) } else { Verdict::Pass }
-        });
+        assert_eq!(invalid.members().await.unwrap_err().kind(), InvalidPath);
+        assert_eq!(invalid.follow().next().await.unwrap_err().kind(), InvalidPath);
+        let refuse = always(&server, OpCode::GetChildren2, Verdict::Refuse(ErrorCode::NoAuth));
         zk.create_containers(GROUP).await.unwrap();
-        assert_eq!(Group::new(&zk, GROUP).follow().next().await.unwrap_err().kind(), ErrorKind::NoAuth);
+        assert_eq!(Group::new(&zk, GROUP).follow().next().await.unwrap_err().kind(), NoAuth);
         drop(refuse);
         let mut watch = Group::new(&zk, "/nowhere").follow();
         let (end, closed) = tokio::join!(watch.next(), zk.close());
         closed.unwrap();
-        assert_eq!(end.unwrap_err().kind(), ErrorKind::Closed);
+        assert_eq!(end.unwrap_err().kind(), Closed);
     });
 }

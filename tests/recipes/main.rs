@@ -1,4 +1,5 @@
-//! Nodes, groups, names, configuration and two-phase commit, by subject, and what holds for all recipes.
+//! Nodes, groups, names, configuration and two-phase commit, by subject, and what holds for all
+//! recipes.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod atomic_value;
@@ -6,21 +7,33 @@ mod cache;
 mod cache_cancel;
 mod cache_cost;
 mod cache_faults;
+mod cache_refused;
 mod cache_scope;
+mod cache_waits;
 mod config;
 mod config_cancel;
 mod counter;
 mod counter_cancel;
+mod counter_contention;
+mod counter_data;
+mod counter_faults;
 mod counter_once;
-mod flights;
+mod ends;
+mod error_texts;
 mod group;
 mod group_cancel;
+mod ids;
+mod inspect;
 mod name;
 mod nodes;
 mod nodes_cancel;
+mod not_started;
 mod replay;
+mod round_trips;
 mod schedule;
 mod shared;
+mod throttled;
 mod two_phase;
 mod two_phase_cancel;
+mod two_phase_sweep;
 mod unknown;

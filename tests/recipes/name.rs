@@ -1,22 +1,23 @@
-//! The name service: what names are bound to, for whom, and for how long.
+//! The name service: bindings, their owners, and their lifetimes.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use futures_util::future::join;
 use tokio::time::timeout;
 use zk_curator::{ConnectionState, CuratorFramework, ErrorKind};
-use zk_curator_proto::{ErrorCode, OpCode};
+use zk_curator_proto::ErrorCode;
+use zk_curator_proto::OpCode::{Create2, Delete, Exists, GetData, Multi, Ping, SetData};
+use zk_curator_recipes::health::Health;
 use zk_curator_recipes::name::{Bound, Error, NameService, NameWatch};
 use zk_curator_testing::{Probe, Verdict};
-use zk_curator_tests::cancel::each_step;
 use zk_curator_tests::{
-    assert_clean_after_close, connected, cut_at_next_multi, expire, in_memory, once, poll_then_drop,
-    session_id, simulated, until, until_state,
+    assert_matches, closes_clean, connected, cut_at_next_multi, expire, once, pairs,
+    poll_then_drop, session_id, simulated_each, simulated_each_on, simulated_on, simulated_steps,
+    simulated_with, two_in_memory, until, until_state,
 };
 
 const NAMES: &str = "/names";
 const BILLING: &str = "/names/billing";
+const HOUR: Duration = Duration::from_secs(3600);
 
 fn names(zk: &CuratorFramework) -> NameService {
     NameService::new(zk, NAMES)
@@ -33,7 +34,7 @@ fn text(bound: &Bound) -> String {
 }
 
 fn requests(probe: &Probe) -> u64 {
-    probe.total_requests() - probe.requests(OpCode::Ping)
+    probe.total_requests() - probe.requests(Ping)
 }
 
 /// Without receipts.
@@ -49,8 +50,7 @@ async fn replace(zk: &CuratorFramework) {
 
 #[test]
 fn names_are_bound_rebound_and_unbound() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let names = names(&zk);
         assert_eq!(names.resolve("billing").await.unwrap(), None);
         assert!(names.list().await.unwrap().is_empty());
@@ -69,13 +69,19 @@ fn names_are_bound_rebound_and_unbound() {
         assert!(matches!(late, Error::Rebound { .. }), "{late}");
         assert!(matches!(names.unbind("billing", Some(first)).await, Err(Error::Rebound { .. })));
         let bound = names.resolve("billing").await.unwrap().unwrap();
-        assert_eq!((bound.value::<u16>().unwrap(), bound.version, bound.is_ephemeral), (5432, second, false));
-        assert!(matches!(bound.value::<bool>(), Err(Error::Undecodable { path, .. }) if path == BILLING));
+        assert_eq!(
+            (bound.value::<u16>().unwrap(), bound.version, bound.is_ephemeral),
+            (5432, second, false)
+        );
+        assert_matches!(bound.value::<bool>(), Err(Error::Undecodable { path, .. })
+            if path == BILLING);
 
         let _orders = names.bind_ephemeral("orders", "here").await.unwrap();
         let list = names.list().await.unwrap();
-        let listed: Vec<_> =
-            list.iter().map(|(name, bound)| (name.as_str(), text(bound), bound.is_ephemeral)).collect();
+        let listed: Vec<_> = list
+            .iter()
+            .map(|(name, bound)| (name.as_str(), text(bound), bound.is_ephemeral))
+            .collect();
         assert_eq!(listed, [("billing", "5432".into(), false), ("orders", "here".into(), true)]);
         names.unbind("billing", Some(second)).await.unwrap();
         for gone in [
@@ -93,12 +99,13 @@ fn names_are_bound_rebound_and_unbound() {
 
 #[test]
 fn of_many_that_bind_a_name_one_succeeds() {
-    simulated(async {
-        let (server, _zk) = in_memory().await;
+    simulated_with(async |server, _zk| {
         let mut bound = Vec::new();
         for number in 0..5 {
             let zk = connected(&server).await;
-            bound.push(async move { names(&zk).bind("billing", number).await.map(|_| (number, zk)) });
+            bound.push(
+                async move { names(&zk).bind("billing", number).await.map(|_| (number, zk)) },
+            );
         }
         let bound = futures_util::future::join_all(bound).await;
         let winners: Vec<_> = bound.iter().flatten().map(|(number, _)| *number).collect();
@@ -114,9 +121,8 @@ fn of_many_that_bind_a_name_one_succeeds() {
 }
 
 #[test]
-fn a_binding_goes_with_its_session_and_comes_back_only_if_that_was_asked_for() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn a_binding_ends_with_its_session_unless_rebinding_is_set() {
+    simulated_with(async |server, zk| {
         let ours = names(&zk);
         let theirs = names(&connected(&server).await);
         let once_only = ours.bind_ephemeral("billing", "one").await.unwrap();
@@ -124,7 +130,7 @@ fn a_binding_goes_with_its_session_and_comes_back_only_if_that_was_asked_for() {
         kept.bound().await.unwrap();
         assert!(once_only.is_bound() && kept.is_bound());
         assert_eq!((once_only.name(), kept.name()), ("billing", "orders"));
-        // Nobody else changes them.
+        // No other client changes them.
         let seen = theirs.resolve("billing").await.unwrap().unwrap();
         assert!(seen.is_ephemeral);
         for held in [
@@ -145,7 +151,7 @@ fn a_binding_goes_with_its_session_and_comes_back_only_if_that_was_asked_for() {
         assert!(!once_only.is_bound() && kept.is_bound());
         assert!(matches!(once_only.rebind("three").await, Err(Error::NotBound { .. })));
         assert_eq!(text(&theirs.resolve("orders").await.unwrap().unwrap()), "kept 2");
-        // Whoever has it now keeps it.
+        // The present owner keeps it.
         theirs.bind("billing", "theirs").await.unwrap();
         once_only.unbind().await.unwrap();
         assert_eq!(text(&theirs.resolve("billing").await.unwrap().unwrap()), "theirs");
@@ -156,8 +162,7 @@ fn a_binding_goes_with_its_session_and_comes_back_only_if_that_was_asked_for() {
 
 #[test]
 fn nobody_takes_a_name_for_bound_without_a_connection() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let names = names(&zk);
         let once_only = names.bind_ephemeral("billing", "one").await.unwrap();
         let kept = names.keep_bound("orders", "kept");
@@ -176,9 +181,9 @@ fn nobody_takes_a_name_for_bound_without_a_connection() {
 
 #[test]
 fn who_keeps_a_name_bound_waits_until_it_is_free() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let theirs = names(&connected(&server).await).bind_ephemeral("billing", "first").await.unwrap();
+    simulated_with(async |server, zk| {
+        let theirs =
+            names(&connected(&server).await).bind_ephemeral("billing", "first").await.unwrap();
         let ours = names(&zk).keep_bound("billing", "second");
         until(&server, |probe| !probe.watches().is_empty()).await;
         assert!(!ours.is_bound());
@@ -190,9 +195,7 @@ fn who_keeps_a_name_bound_waits_until_it_is_free() {
 
 #[test]
 fn who_follows_ends_with_what_there_is() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let theirs = names(&other);
         let mut watch = names(&zk).follow("billing");
         assert_eq!(next(&mut watch).await, None);
@@ -202,7 +205,7 @@ fn who_follows_ends_with_what_there_is() {
         assert_eq!(next(&mut watch).await.as_deref(), Some("two"));
         theirs.unbind("billing", None).await.unwrap();
         assert_eq!(next(&mut watch).await, None);
-        // While nobody looks: our session ends, and the name is bound and bound again.
+        // Between two calls our session ends, and the name is bound twice.
         expire(&server, &zk).await;
         let binding = theirs.bind_ephemeral("billing", "three").await.unwrap();
         binding.unbind().await.unwrap();
@@ -218,46 +221,37 @@ fn who_follows_ends_with_what_there_is() {
 
 #[test]
 fn lost_messages_make_no_difference() {
-    simulated(async {
-        for verdict in [Verdict::LoseReply, Verdict::LoseRequest, Verdict::Disconnect] {
-            for opcode in [
-                OpCode::Create2,
-                OpCode::SetData,
-                OpCode::Multi,
-                OpCode::Delete,
-                OpCode::GetData,
-                OpCode::Exists,
-            ] {
-                let (server, zk) = in_memory().await;
-                zk.create_containers(NAMES).await.unwrap();
-                let names = names(&zk);
-                let mut watch = names.follow("billing");
-                let _lost = once(&server, opcode, verdict);
-                let first = names.bind("billing", "one").await.unwrap();
-                let second = names.rebind("billing", "two", first).await.unwrap();
-                assert_eq!(next(&mut watch).await.as_deref(), Some("two"), "{opcode:?} {verdict:?}");
-                names.unbind("billing", Some(second)).await.unwrap();
-                assert_eq!(next(&mut watch).await, None);
-                let binding = names.bind_ephemeral("billing", "three").await.unwrap();
-                binding.rebind("four").await.unwrap();
-                assert_eq!(next(&mut watch).await.as_deref(), Some("four"));
-                binding.unbind().await.unwrap();
-                assert!(!server.probe().exists(BILLING));
-            }
-        }
+    let cases = pairs(
+        [Verdict::LoseReply, Verdict::LoseRequest, Verdict::Disconnect],
+        [Create2, SetData, Multi, Delete, GetData, Exists],
+    );
+    simulated_each(cases, async |(verdict, opcode), server, zk| {
+        zk.create_containers(NAMES).await.unwrap();
+        let names = names(&zk);
+        let mut watch = names.follow("billing");
+        let _lost = once(&server, opcode, verdict);
+        let first = names.bind("billing", "one").await.unwrap();
+        let second = names.rebind("billing", "two", first).await.unwrap();
+        assert_eq!(next(&mut watch).await.as_deref(), Some("two"), "{opcode:?} {verdict:?}");
+        names.unbind("billing", Some(second)).await.unwrap();
+        assert_eq!(next(&mut watch).await, None);
+        let binding = names.bind_ephemeral("billing", "three").await.unwrap();
+        binding.rebind("four").await.unwrap();
+        assert_eq!(next(&mut watch).await.as_deref(), Some("four"));
+        binding.unbind().await.unwrap();
+        assert!(!server.probe().exists(BILLING));
     });
 }
 
 #[test]
 fn equal_binds_of_one_session_give_one_owner() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let first = names(&zk).bind_ephemeral("billing", "same").await.unwrap();
         for _ in 0..2 {
             let second = names(&zk).bind_ephemeral("billing", "same").await;
             assert!(matches!(second, Err(Error::Taken { .. })), "{second:?}");
-            let lasting = names(&zk).bind("billing", "same").await;
-            assert!(matches!(lasting, Err(Error::Taken { .. })), "{lasting:?}");
+            let persistent = names(&zk).bind("billing", "same").await;
+            assert!(matches!(persistent, Err(Error::Taken { .. })), "{persistent:?}");
         }
         assert!(first.is_bound());
         assert_eq!(server.probe().data(BILLING).unwrap(), "same");
@@ -269,12 +263,11 @@ fn equal_binds_of_one_session_give_one_owner() {
     });
 }
 
-/// The request is lost, and another client has bound the name to the same value by the time it is repeated.
+/// The request is lost, and another client has bound the name to the same value by the time it is
+/// repeated.
 #[test]
 fn a_repeated_bind_does_not_take_the_name_of_another() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         names(&other).bind("orders", "").await.unwrap();
         let away = cut_at_next_multi(&server, &zk, Verdict::LoseRequest);
         let meanwhile = async {
@@ -288,47 +281,41 @@ fn a_repeated_bind_does_not_take_the_name_of_another() {
     });
 }
 
-/// Between the look and the write, a name of the same versions takes the place of the one that was seen.
+/// Between the read and the write, a new name with the same versions replaces the name that was
+/// read.
 #[test]
 fn a_late_change_does_not_hit_the_next_binding() {
-    simulated(async {
-        for unbinds in [false, true] {
-            let (server, zk) = in_memory().await;
-            let other = connected(&server).await;
-            let ours = names(&zk);
-            let seen = ours.bind("billing", "ours").await.unwrap();
-            let victim = session_id(&zk).get();
-            let late = server.rule(move |request| {
-                let is_write =
-                    request.is(OpCode::Multi) || request.is(OpCode::SetData) || request.is_delete();
-                match request.session_id() == victim && is_write {
-                    true => Verdict::Delay(Duration::from_secs(1)),
-                    false => Verdict::Pass,
-                }
-            });
-            let late = late.times(1);
-            let change = async {
-                match unbinds {
-                    true => ours.unbind("billing", Some(seen)).await,
-                    false => ours.rebind("billing", "late", seen).await.map(|_| ()),
-                }
-            };
-            let meanwhile = async {
-                late.fired().await;
-                replace(&other).await;
-            };
-            let (changed, ()) = tokio::join!(change, meanwhile);
-            assert!(matches!(changed, Err(Error::Rebound { .. })), "{changed:?}");
-            assert_eq!(server.probe().data(BILLING).unwrap(), "theirs");
-        }
+    simulated_each_on([false, true], two_in_memory, async |unbinds, (server, zk, other)| {
+        let ours = names(&zk);
+        let seen = ours.bind("billing", "ours").await.unwrap();
+        let victim = session_id(&zk).get();
+        let late = server.rule(move |request| {
+            let is_write = request.is(Multi) || request.is(SetData) || request.is_delete();
+            match request.session_id() == victim && is_write {
+                true => Verdict::Delay(Duration::from_secs(1)),
+                false => Verdict::Pass,
+            }
+        });
+        let late = late.times(1);
+        let change = async {
+            match unbinds {
+                true => ours.unbind("billing", Some(seen)).await,
+                false => ours.rebind("billing", "late", seen).await.map(|_| ()),
+            }
+        };
+        let meanwhile = async {
+            late.fired().await;
+            replace(&other).await;
+        };
+        let (changed, ()) = tokio::join!(change, meanwhile);
+        assert!(matches!(changed, Err(Error::Rebound { .. })), "{changed:?}");
+        assert_eq!(server.probe().data(BILLING).unwrap(), "theirs");
     });
 }
 
 #[test]
-fn an_owner_whose_name_was_deleted_does_not_write_into_the_next_one() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+fn the_owner_of_a_deleted_name_does_not_write_to_the_next() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let binding = names(&zk).bind_ephemeral("billing", "ours").await.unwrap();
         replace(&other).await;
         let late = binding.rebind("late").await;
@@ -340,8 +327,7 @@ fn an_owner_whose_name_was_deleted_does_not_write_into_the_next_one() {
 /// As programs of before bound it.
 #[test]
 fn names_without_an_identity_are_served() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let names = names(&zk);
         zk.create(BILLING).creating_parents().data("one").await.unwrap();
         let seen = names.resolve("billing").await.unwrap().unwrap().version;
@@ -354,8 +340,7 @@ fn names_without_an_identity_are_served() {
 
 #[test]
 fn requests_are_those_of_the_documentation() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let names = names(&zk);
         for name in ["a", "b", "c"] {
             names.bind(name, name).await.unwrap();
@@ -379,15 +364,14 @@ fn requests_are_those_of_the_documentation() {
         let mut watch = names.follow("a");
         watch.next().await.unwrap();
         count();
-        // A sync goes with the read of those that change something.
+        // A sync goes with the read of the ones that change something.
         assert_eq!(counted, [1, 1, 4, 2, 4, 1]);
     });
 }
 
 #[test]
 fn mistakes_are_told() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let nowhere = NameService::new(&zk, "no-slash");
         for (operation, error) in [
             ("bind", nowhere.bind("a", 1).await.unwrap_err()),
@@ -404,8 +388,7 @@ fn mistakes_are_told() {
         }
         let names = names(&zk);
         for name in ["", ".", "..", "a/b", "/a", "a\n", "_r_a"] {
-            let is_refused =
-                |error: Error| matches!(&error, Error::InvalidName { name: told, .. } if told == name);
+            let is_refused = |error: Error| matches!(&error, Error::InvalidName { name: told, .. } if told == name);
             assert!(is_refused(names.bind(name, 1).await.unwrap_err()), "{name:?}");
             assert!(is_refused(names.bind_ephemeral(name, 1).await.unwrap_err()), "{name:?}");
             assert!(is_refused(names.keep_bound(name, 1).bound().await.unwrap_err()), "{name:?}");
@@ -414,11 +397,10 @@ fn mistakes_are_told() {
             assert!(is_refused(names.follow(name).next().await.unwrap_err()), "{name:?}");
         }
         let _refuse = server.rule(|request| {
-            let refused = request.is(OpCode::GetData) || request.is(OpCode::Multi);
+            let refused = request.is(GetData) || request.is(Multi);
             if refused { Verdict::Refuse(ErrorCode::NoAuth) } else { Verdict::Pass }
         });
-        let denied =
-            |error: Error| matches!(error, Error::Framework(error) if error.kind() == ErrorKind::NoAuth);
+        let denied = |error: Error| matches!(error, Error::Framework(error) if error.kind() == ErrorKind::NoAuth);
         assert!(denied(names.bind("a", 1).await.unwrap_err()));
         assert!(denied(names.follow("a").next().await.unwrap_err()));
     });
@@ -427,90 +409,84 @@ fn mistakes_are_told() {
 /// Dropped at every point: what goes with a session leaves nothing.
 #[test]
 fn bindings_that_are_given_up_leave_nothing() {
-    simulated(async {
-        for kept in [false, true] {
-            let steps = each_step(async |step| {
-                let (server, zk) = in_memory().await;
-                let names = names(&zk);
-                let run = async {
-                    let mut watch = names.follow("billing");
-                    watch.next().await.unwrap();
-                    if kept {
-                        let binding = names.keep_bound("billing", "one");
-                        binding.bound().await.unwrap();
-                        binding.rebind("two").await.unwrap();
-                        watch.next().await.unwrap();
-                        binding.unbind().await.unwrap();
-                    } else {
-                        let binding = names.bind_ephemeral("billing", "one").await.unwrap();
-                        binding.rebind("two").await.unwrap();
-                        watch.next().await.unwrap();
-                        binding.unbind().await.unwrap();
-                    }
-                };
-                let done = poll_then_drop(run, step).await.is_some();
-                zk.close().await.unwrap();
-                assert_clean_after_close(&server);
-                done
-            })
-            .await;
-            assert!(steps > 8, "only {steps} steps");
-        }
-    });
-}
-
-#[test]
-fn lasting_names_are_changed_or_not_wherever_that_is_given_up() {
-    simulated(async {
-        let steps = each_step(async |step| {
-            let (server, zk) = in_memory().await;
+    for kept in [false, true] {
+        simulated_steps(8, async |step, server, zk| {
             let names = names(&zk);
             let run = async {
-                let bound = names.bind("billing", "one").await.unwrap();
-                let bound = names.rebind("billing", "two", bound).await.unwrap();
-                names.unbind("billing", Some(bound)).await.unwrap();
+                let mut watch = names.follow("billing");
+                watch.next().await.unwrap();
+                if kept {
+                    let binding = names.keep_bound("billing", "one");
+                    binding.bound().await.unwrap();
+                    binding.rebind("two").await.unwrap();
+                    watch.next().await.unwrap();
+                    binding.unbind().await.unwrap();
+                } else {
+                    let binding = names.bind_ephemeral("billing", "one").await.unwrap();
+                    binding.rebind("two").await.unwrap();
+                    watch.next().await.unwrap();
+                    binding.unbind().await.unwrap();
+                }
             };
             let done = poll_then_drop(run, step).await.is_some();
-            zk.close().await.unwrap();
-            let probe = server.probe();
-            if let Some(data) = probe.data(BILLING) {
-                assert!(data == "one" || data == "two");
-            }
-            assert!(probe.sessions().is_empty() && probe.watches().is_empty(), "{probe}");
+            closes_clean(&server, &zk).await;
             done
-        })
-        .await;
-        assert!(steps > 8, "only {steps} steps");
+        });
+    }
+}
+
+#[test]
+fn persistent_names_are_changed_or_not_at_every_step() {
+    simulated_steps(8, async |step, server, zk| {
+        let names = names(&zk);
+        let run = async {
+            let bound = names.bind("billing", "one").await.unwrap();
+            let bound = names.rebind("billing", "two", bound).await.unwrap();
+            names.unbind("billing", Some(bound)).await.unwrap();
+        };
+        let done = poll_then_drop(run, step).await.is_some();
+        zk.close().await.unwrap();
+        let probe = server.probe();
+        if let Some(data) = probe.data(BILLING) {
+            assert!(data == "one" || data == "two");
+        }
+        assert!(probe.sessions().is_empty() && probe.watches().is_empty(), "{probe}");
+        done
     });
 }
 
-/// A kept binding takes up the node that an ephemeral one of the same session has made: the node has two owners.
+/// Regardless of the value, the node belongs to the binding that has created it.
 #[test]
-fn a_name_that_is_bound_twice_in_one_session_is_unbound_once() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+fn a_kept_binding_waits_for_a_binding_of_its_own_session() {
+    simulated_each(["ours", "another"], async |value, server, zk| {
         let names = names(&zk);
         let passing = names.bind_ephemeral("billing", "ours").await.unwrap();
-        let kept = names.keep_bound("billing", "ours");
-        kept.bound().await.unwrap();
-        let ours = session_id(&zk).get();
-        let deletes = AtomicU32::new(0);
-        // Both have looked before the first delete is applied, and the other client comes before the second one.
-        let _late = server.rule(move |request| {
-            let is_second = request.is(OpCode::Delete)
-                && request.session_id() == ours
-                && deletes.fetch_add(1, Ordering::Relaxed) == 1;
-            if is_second { Verdict::Delay(Duration::from_secs(1)) } else { Verdict::Pass }
-        });
-        let replaced = async {
-            until(&server, |probe| !probe.exists(BILLING)).await;
-            other.create(BILLING).await.unwrap().stat
+        let created = server.probe().stat(BILLING).unwrap();
+        let kept = names.keep_bound("billing", value);
+        assert!(timeout(HOUR, kept.bound()).await.is_err(), "{value}");
+        assert_eq!((passing.is_bound(), kept.is_bound()), (true, false), "{value}");
+        assert!(matches!(kept.health().next().await, Some(Health::Waiting)), "{value}");
+        assert_eq!(server.probe().stat(BILLING), Some(created), "{value}");
+        assert_eq!(server.probe().data(BILLING).unwrap(), "ours");
+        // Neither is it unbound by a handle that has never had it.
+        kept.unbind().await.unwrap();
+        drop(names.keep_bound("billing", value));
+        zk.sync("/").await.unwrap();
+        assert_eq!(server.probe().stat(BILLING), Some(created), "{value}");
+
+        let kept = names.keep_bound("billing", value);
+        let second = names.keep_bound("billing", value);
+        assert!(
+            timeout(HOUR, futures_util::future::join(kept.bound(), second.bound())).await.is_err()
+        );
+        passing.unbind().await.unwrap();
+        let (bound, waiting) = match timeout(HOUR, kept.bound()).await {
+            Ok(bound) => (bound.map(|()| kept), second),
+            Err(_) => (second.bound().await.map(|()| second), kept),
         };
-        drop(passing);
-        let (unbound, theirs) = join(kept.unbind(), replaced).await;
-        unbound.unwrap();
-        zk.close().await.unwrap();
-        assert_eq!(server.probe().stat(BILLING), Some(theirs));
+        assert_eq!((bound.as_ref().unwrap().is_bound(), waiting.is_bound()), (true, false));
+        assert_eq!(server.probe().data(BILLING).unwrap(), value);
+        bound.unwrap().unbind().await.unwrap();
+        waiting.bound().await.unwrap();
     });
 }

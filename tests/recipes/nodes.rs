@@ -4,23 +4,26 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use tokio::time::timeout;
-use zk_curator::{Acl, ConnectionState, CreateMode, CuratorFramework, ErrorKind};
+use tokio::time::{sleep, timeout};
+use zk_curator::CreateMode::{
+    self, Container, Ephemeral, EphemeralSequential, Persistent, PersistentSequential,
+};
+use zk_curator::retry::RetryNTimes;
+use zk_curator::{Acl, ConnectionState, CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
-use zk_curator_recipes::health::Health;
+use zk_curator_recipes::group::GroupMember;
+use zk_curator_recipes::health::{Health, HealthWatch};
+use zk_curator_recipes::name::NameService;
 use zk_curator_recipes::node::{PersistentNode, PersistentTtlNode};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
-    assert_clean_after_close, builder, connected, expire, in_memory, once, session_id, simulated, until,
+    builder, closes_clean, connected, cut_off, expire, in_memory, once, pairs, rule_if, session_id,
+    simulated, simulated_each, simulated_on, simulated_with, start, two_in_memory, until,
 };
 
 const NODE: &str = "/services/worker";
-const MODES: [CreateMode; 4] = [
-    CreateMode::Ephemeral,
-    CreateMode::EphemeralSequential,
-    CreateMode::Persistent,
-    CreateMode::PersistentSequential,
-];
+const HOUR: Duration = Duration::from_secs(3600);
+const MODES: [CreateMode; 4] = [Ephemeral, EphemeralSequential, Persistent, PersistentSequential];
 
 async fn started(zk: &CuratorFramework, mode: CreateMode) -> PersistentNode {
     let node = PersistentNode::builder(zk, NODE, mode).protected().data("one").start();
@@ -31,7 +34,8 @@ async fn started(zk: &CuratorFramework, mode: CreateMode) -> PersistentNode {
 /// The node exists and is ours, with these data.
 async fn until_ours(server: &TestServer, zk: &CuratorFramework, path: &str, data: &str) {
     until(server, |probe| {
-        let is_ours = |owner| owner == 0 || Some(owner) == zk.session().map(|session| session.id.get());
+        let is_ours =
+            |owner| owner == 0 || Some(owner) == zk.session().map(|session| session.id.get());
         probe.data(path).is_some_and(|present| present == data)
             && is_ours(probe.stat(path).unwrap().ephemeral_owner)
     })
@@ -40,77 +44,63 @@ async fn until_ours(server: &TestServer, zk: &CuratorFramework, path: &str, data
 
 #[test]
 fn a_node_comes_back_at_its_path_with_its_data() {
-    simulated(async {
-        for mode in MODES {
-            let (server, zk) = in_memory().await;
-            let node = started(&zk, mode).await;
-            let path = node.path().unwrap();
-            assert!(path.starts_with("/services/_c_"), "{path}");
-            assert!(server.probe().is_container("/services"));
-            assert!(node.is_present());
-            node.set_data("two").await.unwrap();
-            assert_eq!(server.probe().data(&path).unwrap(), "two");
-            for _ in 0..3 {
-                let other = connected(&server).await;
-                other.delete(path.as_str()).await.unwrap();
-                until_ours(&server, &zk, &path, "two").await;
-                expire(&server, &zk).await;
-                until_ours(&server, &zk, &path, "two").await;
-                other.close().await.unwrap();
-            }
-            // Curator: with another prefix, without the number, or twice (CURATOR-483, CURATOR-190).
-            assert_eq!(server.probe().children("/services").len(), 1);
-            assert_eq!(node.created().await.unwrap(), path);
-            node.close().await.unwrap();
-            zk.close().await.unwrap();
-            assert_clean_after_close(&server);
+    simulated_each(MODES, async |mode, server, zk| {
+        let node = started(&zk, mode).await;
+        let path = node.path().unwrap();
+        assert!(path.starts_with("/services/_c_"), "{path}");
+        assert!(server.probe().is_container("/services"));
+        assert!(node.is_present());
+        node.set_data("two").await.unwrap();
+        assert_eq!(server.probe().data(&path).unwrap(), "two");
+        for _ in 0..3 {
+            let other = connected(&server).await;
+            other.delete(path.as_str()).await.unwrap();
+            until_ours(&server, &zk, &path, "two").await;
+            expire(&server, &zk).await;
+            until_ours(&server, &zk, &path, "two").await;
+            other.close().await.unwrap();
         }
+        // Curator: with another prefix, without the number, or twice (CURATOR-483, CURATOR-190).
+        assert_eq!(server.probe().children("/services").len(), 1);
+        assert_eq!(node.created().await.unwrap(), path);
+        node.close().await.unwrap();
+        closes_clean(&server, &zk).await;
     });
 }
 
 #[test]
 fn the_parent_and_the_nodes_beside_it_stay_when_it_is_closed() {
-    simulated(async {
-        for mode in MODES {
-            let (server, zk) = in_memory().await;
-            zk.create("/services").await.unwrap();
-            zk.create("/services/worker-2").await.unwrap();
-            // CURATOR-506.
-            started(&zk, mode).await.close().await.unwrap();
-            drop(started(&zk, mode).await);
-            until(&server, |probe| probe.children("/services") == ["worker-2"]).await;
-        }
+    simulated_each(MODES, async |mode, server, zk| {
+        zk.create("/services").await.unwrap();
+        zk.create("/services/worker-2").await.unwrap();
+        // CURATOR-506.
+        started(&zk, mode).await.close().await.unwrap();
+        drop(started(&zk, mode).await);
+        until(&server, |probe| probe.children("/services") == ["worker-2"]).await;
     });
 }
 
 /// CURATOR-297: a create in flight outlives the close.
 #[test]
 fn a_node_that_is_closed_at_once_is_not_created_later() {
-    simulated(async {
-        for mode in MODES {
-            for polls in 0..12 {
-                let (server, zk) = in_memory().await;
-                let node = PersistentNode::builder(&zk, NODE, mode).protected().start();
-                for _ in 0..polls {
-                    tokio::task::yield_now().await;
-                }
-                if polls % 2 == 0 {
-                    node.close().await.unwrap();
-                } else {
-                    drop(node);
-                }
-                zk.close().await.unwrap();
-                assert_clean_after_close(&server);
-            }
+    simulated_each(pairs(MODES, 0..12), async |(mode, polls), server, zk| {
+        let node = PersistentNode::builder(&zk, NODE, mode).protected().start();
+        for _ in 0..polls {
+            tokio::task::yield_now().await;
         }
+        if polls % 2 == 0 {
+            node.close().await.unwrap();
+        } else {
+            drop(node);
+        }
+        closes_clean(&server, &zk).await;
     });
 }
 
 #[test]
-fn data_set_while_there_is_no_session_are_those_of_the_next_node() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let node = started(&zk, CreateMode::Ephemeral).await;
+fn data_set_without_a_session_go_to_the_next_node() {
+    simulated_with(async |server, zk| {
+        let node = started(&zk, Ephemeral).await;
         let path = node.path().unwrap();
         server.stop().await;
         let set = node.set_data("two");
@@ -128,21 +118,22 @@ fn data_set_while_there_is_no_session_are_those_of_the_next_node() {
 }
 
 #[test]
-fn an_ephemeral_node_of_another_session_is_waited_for_and_not_touched() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
-        let theirs = PersistentNode::builder(&other, NODE, CreateMode::Ephemeral).data("theirs").start();
+fn an_ephemeral_node_of_another_session_is_awaited_untouched() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        let theirs = PersistentNode::builder(&other, NODE, Ephemeral).data("theirs").start();
         theirs.created().await.unwrap();
-        let ours = PersistentNode::builder(&zk, NODE, CreateMode::Ephemeral).data("ours").start();
-        until(&server, |probe| probe.watches().iter().filter(|watch| watch.path == NODE).count() == 2).await;
+        let ours = PersistentNode::builder(&zk, NODE, Ephemeral).data("ours").start();
+        until(&server, |probe| {
+            probe.watches().iter().filter(|watch| watch.path == NODE).count() == 2
+        })
+        .await;
         assert!(!ours.is_present());
-        // Neither is it deleted by one that has never had it.
+        // A client that never owned it does not delete it, either.
         drop(ours);
         zk.sync("/").await.unwrap();
         assert_eq!(server.probe().data(NODE).unwrap(), "theirs");
 
-        let ours = PersistentNode::builder(&zk, NODE, CreateMode::Ephemeral).data("ours").start();
+        let ours = PersistentNode::builder(&zk, NODE, Ephemeral).data("ours").start();
         theirs.close().await.unwrap();
         ours.created().await.unwrap();
         assert_eq!(server.probe().data(NODE).unwrap(), "ours");
@@ -151,44 +142,36 @@ fn an_ephemeral_node_of_another_session_is_waited_for_and_not_touched() {
 }
 
 #[test]
-fn a_lasting_node_is_adopted() {
-    simulated(async {
-        for kind in [CreateMode::Persistent, CreateMode::Container] {
-            let (server, zk) = in_memory().await;
-            zk.create(NODE).mode(kind).creating_parents_as_containers().data("theirs").await.unwrap();
-            let node = PersistentNode::builder(&zk, NODE, CreateMode::Persistent).data("ours").start();
-            node.created().await.unwrap();
-            until_ours(&server, &zk, NODE, "ours").await;
-            drop(node);
-            zk.close().await.unwrap();
-            assert_clean_after_close(&server);
-        }
+fn a_persistent_node_is_adopted() {
+    simulated_each([Persistent, Container], async |kind, server, zk| {
+        zk.create(NODE).mode(kind).creating_parents_as_containers().data("theirs").await.unwrap();
+        let node = PersistentNode::builder(&zk, NODE, Persistent).data("ours").start();
+        node.created().await.unwrap();
+        until_ours(&server, &zk, NODE, "ours").await;
+        drop(node);
+        closes_clean(&server, &zk).await;
     });
 }
 
 /// Another client must not read the data of before once the node counts as created.
 #[test]
 fn an_adopted_node_has_our_data_when_it_is_created() {
-    simulated(async {
-        for _ in 0..30 {
-            let (server, zk) = in_memory().await;
-            zk.create(NODE).creating_parents().data("theirs").await.unwrap();
-            let slow = once(&server, OpCode::SetData, Verdict::Delay(Duration::from_secs(1)));
-            let node = PersistentNode::builder(&zk, NODE, CreateMode::Persistent).data("ours").start();
-            node.created().await.unwrap();
-            slow.fired().await;
-            assert_eq!(server.probe().data(NODE).unwrap(), "ours");
-        }
+    simulated_each(0..30, async |_, server, zk| {
+        zk.create(NODE).creating_parents().data("theirs").await.unwrap();
+        let slow = once(&server, OpCode::SetData, Verdict::Delay(Duration::from_secs(1)));
+        let node = PersistentNode::builder(&zk, NODE, Persistent).data("ours").start();
+        node.created().await.unwrap();
+        slow.fired().await;
+        assert_eq!(server.probe().data(NODE).unwrap(), "ours");
     });
 }
 
 #[test]
 fn a_node_whose_data_are_refused_is_not_adopted() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let acl = Acl::read_unsafe();
         zk.create(NODE).creating_parents().data("theirs").acl(acl).await.unwrap();
-        let node = PersistentNode::builder(&zk, NODE, CreateMode::Persistent).data("ours").start();
+        let node = PersistentNode::builder(&zk, NODE, Persistent).data("ours").start();
         assert_eq!(node.created().await.unwrap_err().kind(), ErrorKind::NoAuth);
         assert!(!node.is_present());
         // Nor is it deleted.
@@ -198,43 +181,34 @@ fn a_node_whose_data_are_refused_is_not_adopted() {
     });
 }
 
-/// The transaction in which it is sent has a check before it, which is nobody's business.
+/// The transaction that contains it begins with a check, which the error does not show.
 #[test]
 fn refused_data_are_an_error_of_set_data() {
-    simulated(async {
-        for mode in [CreateMode::Ephemeral, CreateMode::Persistent] {
-            let (server, zk) = in_memory().await;
-            let node = PersistentNode::builder(&zk, NODE, mode).data("one").start();
-            let path = node.created().await.unwrap();
-            zk.set_acl(&path, Acl::read_unsafe()).await.unwrap();
-            let error = node.set_data("two").await.unwrap_err();
-            assert_eq!((error.kind(), error.operation()), (ErrorKind::NoAuth, "set_data"), "{error}");
-            assert_eq!(error.path(), NODE);
-            assert_eq!(server.probe().data(NODE).unwrap(), "one");
-            // A later attempt that succeeds makes it good.
-            let operator = connected(&server).await;
-            operator.delete(&path).await.unwrap();
-            until_ours(&server, &zk, NODE, "two").await;
-            node.set_data("three").await.unwrap();
-            assert_eq!(node.created().await.unwrap(), NODE);
-        }
+    simulated_each([Ephemeral, Persistent], async |mode, server, zk| {
+        let node = PersistentNode::builder(&zk, NODE, mode).data("one").start();
+        let path = node.created().await.unwrap();
+        zk.set_acl(&path, Acl::read_unsafe()).await.unwrap();
+        let error = node.set_data("two").await.unwrap_err();
+        assert_eq!((error.kind(), error.operation()), (ErrorKind::NoAuth, "set_data"), "{error}");
+        assert_eq!(error.path(), NODE);
+        assert_eq!(server.probe().data(NODE).unwrap(), "one");
+        // A later attempt that succeeds makes it good.
+        let operator = connected(&server).await;
+        operator.delete(&path).await.unwrap();
+        until_ours(&server, &zk, NODE, "two").await;
+        node.set_data("three").await.unwrap();
+        assert_eq!(node.created().await.unwrap(), NODE);
     });
 }
 
 #[test]
 fn a_node_replaced_during_an_outage_is_not_taken_for_ours() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let node = PersistentNode::builder(&zk, NODE, CreateMode::Persistent).data("ours").start();
+    simulated_with(async |server, zk| {
+        let node = PersistentNode::builder(&zk, NODE, Persistent).data("ours").start();
         node.created().await.unwrap();
         until(&server, |probe| probe.watches().len() == 1).await;
         let operator = connected(&server).await;
-        let victim = session_id(&zk).get();
-        let away = server.rule(move |request| match request.session_id() == victim {
-            true => Verdict::Disconnect,
-            false => Verdict::Pass,
-        });
-        server.disconnect(victim);
+        let away = cut_off(&server, &zk);
         operator.delete(NODE).await.unwrap();
         operator.create(NODE).data("theirs").await.unwrap();
         drop(away);
@@ -242,15 +216,20 @@ fn a_node_replaced_during_an_outage_is_not_taken_for_ours() {
     });
 }
 
-/// CURATOR-268, CURATOR-584: NodeExists and NoNode of the node that was ours, after a lost answer.
+/// CURATOR-268, CURATOR-584: NodeExists and NoNode of the node that was ours, after a lost
+/// response.
 #[test]
 fn every_lost_answer_is_resolved() {
     simulated(async {
         for mode in MODES {
             for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
-                for opcode in
-                    [OpCode::Create2, OpCode::Exists, OpCode::SetData, OpCode::Multi, OpCode::Delete]
-                {
+                for opcode in [
+                    OpCode::Create2,
+                    OpCode::Exists,
+                    OpCode::SetData,
+                    OpCode::Multi,
+                    OpCode::Delete,
+                ] {
                     let (server, zk) = in_memory().await;
                     let lost = once(&server, opcode, verdict);
                     let node = started(&zk, mode).await;
@@ -264,8 +243,7 @@ fn every_lost_answer_is_resolved() {
                     );
                     node.close().await.unwrap();
                     drop(lost);
-                    zk.close().await.unwrap();
-                    assert_clean_after_close(&server);
+                    closes_clean(&server, &zk).await;
                 }
             }
         }
@@ -273,11 +251,10 @@ fn every_lost_answer_is_resolved() {
 }
 
 #[test]
-fn an_unprotected_ephemeral_node_whose_create_got_no_answer_is_ours() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn an_unprotected_node_is_ours_after_a_lost_create_response() {
+    simulated_with(async |server, zk| {
         let lost = once(&server, OpCode::Create2, Verdict::LoseReply).after(1);
-        let node = PersistentNode::builder(&zk, NODE, CreateMode::Ephemeral).data("one").start();
+        let node = PersistentNode::builder(&zk, NODE, Ephemeral).data("one").start();
         node.created().await.unwrap();
         lost.fired().await;
         let stat = server.probe().stat(NODE).unwrap();
@@ -287,31 +264,169 @@ fn an_unprotected_ephemeral_node_whose_create_got_no_answer_is_ours() {
     });
 }
 
+/// Ownership is by node: a session has many callers.
 #[test]
-fn what_took_the_place_of_an_earlier_node_of_ours_is_left_alone_and_waited_for() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        zk.create(NODE).creating_parents().mode(CreateMode::Ephemeral).data("earlier").await.unwrap();
-        zk.set_data(NODE, "replaced").await.unwrap();
-        let other = connected(&server).await;
-        let late = once(&server, OpCode::Delete, Verdict::Delay(Duration::from_secs(1)));
-        let node = PersistentNode::builder(&zk, NODE, CreateMode::Ephemeral).data("ours").start();
-        late.fired().await;
-        other.delete(NODE).await.unwrap();
-        other.create(NODE).mode(CreateMode::Ephemeral).data("theirs").await.unwrap();
-        assert!(timeout(Duration::from_secs(5), node.created()).await.is_err());
-        assert_eq!(server.probe().data(NODE).unwrap(), "theirs");
-        other.delete(NODE).await.unwrap();
+fn an_ephemeral_node_of_its_own_session_is_waited_for() {
+    let cases = pairs([true, false], ["theirs", "ours"]);
+    simulated_each(cases, async |(guarded, data), server, zk| {
+        let create = zk.create(NODE).creating_parents().mode(Ephemeral).data(data);
+        let guard = if guarded { Some(create.owned().await.unwrap()) } else { None };
+        if !guarded {
+            zk.create(NODE).creating_parents().mode(Ephemeral).data(data).await.unwrap();
+        }
+        let theirs = server.probe().stat(NODE).unwrap();
+        let node = PersistentNode::builder(&zk, NODE, Ephemeral).data("ours").start();
+        assert!(timeout(HOUR, node.created()).await.is_err(), "{guarded} {data}");
+        assert!(!node.is_present());
+        assert!(matches!(node.health().next().await, Some(Health::Waiting)));
+        assert_eq!(server.probe().stat(NODE), Some(theirs), "{guarded} {data}");
+        match guard {
+            Some(guard) => {
+                assert!(!guard.ownership().is_over());
+                guard.delete().await.unwrap();
+            }
+            None => zk.delete(NODE).await.unwrap(),
+        }
         node.created().await.unwrap();
         until_ours(&server, &zk, NODE, "ours").await;
     });
 }
 
+/// The create gets no response, and the policy of the framework gives up: the next attempt finds
+/// the node.
+#[test]
+fn a_node_is_recognised_after_its_create_failed_unanswered() {
+    simulated_on(zk_curator_tests::server, async |server| {
+        let zk = start(builder(&server).retry(RetryNTimes::new(0, Duration::ZERO))).await;
+        zk.create("/services").await.unwrap();
+        let lost = once(&server, OpCode::Create2, Verdict::LoseReply);
+        let node = PersistentNode::builder(&zk, NODE, Ephemeral).data("one").start();
+        lost.fired().await;
+        let first = server.probe().stat(NODE).unwrap();
+        // Writes by another client change nothing.
+        let other = connected(&server).await;
+        other.set_data(NODE, "written").await.unwrap();
+        timeout(HOUR, node.created()).await.unwrap().unwrap();
+        assert_eq!(server.probe().stat(NODE).unwrap().czxid, first.czxid);
+        node.close().await.unwrap();
+        assert!(!server.probe().exists(NODE));
+    });
+}
+
+/// The next create would not recognise the node by other data, and wait for it forever.
+#[test]
+fn data_set_while_the_create_is_in_doubt_are_written() {
+    simulated_on(TestServer::in_memory, async |server| {
+        let zk = start(builder(&server).retry(RetryNTimes::new(0, Duration::ZERO))).await;
+        let lost = once(&server, OpCode::Create2, Verdict::LoseReply).times(1);
+        let node = PersistentNode::builder(&zk, "/node", Ephemeral).data("one").start();
+        lost.fired().await;
+        node.set_data("two").await.unwrap();
+        until_ours(&server, &zk, "/node", "two").await;
+        node.close().await.unwrap();
+    });
+}
+
+/// Its create got no response, and the session lives on.
+#[test]
+fn a_node_closed_while_its_create_is_in_doubt_is_deleted() {
+    simulated_on(TestServer::in_memory, async |server| {
+        let zk = start(builder(&server).retry(RetryNTimes::new(0, Duration::ZERO))).await;
+        let lost = once(&server, OpCode::Create2, Verdict::LoseReply).times(1);
+        let node = PersistentNode::builder(&zk, "/node", Ephemeral).data("one").start();
+        lost.fired().await;
+        node.close().await.unwrap();
+        let next = PersistentNode::builder(&zk, "/node", Ephemeral).data("two").start();
+        next.created().await.unwrap();
+        until_ours(&server, &zk, "/node", "two").await;
+        next.close().await.unwrap();
+        closes_clean(&server, &zk).await;
+    });
+}
+
+#[test]
+fn data_are_not_written_into_a_node_in_its_place() {
+    simulated_each([Ephemeral, Persistent], async |theirs, server, zk| {
+        let node = PersistentNode::builder(&zk, NODE, Ephemeral).data("ours").start();
+        node.created().await.unwrap();
+        let operator = connected(&server).await;
+        // Neither the watch nor a look is answered before the write is wanted.
+        let away = cut_off(&server, &zk);
+        operator.delete(NODE).await.unwrap();
+        operator.create(NODE).mode(theirs).data("theirs").await.unwrap();
+        let set = node.set_data("two");
+        let back = async {
+            tokio::task::yield_now().await;
+            drop(away);
+        };
+        let (set, ()) = tokio::join!(timeout(Duration::from_secs(5), set), back);
+        assert!(set.is_err(), "{theirs:?}");
+        assert_eq!(server.probe().data(NODE).unwrap(), "theirs");
+        assert_eq!(server.probe().stat(NODE).unwrap().version, 0);
+    });
+}
+
+/// A service that hands over its session keeps the nodes that it has left.
+#[test]
+fn a_node_in_a_session_that_was_taken_up_is_replaced() {
+    simulated_with(async |server, zk| {
+        let before = PersistentNode::builder(&zk, NODE, Ephemeral).data("before").start();
+        before.created().await.unwrap();
+        let session = zk.detach().await.unwrap();
+        assert!(server.probe().exists(NODE));
+        let zk = start(builder(&server).resume(session)).await;
+        let node = PersistentNode::builder(&zk, NODE, Ephemeral).data("ours").start();
+        timeout(HOUR, node.created()).await.unwrap().unwrap();
+        until_ours(&server, &zk, NODE, "ours").await;
+        drop(before);
+        zk.sync("/").await.unwrap();
+        assert!(node.is_present() && server.probe().exists(NODE));
+    });
+}
+
+/// The health of persistent nodes, by name.
+fn healths(zk: &CuratorFramework) -> Vec<(&'static str, HealthWatch, Box<dyn std::any::Any>)> {
+    let node = |mode| PersistentNode::builder(zk, format!("/nodes/{mode:?}"), mode).start();
+    let (passing, persistent) = (node(Ephemeral), node(Persistent));
+    let member = GroupMember::builder(zk, "/group", "member").start();
+    let ttl = PersistentTtlNode::builder(zk, "/nodes/ttl", TTL).start();
+    let name = NameService::new(zk, "/names").keep_bound("name", "value");
+    vec![
+        ("ephemeral", passing.health(), Box::new(passing)),
+        ("persistent", persistent.health(), Box::new(persistent)),
+        ("member", member.health(), Box::new(member)),
+        ("ttl", ttl.health(), Box::new(ttl)),
+        ("name", name.health(), Box::new(name)),
+    ]
+}
+
+#[test]
+fn nothing_says_that_it_works_while_there_is_no_session() {
+    simulated_with(async |server, zk| {
+        let mut kept = healths(&zk);
+        for (_, health, _) in &mut kept {
+            while !matches!(health.next().await.unwrap(), Health::Working) {}
+        }
+        server.stop().await;
+        zk_curator_tests::until_state(&zk, ConnectionState::Lost).await;
+        sleep(HOUR).await;
+        for (name, health, _) in &mut kept {
+            let now = health.next().await.unwrap();
+            assert!(matches!(now, Health::Waiting), "{name}: {now:?}");
+            assert!(timeout(HOUR, health.next()).await.is_err(), "{name}");
+        }
+        server.restart().await.unwrap();
+        for (name, health, _) in &mut kept {
+            let again = async { while !matches!(health.next().await.unwrap(), Health::Working) {} };
+            timeout(HOUR, again).await.unwrap_or_else(|_| panic!("{name}"));
+        }
+    });
+}
+
 #[test]
 fn health_follows_the_node_and_ends_with_the_task() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let node = PersistentNode::builder(&zk, NODE, CreateMode::Ephemeral).start();
+    simulated_with(async |server, zk| {
+        let node = PersistentNode::builder(&zk, NODE, Ephemeral).start();
         let mut health = node.health();
         assert!(matches!(health.next().await, Some(Health::Waiting)));
         assert!(matches!(health.next().await, Some(Health::Working)));
@@ -319,11 +434,7 @@ fn health_follows_the_node_and_ends_with_the_task() {
         // A new watch begins with the present health.
         assert!(matches!(node.health().next().await, Some(Health::Working)));
         let refuse =
-            server.rule(
-                |request| {
-                    if request.is_create() { Verdict::Refuse(ErrorCode::NoAuth) } else { Verdict::Pass }
-                },
-            );
+            rule_if(&server, |request| request.is_create(), Verdict::Refuse(ErrorCode::NoAuth));
         zk.delete(NODE).await.unwrap();
         let error = loop {
             match health.next().await.unwrap() {
@@ -338,7 +449,7 @@ fn health_follows_the_node_and_ends_with_the_task() {
         node.close().await.unwrap();
         assert!(health.next().await.is_none());
 
-        let node = PersistentNode::builder(&zk, NODE, CreateMode::Ephemeral).start();
+        let node = PersistentNode::builder(&zk, NODE, Ephemeral).start();
         let mut health = node.health();
         node.created().await.unwrap();
         zk.close().await.unwrap();
@@ -347,22 +458,17 @@ fn health_follows_the_node_and_ends_with_the_task() {
 }
 
 #[test]
-fn whoever_waits_is_told_why_there_is_no_node_and_it_is_tried_again() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn a_waiter_learns_why_there_is_no_node_and_it_is_retried() {
+    simulated_with(async |server, zk| {
         let refuse =
-            server.rule(
-                |request| {
-                    if request.is_create() { Verdict::Refuse(ErrorCode::NoAuth) } else { Verdict::Pass }
-                },
-            );
-        let node = PersistentNode::builder(&zk, NODE, CreateMode::Ephemeral).start();
+            rule_if(&server, |request| request.is_create(), Verdict::Refuse(ErrorCode::NoAuth));
+        let node = PersistentNode::builder(&zk, NODE, Ephemeral).start();
         assert_eq!(node.created().await.unwrap_err().kind(), ErrorKind::NoAuth);
         assert_eq!(node.set_data("two").await.unwrap_err().kind(), ErrorKind::NoAuth);
         assert!(!node.is_present());
         drop(refuse);
         until_ours(&server, &zk, NODE, "two").await;
-        let invalid = PersistentNode::builder(&zk, "no-slash", CreateMode::Ephemeral).start();
+        let invalid = PersistentNode::builder(&zk, "no-slash", Ephemeral).start();
         assert_eq!(invalid.created().await.unwrap_err().kind(), ErrorKind::InvalidPath);
         zk.close().await.unwrap();
         assert_eq!(node.created().await.unwrap_err().kind(), ErrorKind::Closed);
@@ -372,14 +478,12 @@ fn whoever_waits_is_told_why_there_is_no_node_and_it_is_tried_again() {
 
 #[test]
 fn a_node_waits_for_a_server_that_writes() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         server.set_read_only(true);
-        let zk = builder(&server).read_only(true).build().unwrap();
-        zk.start().await.unwrap();
+        let zk = start(builder(&server).read_only(true)).await;
         assert_eq!(zk.state(), ConnectionState::ReadOnly);
         let mut errors = zk.background_errors();
-        let node = PersistentNode::builder(&zk, NODE, CreateMode::Ephemeral).data("one").start();
+        let node = PersistentNode::builder(&zk, NODE, Ephemeral).data("one").start();
         timeout(Duration::from_secs(30), node.created()).await.expect_err("an answer");
         server.set_read_only(false);
         node.created().await.unwrap();
@@ -400,10 +504,9 @@ fn a_node_waits_for_a_server_that_writes() {
 /// CURATOR-590, CURATOR-643.
 #[test]
 fn parents_that_are_deleted_are_brought_back_only_if_wanted() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         zk.create("/services").await.unwrap();
-        let node = PersistentNode::builder(&zk, NODE, CreateMode::Ephemeral).without_parents().start();
+        let node = PersistentNode::builder(&zk, NODE, Ephemeral).without_parents().start();
         node.created().await.unwrap();
         zk.transaction().delete(NODE).delete("/services").commit().await.unwrap();
         let gone = timeout(Duration::from_secs(60), async {
@@ -421,15 +524,13 @@ fn parents_that_are_deleted_are_brought_back_only_if_wanted() {
     });
 }
 
-/// CURATOR-58: parents were open to everybody.
+/// CURATOR-58: parents were open to all clients.
 #[test]
 fn parents_have_the_acl_of_the_provider() {
-    simulated(async {
-        let server = TestServer::in_memory().await;
+    simulated_on(TestServer::in_memory, async |server| {
         let acl = vec![Acl::read_unsafe()[0].clone(), Acl::open_unsafe()[0].clone()];
-        let zk = builder(&server).acl_provider(acl.clone()).build().unwrap();
-        zk.start().await.unwrap();
-        let node = PersistentNode::builder(&zk, NODE, CreateMode::Ephemeral).start();
+        let zk = start(builder(&server).acl_provider(acl.clone())).await;
+        let node = PersistentNode::builder(&zk, NODE, Ephemeral).start();
         node.created().await.unwrap();
         assert_eq!(server.probe().acl("/services"), acl);
         assert_eq!(server.probe().acl(NODE), acl);
@@ -438,9 +539,8 @@ fn parents_have_the_acl_of_the_provider() {
 
 #[test]
 fn creations_are_told_from_the_first_on() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let node = PersistentNode::builder(&zk, NODE, CreateMode::Ephemeral).start();
+    simulated_with(async |server, zk| {
+        let node = PersistentNode::builder(&zk, NODE, Ephemeral).start();
         let mut creations = std::pin::pin!(node.creations());
         assert_eq!(creations.next().await.unwrap(), NODE);
         let before = server.probe().stat(NODE).unwrap().czxid;
@@ -453,16 +553,22 @@ fn creations_are_told_from_the_first_on() {
 }
 
 #[test]
-fn two_in_one_process_at_one_path_keep_one_node() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let make = || PersistentNode::builder(&zk, NODE, CreateMode::Ephemeral).data("same").start();
+fn two_in_one_process_at_one_path_take_turns() {
+    simulated_with(async |server, zk| {
+        let make = || PersistentNode::builder(&zk, NODE, Ephemeral).data("same").start();
         let (one, two) = (make(), make());
         one.created().await.unwrap();
-        two.created().await.unwrap();
-        one.close().await.unwrap();
-        until(&server, |probe| probe.exists(NODE)).await;
-        two.close().await.unwrap();
+        assert!(timeout(HOUR, two.created()).await.is_err());
+        let first = server.probe().stat(NODE).unwrap();
+        // Nor do they take the place of each other in another session.
+        expire(&server, &zk).await;
+        until(&server, |probe| probe.stat(NODE).is_some_and(|stat| stat.czxid > first.czxid)).await;
+        sleep(HOUR).await;
+        assert_ne!(one.is_present(), two.is_present());
+        let (first, second) = if one.is_present() { (one, two) } else { (two, one) };
+        first.close().await.unwrap();
+        second.created().await.unwrap();
+        second.close().await.unwrap();
         assert!(!server.probe().exists(NODE));
     });
 }
@@ -470,9 +576,8 @@ fn two_in_one_process_at_one_path_keep_one_node() {
 const TTL: Duration = Duration::from_secs(60);
 
 #[test]
-fn a_node_with_a_time_to_live_outlives_its_process_for_that_time() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+fn a_node_with_a_ttl_outlives_its_process_for_that_time() {
+    simulated_with(async |server, zk| {
         let node = PersistentTtlNode::builder(&zk, NODE, TTL).data("one").start();
         node.created().await.unwrap();
         until(&server, |probe| probe.exists("/services/worker/touch")).await;
@@ -481,7 +586,7 @@ fn a_node_with_a_time_to_live_outlives_its_process_for_that_time() {
         assert_eq!(probe.ttl("/services/worker/touch"), Some(TTL));
         let mut touched = probe.stat("/services/worker/touch").unwrap().version;
         for _ in 0..5 {
-            tokio::time::sleep(TTL * 3 / 4).await;
+            sleep(TTL * 3 / 4).await;
             server.reap_containers();
             let probe = server.probe();
             let version = probe.stat("/services/worker/touch").unwrap().version;
@@ -492,24 +597,23 @@ fn a_node_with_a_time_to_live_outlives_its_process_for_that_time() {
         }
         node.set_data("two").await.unwrap();
         assert_eq!(server.probe().data(NODE).unwrap(), "two");
-        // The child that somebody deletes comes back.
+        // A child that another client deletes is created again.
         zk.delete("/services/worker/touch").await.unwrap();
         until(&server, |probe| probe.exists("/services/worker/touch")).await;
         drop(node);
         zk.close().await.unwrap();
         server.reap_containers();
         assert!(server.probe().exists(NODE));
-        tokio::time::sleep(TTL * 2).await;
+        sleep(TTL * 2).await;
         while !server.reap_containers().is_empty() {}
         assert!(!server.probe().exists("/services"), "{}", server.probe());
     });
 }
 
-/// GH-1258, CURATOR-545: a process that ends before the first touch left the node for ever.
+/// GH-1258, CURATOR-545: a process that ended before the first touch left the node forever.
 #[test]
 fn a_node_that_was_never_touched_goes_as_well() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let refuse = server.rule(|request| {
             let touches = request.is_about("/services/worker/touch");
             if touches { Verdict::Refuse(ErrorCode::NoAuth) } else { Verdict::Pass }
@@ -519,7 +623,7 @@ fn a_node_that_was_never_touched_goes_as_well() {
         drop(node);
         zk.close().await.unwrap();
         assert!(refuse.hits() > 0);
-        tokio::time::sleep(TTL * 2).await;
+        sleep(TTL * 2).await;
         while !server.reap_containers().is_empty() {}
         assert!(!server.probe().exists(NODE), "{}", server.probe());
     });
@@ -527,11 +631,14 @@ fn a_node_that_was_never_touched_goes_as_well() {
 
 #[test]
 fn a_name_that_is_none_is_refused() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
+    simulated_with(async |_server, zk| {
         for (path, touch) in [("no-slash", "touch"), (NODE, ".."), (NODE, "")] {
             let node = PersistentTtlNode::builder(&zk, path, TTL).touch_name(touch).start();
-            assert_eq!(node.created().await.unwrap_err().kind(), ErrorKind::InvalidPath, "{path} {touch}");
+            assert_eq!(
+                node.created().await.unwrap_err().kind(),
+                ErrorKind::InvalidPath,
+                "{path} {touch}"
+            );
             assert_eq!(node.set_data("x").await.unwrap_err().kind(), ErrorKind::InvalidPath);
             let mut health = node.health();
             assert!(matches!(health.next().await, Some(Health::Failed(_))));
@@ -547,16 +654,19 @@ fn a_name_that_is_none_is_refused() {
 /// Without touches the node is gone after its time to live.
 #[test]
 fn touches_that_are_refused_are_reported_once() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let node = PersistentTtlNode::builder(&zk, NODE, TTL).start();
         node.created().await.unwrap();
         let mut errors = zk.background_errors();
-        let refuse = server.rule(|request| match request.paths().any(|path| path.ends_with("/touch")) {
-            true => Verdict::Refuse(ErrorCode::NoAuth),
-            false => Verdict::Pass,
-        });
-        assert_eq!(timeout(TTL * 2, errors.next()).await.unwrap().unwrap().kind(), ErrorKind::NoAuth);
+        let refuse = rule_if(
+            &server,
+            |request| request.paths().any(|path| path.ends_with("/touch")),
+            Verdict::Refuse(ErrorCode::NoAuth),
+        );
+        assert_eq!(
+            timeout(TTL * 2, errors.next()).await.unwrap().unwrap().kind(),
+            ErrorKind::NoAuth
+        );
         assert!(timeout(TTL * 2, errors.next()).await.is_err());
         assert!(refuse.hits() > 4);
         assert!(matches!(node.health().next().await, Some(Health::Failed(_))));

@@ -1,4 +1,5 @@
-//! One seed, one run: what frameworks with locks send to an ensemble under faults is the same in another process.
+//! One seed, one run: what frameworks with locks send to an ensemble under faults is the same in
+//! another process.
 
 use std::fmt::{Debug, Write as _};
 use std::process::Command;
@@ -7,19 +8,22 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::{Instant, sleep, timeout};
 use zk_curator::retry::ExponentialBackoffRetry;
-use zk_curator_recipes::lock::{InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore};
+use zk_curator_recipes::lock::{
+    InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore,
+};
 use zk_curator_testing::{MemoryConnector, TestCluster, TestServer, Verdict};
 use zk_curator_tests::{builder_for, simulated};
 
 const CLIENTS: u64 = 4;
 const ROUNDS: usize = 15;
-/// What makes this program print a run and nothing else.
+/// The environment variable that makes this program print a run and nothing else.
 const PRINT: &str = "SIM_REPLAY_SEED";
 
-/// Everything that the clients have sent, when and to what effect, and what is left of it.
+/// Everything that the clients have sent, when and to what effect, and the rest of it.
 fn run(seed: u64) -> String {
     simulated(async move {
-        let settings = TestServer::builder().tcp(false).seed(seed).wall_clock(SystemTime::UNIX_EPOCH);
+        let settings =
+            TestServer::builder().tcp(false).seed(seed).wall_clock(SystemTime::UNIX_EPOCH);
         let cluster = TestCluster::builder(3).settings(settings).start().await.unwrap();
         let (log, began) = (Arc::new(Mutex::new(String::new())), Instant::now());
         let faults = Mutex::new(fastrand::Rng::with_seed(seed));
@@ -33,8 +37,10 @@ fn run(seed: u64) -> String {
                     n @ 5..20 => Verdict::Delay(Duration::from_millis(n.into())),
                     _ => Verdict::Pass,
                 };
-                let (at, session, request) = (began.elapsed(), request.session_id(), request.request());
-                writeln!(log.lock().unwrap(), "{at:?} {session:#x} {request:?} {verdict:?}").unwrap();
+                let (at, session, request) =
+                    (began.elapsed(), request.session_id(), request.request());
+                writeln!(log.lock().unwrap(), "{at:?} {session:#x} {request:?} {verdict:?}")
+                    .unwrap();
                 verdict
             }
         });
@@ -43,10 +49,16 @@ fn run(seed: u64) -> String {
                 let log = Arc::clone(&log);
                 let log = move |what: &dyn Debug| {
                     let at = began.elapsed();
-                    writeln!(log.lock().unwrap(), "{at:?} client {client_number}: {what:?}").unwrap();
+                    writeln!(log.lock().unwrap(), "{at:?} client {client_number}: {what:?}")
+                        .unwrap();
                 };
                 let seed = fastrand::Rng::with_seed(seed).u64(..).wrapping_add(client_number);
-                tokio::spawn(client(cluster.connect_string(), Arc::new(cluster.connector()), seed, log))
+                tokio::spawn(client(
+                    cluster.connect_string(),
+                    Arc::new(cluster.connector()),
+                    seed,
+                    log,
+                ))
             })
             .collect();
         let mut rng = fastrand::Rng::with_seed(!seed);
@@ -57,7 +69,8 @@ fn run(seed: u64) -> String {
                 1 => cluster.member(rng.usize(..3)).disconnect_all(),
                 _ => {
                     let probe = cluster.member(0).probe();
-                    let sessions: Vec<_> = probe.sessions().iter().map(|session| session.id).collect();
+                    let sessions: Vec<_> =
+                        probe.sessions().iter().map(|session| session.id).collect();
                     cluster.expire(rng.choice(sessions).unwrap_or_default());
                 }
             }
@@ -71,7 +84,7 @@ fn run(seed: u64) -> String {
     })
 }
 
-/// Takes locks of three kinds, some in vain, and drops or releases them.
+/// Acquires locks of three kinds, some without success, and drops or releases them.
 async fn client(
     servers: String,
     connector: Arc<MemoryConnector>,
@@ -80,7 +93,7 @@ async fn client(
 ) {
     let retry = ExponentialBackoffRetry::new(Duration::from_millis(10), 8);
     let zk = builder_for(&servers).connector(connector).seed(seed).retry(retry).build().unwrap();
-    // A start in vain goes on in the background.
+    // A failed start continues in the background.
     drop(zk.start().await);
     let mut rng = fastrand::Rng::with_seed(seed);
     let mutex = InterProcessMutex::new(&zk, "/mutex");
@@ -118,7 +131,8 @@ fn millis(rng: &mut fastrand::Rng, most: u64) -> Duration {
     Duration::from_millis(rng.u64(0..=most))
 }
 
-/// The run of a seed in a process of its own, where hash tables, addresses and generators begin differently.
+/// The run of a seed in a process of its own, where hash tables, addresses and generators begin
+/// differently.
 fn run_elsewhere(seed: u64) -> String {
     let program = std::env::current_exe().unwrap();
     let output = Command::new(program)
@@ -148,15 +162,17 @@ fn every_seed_has_faults_and_grants() {
 fn a_seed_is_the_same_run_in_every_process() {
     for seed in [1, 2] {
         let (one, other) = (run_elsewhere(seed), run_elsewhere(seed));
-        let differs =
-            one.lines().zip(other.lines()).find(|(one, other)| one != other && !is_of_the_harness(one));
+        let differs = one
+            .lines()
+            .zip(other.lines())
+            .find(|(one, other)| one != other && !is_of_the_harness(one));
         assert_eq!(differs, None, "the first line that differs, with seed {seed}");
         assert_eq!(one.lines().count(), other.lines().count());
         assert!(one.lines().count() > 300, "a short run\n{one}");
     }
 }
 
-/// Tells how long the test has taken.
+/// Prints the duration of the test.
 fn is_of_the_harness(line: &str) -> bool {
     line.starts_with("test result:")
 }

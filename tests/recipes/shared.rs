@@ -4,9 +4,12 @@ use futures_util::future::{join_all, try_join_all};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::counter::{DistributedAtomicLong, IdBlocks};
 use zk_curator_recipes::lock::InterProcessSemaphore;
-use zk_curator_recipes::shared::{Count, Error, SharedCount, SharedValue, ValueEvent, ValueWatch};
+use zk_curator_recipes::shared::{Error, SharedCount, SharedValue, ValueEvent, ValueWatch};
 use zk_curator_testing::Verdict;
-use zk_curator_tests::{connected, in_memory, once_on_write_multi, session_id, simulated, until};
+use zk_curator_tests::{
+    once_on_write_multi, session_id, simulated_each_on, simulated_on, simulated_with,
+    two_in_memory, until,
+};
 
 const PATH: &str = "/shared/value";
 
@@ -22,9 +25,7 @@ async fn next(watch: &mut ValueWatch<String>) -> String {
 
 #[test]
 fn own_writes_are_read_at_once_and_those_of_others_are_told() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(_server, zk, other)| {
         let ours = SharedValue::start(&zk, PATH, &"seed".to_owned()).await.unwrap();
         let theirs = SharedValue::start(&other, PATH, &"another seed".to_owned()).await.unwrap();
         let mut told = theirs.follow();
@@ -41,9 +42,7 @@ fn own_writes_are_read_at_once_and_those_of_others_are_told() {
 
 #[test]
 fn shared_value_survives_delete_and_recreate() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(_server, zk, other)| {
         let value = SharedValue::start(&zk, PATH, &"seed".to_owned()).await.unwrap();
         let mut told = value.follow();
         assert_eq!(next(&mut told).await, "seed");
@@ -60,15 +59,16 @@ fn shared_value_survives_delete_and_recreate() {
 
 #[test]
 fn no_event_without_a_change_at_reconnect() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let value = SharedValue::start(&zk, PATH, &"seed".to_owned()).await.unwrap();
         let mut told = value.follow();
         assert_eq!(next(&mut told).await, "seed");
         for _ in 0..3 {
             server.disconnect(session_id(&zk).get());
-            assert_eq!((next(&mut told).await, next(&mut told).await), ("stale".into(), "fresh".into()));
+            assert_eq!(
+                (next(&mut told).await, next(&mut told).await),
+                ("stale".into(), "fresh".into())
+            );
         }
         other.set_data(PATH, "new").await.unwrap();
         assert_eq!(next(&mut told).await, "new");
@@ -77,24 +77,23 @@ fn no_event_without_a_change_at_reconnect() {
 
 #[test]
 fn after_a_lost_answer_one_of_two_hears_that_it_has_won() {
-    simulated(async {
-        for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
-            let (server, zk) = in_memory().await;
-            let other = connected(&server).await;
-            let values =
-                try_join_all([&zk, &other].map(|zk| SharedValue::start(zk, PATH, &0_i64))).await.unwrap();
-            for round in 1..20 {
-                let seen = [values[0].get().unwrap().unwrap(), values[1].get().unwrap().unwrap()];
-                assert_eq!(seen[0], seen[1]);
-                let _lost = once_on_write_multi(&server, verdict);
-                let new = [10 * round, 10 * round + 1];
-                let set = |index: usize| values[index].try_set(&seen[index], &new[index]);
-                let won: Vec<_> = join_all([set(0), set(1)]).await.into_iter().map(Result::unwrap).collect();
-                assert_eq!(won.iter().filter(|won| **won).count(), 1, "{verdict:?} {won:?}");
-                for value in &values {
-                    value.cache().synced().await.unwrap();
-                    assert_eq!(value.get().unwrap().unwrap().value, 10 * round + i64::from(won[1]));
-                }
+    let cases = [Verdict::LoseReply, Verdict::LoseRequest];
+    simulated_each_on(cases, two_in_memory, async |verdict, (server, zk, other)| {
+        let values = try_join_all([&zk, &other].map(|zk| SharedValue::start(zk, PATH, &0_i64)))
+            .await
+            .unwrap();
+        for round in 1..20 {
+            let seen = [values[0].get().unwrap().unwrap(), values[1].get().unwrap().unwrap()];
+            assert_eq!(seen[0], seen[1]);
+            let _lost = once_on_write_multi(&server, verdict);
+            let new = [10 * round, 10 * round + 1];
+            let set = |index: usize| values[index].try_set(&seen[index], &new[index]);
+            let won: Vec<_> =
+                join_all([set(0), set(1)]).await.into_iter().map(Result::unwrap).collect();
+            assert_eq!(won.iter().filter(|won| **won).count(), 1, "{verdict:?} {won:?}");
+            for value in &values {
+                value.cache().synced().await.unwrap();
+                assert_eq!(value.get().unwrap().unwrap().value, 10 * round + i64::from(won[1]));
             }
         }
     });
@@ -102,16 +101,20 @@ fn after_a_lost_answer_one_of_two_hears_that_it_has_won() {
 
 #[test]
 fn a_count_has_curators_bytes_and_limits_a_semaphore() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let limit = SharedCount::start(&zk, "/limits/jobs", 1).await.unwrap();
         assert_eq!(server.probe().data("/limits/jobs").unwrap()[..], [0, 0, 0, 1]);
         let semaphore = InterProcessSemaphore::with_shared_count(&zk, "/jobs", "/limits/jobs");
         let first = semaphore.acquire().await.unwrap();
         let (second, ()) = tokio::join!(semaphore.acquire(), async {
-            limit.set(&Count(2)).await.unwrap();
+            limit.set(2).await.unwrap();
         });
         drop((first, second.unwrap()));
+        let seen = limit.get().unwrap().unwrap();
+        assert!(limit.try_set(&seen, 3).await.unwrap() && !limit.try_set(&seen, 4).await.unwrap());
+        let mut counts = limit.follow();
+        let Some(ValueEvent::Value(now)) = counts.next().await else { panic!("there is a number") };
+        assert_eq!((seen.value, now.value), (2, 3));
         zk.set_data("/limits/jobs", "x").await.unwrap();
         limit.cache().synced().await.unwrap();
         assert!(matches!(limit.get(), Err(Error::Undecodable { length: 1, .. })));
@@ -120,10 +123,9 @@ fn a_count_has_curators_bytes_and_limits_a_semaphore() {
 
 #[test]
 fn ids_are_never_handed_out_twice() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
-        let blocks = [&zk, &other].map(|zk| IdBlocks::new(&DistributedAtomicLong::at(zk, "/ids"), 10));
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        let blocks =
+            [&zk, &other].map(|zk| IdBlocks::new(&DistributedAtomicLong::at(zk, "/ids"), 10));
         let mut seen = Vec::new();
         for round in 0..60_u32 {
             let _lost = (round % 7 == 0).then(|| once_on_write_multi(&server, Verdict::LoseReply));
@@ -137,7 +139,7 @@ fn ids_are_never_handed_out_twice() {
         seen.sort_unstable();
         seen.dedup();
         assert_eq!((seen.len(), count), (360, 360));
-        // Blocks are fetched ahead: while numbers are left, nobody waits.
+        // Blocks are reserved in advance: while numbers are left, no caller waits.
         blocks[0].next().await.unwrap();
         let before = server.probe().requests(OpCode::Multi);
         assert!((0..4).all(|_| blocks[0].try_next().is_some()));

@@ -1,4 +1,4 @@
-//! Two-phase commit: layout, the three forms, what it costs, and what faults do to it.
+//! Two-phase commit: layout, the three forms, cost, and the effects of faults.
 
 use std::time::Duration;
 
@@ -7,13 +7,15 @@ use tokio::time::{Instant, sleep, timeout};
 use zk_curator::retry::RetryForever;
 use zk_curator::{Acl, CuratorFramework, ErrorKind};
 use zk_curator_proto::OpCode;
+use zk_curator_recipes::two_phase::Outcome::{self, Aborted, Committed};
 use zk_curator_recipes::two_phase::{
-    Coordinator, Error, Form, Outcome, Site, SiteState, Vote, inspect, sweep,
+    Coordinator, Error, Form, Site, SiteState, Vote, inspect, sweep,
 };
 use zk_curator_testing::{ProbeWatch, TestServer, Verdict, WatchKind};
 use zk_curator_tests::{
-    assert_clean_after_close, builder, connected, cut_at_next_multi, expire, in_memory, once, server,
-    session_id, simulated, until,
+    assert_matches, builder, closes_clean, connected, cut_at_next_multi, expire, in_memory, once,
+    pairs, server, session_id, simulated, simulated_each, simulated_each_on, simulated_on,
+    simulated_with, start, two_in_memory, until,
 };
 
 const TX: &str = "/transactions/order-17";
@@ -29,6 +31,12 @@ async fn join_all_sites(zk: &CuratorFramework) -> Vec<Site> {
     try_join_all(SITES.map(|site| Site::join(zk, TX, site))).await.unwrap()
 }
 
+async fn all_commit(sites: &mut [Site]) {
+    for site in sites {
+        site.vote(Vote::Commit).await.unwrap();
+    }
+}
+
 /// The outcome, which all of them learn.
 async fn outcome(parties: &mut [Site]) -> Outcome {
     let outcomes = join_all(parties.iter_mut().map(Site::outcome)).await;
@@ -37,7 +45,19 @@ async fn outcome(parties: &mut [Site]) -> Outcome {
     outcomes[0]
 }
 
-/// What a transaction has ended with leaves nothing behind.
+/// Runs an operation whose next transaction gets this verdict.
+async fn despite<T>(
+    server: &TestServer,
+    verdict: Verdict,
+    operation: impl Future<Output = T>,
+) -> T {
+    let lost = once(server, OpCode::Multi, verdict);
+    let output = operation.await;
+    lost.fired().await;
+    output
+}
+
+/// Acknowledges and removes a transaction, which leaves nothing behind.
 async fn finish(server: &TestServer, mut coordinator: Coordinator, sites: Vec<Site>) {
     for mut site in sites {
         site.acknowledge().await.unwrap();
@@ -50,8 +70,7 @@ async fn finish(server: &TestServer, mut coordinator: Coordinator, sites: Vec<Si
 
 #[test]
 fn the_layout_is_that_of_the_recipe() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         for form in FORMS {
             let mut coordinator = begin(&zk, form).await;
             let probe = server.probe();
@@ -59,7 +78,8 @@ fn the_layout_is_that_of_the_recipe() {
             let text = String::from_utf8(probe.data(TX).unwrap().to_vec()).unwrap();
             assert!(text.starts_with("two-phase commit 2\nstate preparing\n"), "{text}");
             assert!(text.ends_with("site orders\nsite stock\nsite billing\n\npayload"), "{text}");
-            let children = if form == Form::Ephemeral { vec![] } else { vec!["billing", "orders", "stock"] };
+            let children =
+                if form == Form::Ephemeral { vec![] } else { vec!["billing", "orders", "stock"] };
             let (identity, others): (Vec<_>, Vec<_>) =
                 probe.children(TX).into_iter().partition(|name| name.starts_with("_t_"));
             assert_eq!((identity.len(), others), (1, children));
@@ -77,142 +97,123 @@ fn the_layout_is_that_of_the_recipe() {
                 let owner = probe.stat(&path).unwrap().ephemeral_owner;
                 assert_eq!(owner != 0, form == Form::Ephemeral, "{probe}");
             }
-            assert_eq!(coordinator.outcome().await.unwrap(), Outcome::Committed);
-            assert_eq!(outcome(&mut sites).await, Outcome::Committed);
-            assert!(server.probe().data(TX).unwrap().starts_with(b"two-phase commit 2\nstate committed\n"));
+            assert_eq!(coordinator.outcome().await.unwrap(), Committed);
+            assert_eq!(outcome(&mut sites).await, Committed);
+            assert!(
+                server
+                    .probe()
+                    .data(TX)
+                    .unwrap()
+                    .starts_with(b"two-phase commit 2\nstate committed\n")
+            );
             finish(&server, coordinator, sites).await;
         }
-        zk.close().await.unwrap();
-        assert_clean_after_close(&server);
+        closes_clean(&server, &zk).await;
     });
 }
 
 #[test]
 fn all_votes_commit_and_one_aborts_early() {
-    simulated(async {
-        for form in FORMS {
-            let (server, zk) = in_memory().await;
-            let mut coordinator = begin(&zk, form).await;
-            let mut sites = join_all_sites(&zk).await;
-            sites[0].vote(Vote::Commit).await.unwrap();
-            let began = Instant::now();
-            // Nobody waits for the third.
-            let (aborted, vote) = tokio::join!(coordinator.outcome(), sites[1].vote(Vote::Abort));
-            vote.unwrap();
-            assert_eq!(aborted.unwrap(), Outcome::Aborted);
-            let late = sites[2].vote(Vote::Commit).await;
-            assert!(matches!(late, Err(Error::Late { outcome: Outcome::Aborted })), "{late:?}");
-            assert_eq!(outcome(&mut sites).await, Outcome::Aborted);
-            assert!(began.elapsed() < Duration::from_secs(1));
-            finish(&server, coordinator, sites).await;
-        }
+    simulated_each(FORMS, async |form, server, zk| {
+        let mut coordinator = begin(&zk, form).await;
+        let mut sites = join_all_sites(&zk).await;
+        sites[0].vote(Vote::Commit).await.unwrap();
+        let began = Instant::now();
+        // No site waits for the third.
+        let (aborted, vote) = tokio::join!(coordinator.outcome(), sites[1].vote(Vote::Abort));
+        vote.unwrap();
+        assert_eq!(aborted.unwrap(), Aborted);
+        let late = sites[2].vote(Vote::Commit).await;
+        assert!(matches!(late, Err(Error::Late { outcome: Aborted })), "{late:?}");
+        assert_eq!(outcome(&mut sites).await, Aborted);
+        assert!(began.elapsed() < Duration::from_secs(1));
+        finish(&server, coordinator, sites).await;
     });
 }
 
 #[test]
 fn a_vote_is_cast_once() {
-    simulated(async {
-        for form in FORMS {
-            let (server, zk) = in_memory().await;
-            let _coordinator = begin(&zk, form).await;
-            let mut site = Site::join(&zk, TX, "stock").await.unwrap();
-            assert_eq!(site.vote_cast().await.unwrap(), None);
-            site.vote(Vote::Commit).await.unwrap();
-            let zxid = server.probe().zxid();
-            site.vote(Vote::Commit).await.unwrap();
-            for mut site in [site, Site::join(&zk, TX, "stock").await.unwrap()] {
-                let refused = site.vote(Vote::Abort).await;
-                assert!(matches!(refused, Err(Error::AlreadyCast { vote: Vote::Commit })), "{refused:?}");
-                assert_eq!(site.vote_cast().await.unwrap(), Some(Vote::Commit));
-            }
-            assert_eq!(server.probe().data(&format!("{TX}/stock")).unwrap(), "commit");
-            // Failed transactions, and the checks of linearizable reads.
-            assert!(server.probe().zxid() - zxid <= 8, "{}", server.probe());
+    simulated_each(FORMS, async |form, server, zk| {
+        let _coordinator = begin(&zk, form).await;
+        let mut site = Site::join(&zk, TX, "stock").await.unwrap();
+        assert_eq!(site.vote_cast().await.unwrap(), None);
+        site.vote(Vote::Commit).await.unwrap();
+        let zxid = server.probe().zxid();
+        site.vote(Vote::Commit).await.unwrap();
+        for mut site in [site, Site::join(&zk, TX, "stock").await.unwrap()] {
+            let refused = site.vote(Vote::Abort).await;
+            assert_matches!(refused, Err(Error::AlreadyCast { vote: Vote::Commit }));
+            assert_eq!(site.vote_cast().await.unwrap(), Some(Vote::Commit));
         }
+        assert_eq!(server.probe().data(&format!("{TX}/stock")).unwrap(), "commit");
+        // Failed transactions, and the checks of linearizable reads.
+        assert!(server.probe().zxid() - zxid <= 13, "{}", server.probe());
     });
 }
 
 #[test]
 fn the_deadline_aborts_without_a_coordinator() {
-    simulated(async {
-        for form in FORMS {
-            let (_server, zk) = in_memory().await;
-            drop(begin(&zk, form).await);
-            let mut sites = join_all_sites(&zk).await;
-            let began = Instant::now();
-            sites[0].vote(Vote::Commit).await.unwrap();
-            assert_eq!(outcome(&mut sites).await, Outcome::Aborted);
-            assert!(began.elapsed() >= DEADLINE && began.elapsed() < DEADLINE * 2);
-            let late = sites[1].vote(Vote::Commit).await;
-            assert!(matches!(late, Err(Error::Late { outcome: Outcome::Aborted })), "{late:?}");
-        }
+    simulated_each(FORMS, async |form, _server, zk| {
+        drop(begin(&zk, form).await);
+        let mut sites = join_all_sites(&zk).await;
+        let began = Instant::now();
+        sites[0].vote(Vote::Commit).await.unwrap();
+        assert_eq!(outcome(&mut sites).await, Aborted);
+        assert!(began.elapsed() >= DEADLINE && began.elapsed() < DEADLINE * 2);
+        let late = sites[1].vote(Vote::Commit).await;
+        assert!(matches!(late, Err(Error::Late { outcome: Aborted })), "{late:?}");
     });
 }
 
 /// The coordinator dies between the last vote and the decision.
 #[test]
 fn sites_finish_what_a_dead_coordinator_has_begun() {
-    simulated(async {
-        for form in FORMS {
-            let (server, zk) = in_memory().await;
-            let dead = connected(&server).await;
-            drop(begin(&dead, form).await);
-            dead.close().await.unwrap();
-            let mut sites = join_all_sites(&zk).await;
-            for site in &mut sites {
-                site.vote(Vote::Commit).await.unwrap();
-            }
-            // At the deadline, and what the votes say.
-            assert_eq!(outcome(&mut sites).await, Outcome::Committed);
-            let coordinator = Coordinator::resume(&zk, TX).await.unwrap();
-            finish(&server, coordinator, sites).await;
-        }
+    simulated_each(FORMS, async |form, server, zk| {
+        let dead = connected(&server).await;
+        drop(begin(&dead, form).await);
+        dead.close().await.unwrap();
+        let mut sites = join_all_sites(&zk).await;
+        all_commit(&mut sites).await;
+        // At the deadline, as the votes require.
+        assert_eq!(outcome(&mut sites).await, Committed);
+        let coordinator = Coordinator::resume(&zk, TX).await.unwrap();
+        finish(&server, coordinator, sites).await;
     });
 }
 
 #[test]
 fn a_new_coordinator_takes_over_at_once_and_an_old_one_wakes_up() {
-    simulated(async {
-        for form in FORMS {
-            let (server, zk) = in_memory().await;
-            let slow = connected(&server).await;
-            let mut old = begin(&slow, form).await;
-            let mut sites = join_all_sites(&zk).await;
-            for site in &mut sites[..2] {
-                site.vote(Vote::Commit).await.unwrap();
-            }
-            // The session of the old one ends; the new one gives up on the third site.
-            expire(&server, &slow).await;
-            let mut new = Coordinator::resume(&zk, TX).await.unwrap();
-            assert_eq!(new.payload(), "payload");
-            assert_eq!(new.sites(), SITES);
-            assert_eq!(new.abort().await.unwrap(), Outcome::Aborted);
-            assert_eq!(old.outcome().await.unwrap(), Outcome::Aborted);
-            assert_eq!(outcome(&mut sites).await, Outcome::Aborted);
-            finish(&server, new, sites).await;
-            let gone = Coordinator::resume(&zk, TX).await;
-            assert!(matches!(gone, Err(Error::Gone { .. })), "{gone:?}");
-        }
+    simulated_each(FORMS, async |form, server, zk| {
+        let slow = connected(&server).await;
+        let mut old = begin(&slow, form).await;
+        let mut sites = join_all_sites(&zk).await;
+        all_commit(&mut sites[..2]).await;
+        // The session of the old one ends; the new one gives up on the third site.
+        expire(&server, &slow).await;
+        let mut new = Coordinator::resume(&zk, TX).await.unwrap();
+        assert_eq!(new.payload(), "payload");
+        assert_eq!(new.sites(), SITES);
+        assert_eq!(new.abort().await.unwrap(), Aborted);
+        assert_eq!(old.outcome().await.unwrap(), Aborted);
+        assert_eq!(outcome(&mut sites).await, Aborted);
+        finish(&server, new, sites).await;
+        let gone = Coordinator::resume(&zk, TX).await;
+        assert!(matches!(gone, Err(Error::Gone { .. })), "{gone:?}");
     });
 }
 
 #[test]
-fn nobody_aborts_what_everybody_has_voted_for_or_reverses_what_is_decided() {
-    simulated(async {
-        for form in FORMS {
-            let (_server, zk) = in_memory().await;
-            let mut coordinator = begin(&zk, form).await;
-            let mut sites = join_all_sites(&zk).await;
-            for site in &mut sites {
-                site.vote(Vote::Commit).await.unwrap();
-            }
-            assert_eq!(coordinator.abort().await.unwrap(), Outcome::Committed);
-            let mut other = Coordinator::resume(&zk, TX).await.unwrap();
-            assert_eq!(other.abort().await.unwrap(), Outcome::Committed);
-            assert_eq!(outcome(&mut sites).await, Outcome::Committed);
-            // A site that returns learns it, too.
-            assert_eq!(outcome(&mut join_all_sites(&zk).await).await, Outcome::Committed);
-        }
+fn unanimous_votes_are_not_aborted_and_outcomes_not_reversed() {
+    simulated_each(FORMS, async |form, _server, zk| {
+        let mut coordinator = begin(&zk, form).await;
+        let mut sites = join_all_sites(&zk).await;
+        all_commit(&mut sites).await;
+        assert_eq!(coordinator.abort().await.unwrap(), Committed);
+        let mut other = Coordinator::resume(&zk, TX).await.unwrap();
+        assert_eq!(other.abort().await.unwrap(), Committed);
+        assert_eq!(outcome(&mut sites).await, Committed);
+        // A site that returns learns it, too.
+        assert_eq!(outcome(&mut join_all_sites(&zk).await).await, Committed);
     });
 }
 
@@ -222,9 +223,7 @@ fn is_on_children(watch: &ProbeWatch) -> bool {
 
 #[test]
 fn a_site_that_dies_is_an_abort_where_its_vote_is_ephemeral() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let mortal = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, mortal)| {
         let mut coordinator = begin(&zk, Form::Ephemeral).await;
         let mut site = Site::join(&mortal, TX, "stock").await.unwrap();
         site.vote(Vote::Commit).await.unwrap();
@@ -234,19 +233,17 @@ fn a_site_that_dies_is_an_abort_where_its_vote_is_ephemeral() {
             expire(&server, &mortal).await;
         };
         let (outcome, ()) = tokio::join!(coordinator.outcome(), death);
-        assert_eq!(outcome.unwrap(), Outcome::Aborted);
+        assert_eq!(outcome.unwrap(), Aborted);
         assert!(began.elapsed() < DEADLINE);
-        // After the decision a death means nothing: the site learns what it was.
-        assert_eq!(site.outcome().await.unwrap(), Outcome::Aborted);
+        // After the decision, the death of a site has no effect: it later learns the decision.
+        assert_eq!(site.outcome().await.unwrap(), Aborted);
     });
 }
 
-/// The vote that completes them is there when the commit is sent, and another is gone when it arrives.
+/// The last vote exists when the commit is sent, but another vote is gone when it arrives.
 #[test]
 fn a_vote_that_vanishes_before_the_commit_aborts_at_once() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let mortal = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, mortal)| {
         let mut coordinator = begin(&zk, Form::Ephemeral).await;
         for site in ["orders", "stock"] {
             Site::join(&mortal, TX, site).await.unwrap().vote(Vote::Commit).await.unwrap();
@@ -260,16 +257,14 @@ fn a_vote_that_vanishes_before_the_commit_aborts_at_once() {
             expire(&server, &mortal).await;
         };
         let (outcome, ()) = tokio::join!(coordinator.outcome(), death);
-        assert_eq!(outcome.unwrap(), Outcome::Aborted);
+        assert_eq!(outcome.unwrap(), Aborted);
         assert!(began.elapsed() < DEADLINE / 2, "{:?}", began.elapsed());
     });
 }
 
 #[test]
 fn a_dropped_look_does_not_forget_the_votes_it_saw() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let mortal = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, mortal)| {
         let mut coordinator = begin(&zk, Form::Ephemeral).await;
         Site::join(&mortal, TX, "stock").await.unwrap().vote(Vote::Commit).await.unwrap();
         let began = Instant::now();
@@ -277,13 +272,13 @@ fn a_dropped_look_does_not_forget_the_votes_it_saw() {
             assert!(timeout(Duration::from_secs(1), coordinator.outcome()).await.is_err());
         };
         give_up(&mut coordinator).await;
-        // The children change, and the look at them is given up.
+        // The children change, and their read is abandoned.
         zk.create(format!("{TX}/billing")).data("commit").await.unwrap();
         let slow = once(&server, OpCode::GetChildren2, Verdict::Delay(Duration::from_secs(5)));
         give_up(&mut coordinator).await;
         assert_eq!(slow.hits(), 1);
         expire(&server, &mortal).await;
-        assert_eq!(coordinator.outcome().await.unwrap(), Outcome::Aborted);
+        assert_eq!(coordinator.outcome().await.unwrap(), Aborted);
         assert!(began.elapsed() < DEADLINE / 2, "{:?}", began.elapsed());
     });
 }
@@ -291,11 +286,9 @@ fn a_dropped_look_does_not_forget_the_votes_it_saw() {
 /// All sites vote, carry it out, and it is swept.
 async fn run_and_sweep(zk: &CuratorFramework) {
     let mut sites = join_all_sites(zk).await;
-    for site in &mut sites {
-        site.vote(Vote::Commit).await.unwrap();
-    }
+    all_commit(&mut sites).await;
     let mut coordinator = Coordinator::resume(zk, TX).await.unwrap();
-    assert_eq!(coordinator.outcome().await.unwrap(), Outcome::Committed);
+    assert_eq!(coordinator.outcome().await.unwrap(), Committed);
     for mut site in sites {
         site.outcome().await.unwrap();
         site.acknowledge().await.unwrap();
@@ -303,89 +296,77 @@ async fn run_and_sweep(zk: &CuratorFramework) {
     assert_eq!(sweep(zk, "/transactions").await.unwrap(), [TX]);
 }
 
-/// The answer to the begin is lost, and the coordinator away until all is over.
+/// The response to the begin is lost, and the coordinator away until all is over.
 #[test]
 fn a_transaction_that_was_swept_does_not_begin_again() {
-    simulated(async {
-        for form in FORMS {
-            let (server, zk) = in_memory().await;
-            let other = connected(&server).await;
-            other.create_containers("/transactions").await.unwrap();
-            let away = cut_at_next_multi(&server, &zk, Verdict::LoseReply);
-            let meanwhile = async {
-                until(&server, |probe| probe.exists(TX)).await;
-                run_and_sweep(&other).await;
-                drop(away);
-            };
-            let (mut coordinator, ()) = tokio::join!(begin(&zk, form), meanwhile);
-            let outcome = coordinator.outcome().await;
-            assert!(matches!(outcome, Err(Error::Gone { .. })), "{form:?}: {outcome:?}");
-            assert!(!server.probe().exists(TX), "{}", server.probe());
-        }
+    simulated_each_on(FORMS, two_in_memory, async |form, (server, zk, other)| {
+        other.create_containers("/transactions").await.unwrap();
+        let away = cut_at_next_multi(&server, &zk, Verdict::LoseReply);
+        let meanwhile = async {
+            until(&server, |probe| probe.exists(TX)).await;
+            run_and_sweep(&other).await;
+            drop(away);
+        };
+        let (mut coordinator, ()) = tokio::join!(begin(&zk, form), meanwhile);
+        let outcome = coordinator.outcome().await;
+        assert!(matches!(outcome, Err(Error::Gone { .. })), "{form:?}: {outcome:?}");
+        assert!(!server.probe().exists(TX), "{}", server.probe());
     });
 }
 
-/// The answer to the removal is lost, and the next transaction is decided when the coordinator looks again.
+/// The response to the removal is lost, and the next transaction is already decided when the
+/// coordinator reads again.
 #[test]
 fn a_repeated_removal_leaves_the_next_transaction_alone() {
-    simulated(async {
-        for form in FORMS {
-            let (server, zk) = in_memory().await;
-            let other = connected(&server).await;
-            let mut first = begin(&other, form).await;
-            first.abort().await.unwrap();
-            let mut old = Coordinator::resume(&zk, TX).await.unwrap();
-            let away = cut_at_next_multi(&server, &zk, Verdict::LoseReply);
-            let meanwhile = async {
-                until(&server, |probe| !probe.exists(TX)).await;
-                begin(&other, form).await.abort().await.unwrap();
-                drop(away);
-            };
-            let (removed, ()) = tokio::join!(old.discard(), meanwhile);
-            removed.unwrap();
-            assert!(server.probe().exists(TX), "{form:?}");
-        }
+    simulated_each_on(FORMS, two_in_memory, async |form, (server, zk, other)| {
+        let mut first = begin(&other, form).await;
+        first.abort().await.unwrap();
+        let mut old = Coordinator::resume(&zk, TX).await.unwrap();
+        let away = cut_at_next_multi(&server, &zk, Verdict::LoseReply);
+        let meanwhile = async {
+            until(&server, |probe| !probe.exists(TX)).await;
+            begin(&other, form).await.abort().await.unwrap();
+            drop(away);
+        };
+        let (removed, ()) = tokio::join!(old.discard(), meanwhile);
+        removed.unwrap();
+        assert!(server.probe().exists(TX), "{form:?}");
     });
 }
 
 #[test]
 fn late_parties_do_not_act_in_the_next_transaction() {
-    simulated(async {
-        for form in FORMS {
-            let (server, zk) = in_memory().await;
-            let other = connected(&server).await;
-            let mut first = begin(&zk, form).await;
-            let mut sites = Vec::new();
-            for zk in [&zk, &other] {
-                sites.push(Site::join(zk, TX, "stock").await.unwrap());
-            }
-            let mut late = Coordinator::resume(&other, TX).await.unwrap();
-            first.abort().await.unwrap();
-            first.discard().await.unwrap();
-            begin(&zk, form).await;
-            let before = server.probe();
-            for site in &mut sites {
-                for vote in [Vote::Commit, Vote::Abort] {
-                    let voted = site.vote(vote).await;
-                    assert!(matches!(voted, Err(Error::Gone { .. })), "{form:?}: {voted:?}");
-                }
-                assert!(matches!(site.vote_cast().await, Err(Error::Gone { .. })));
-            }
-            assert!(matches!(late.abort().await, Err(Error::Gone { .. })), "{form:?}");
-            late.discard().await.unwrap_err();
-            first.discard().await.unwrap();
-            first.clean_up().await.unwrap();
-            let now = server.probe();
-            assert_eq!(now.data(TX), before.data(TX));
-            assert_eq!(now.children(TX), before.children(TX));
+    simulated_each_on(FORMS, two_in_memory, async |form, (server, zk, other)| {
+        let mut first = begin(&zk, form).await;
+        let mut sites = Vec::new();
+        for zk in [&zk, &other] {
+            sites.push(Site::join(zk, TX, "stock").await.unwrap());
         }
+        let mut late = Coordinator::resume(&other, TX).await.unwrap();
+        first.abort().await.unwrap();
+        first.discard().await.unwrap();
+        begin(&zk, form).await;
+        let before = server.probe();
+        for site in &mut sites {
+            for vote in [Vote::Commit, Vote::Abort] {
+                let voted = site.vote(vote).await;
+                assert!(matches!(voted, Err(Error::Gone { .. })), "{form:?}: {voted:?}");
+            }
+            assert!(matches!(site.vote_cast().await, Err(Error::Gone { .. })));
+        }
+        assert!(matches!(late.abort().await, Err(Error::Gone { .. })), "{form:?}");
+        late.discard().await.unwrap_err();
+        first.discard().await.unwrap();
+        first.clean_up().await.unwrap();
+        let now = server.probe();
+        assert_eq!(now.data(TX), before.data(TX));
+        assert_eq!(now.children(TX), before.children(TX));
     });
 }
 
 #[test]
 fn a_refused_vote_is_an_error_at_once() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         let _coordinator = begin(&zk, Form::Coordinated).await;
         let mut site = Site::join(&zk, TX, "stock").await.unwrap();
         zk.set_acl(format!("{TX}/stock"), Acl::read_unsafe()).await.unwrap();
@@ -397,29 +378,9 @@ fn a_refused_vote_is_an_error_at_once() {
     });
 }
 
-/// As programs of before wrote it.
 #[test]
-fn transactions_of_the_first_layout_are_served() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        for form in ["symmetric", "coordinated"] {
-            let text = "two-phase commit 1\nstate preparing\nform FORM\ndeadline_ms 30000\n\
-                        site orders\nsite stock\nsite billing\n\npayload";
-            zk.create(TX).creating_parents().data(text.replace("FORM", form)).await.unwrap();
-            for site in SITES {
-                zk.create(format!("{TX}/{site}")).data("").await.unwrap();
-            }
-            run_and_sweep(&zk).await;
-            assert!(!server.probe().exists(TX));
-        }
-    });
-}
-
-#[test]
-fn a_site_that_returns_before_its_old_session_ends_keeps_its_vote() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let old = connected(&server).await;
+fn a_site_back_before_its_old_session_ends_keeps_its_vote() {
+    simulated_on(two_in_memory, async |(server, zk, old)| {
         let mut coordinator = begin(&zk, Form::Ephemeral).await;
         let vote = async |zk: &CuratorFramework, site: &str| {
             let mut site = Site::join(zk, TX, site).await.unwrap();
@@ -432,115 +393,88 @@ fn a_site_that_returns_before_its_old_session_ends_keeps_its_vote() {
         assert_eq!(owner, session_id(&zk).get());
         vote(&zk, "orders").await;
         vote(&zk, "billing").await;
-        assert_eq!(coordinator.outcome().await.unwrap(), Outcome::Committed);
+        assert_eq!(coordinator.outcome().await.unwrap(), Committed);
     });
 }
 
 #[test]
 fn every_lost_answer_is_resolved() {
-    simulated(async {
-        for form in FORMS {
-            for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
-                let (server, zk) = in_memory().await;
-                // Creates, votes, decisions, acknowledgements and the removal are transactions.
-                let lost = once(&server, OpCode::Multi, verdict);
-                let mut coordinator = begin(&zk, form).await;
-                lost.fired().await;
-                let mut sites = join_all_sites(&zk).await;
-                for site in &mut sites {
-                    let lost = once(&server, OpCode::Multi, verdict);
-                    site.vote(Vote::Commit).await.unwrap();
-                    lost.fired().await;
-                }
-                let lost = once(&server, OpCode::Multi, verdict);
-                assert_eq!(coordinator.outcome().await.unwrap(), Outcome::Committed);
-                lost.fired().await;
-                assert_eq!(outcome(&mut sites).await, Outcome::Committed);
-                for mut site in sites {
-                    let lost = once(&server, OpCode::Multi, verdict);
-                    site.acknowledge().await.unwrap();
-                    lost.fired().await;
-                }
-                let lost = once(&server, OpCode::Multi, verdict);
-                coordinator.clean_up().await.unwrap();
-                lost.fired().await;
-                zk.close().await.unwrap();
-                assert_clean_after_close(&server);
-            }
+    let cases = pairs(FORMS, [Verdict::LoseReply, Verdict::LoseRequest]);
+    simulated_each(cases, async |(form, verdict), server, zk| {
+        // Creates, votes, decisions, acknowledgements and the removal are transactions.
+        let mut coordinator = despite(&server, verdict, begin(&zk, form)).await;
+        let mut sites = join_all_sites(&zk).await;
+        for site in &mut sites {
+            despite(&server, verdict, site.vote(Vote::Commit)).await.unwrap();
         }
+        assert_eq!(despite(&server, verdict, coordinator.outcome()).await.unwrap(), Committed);
+        assert_eq!(outcome(&mut sites).await, Committed);
+        for mut site in sites {
+            despite(&server, verdict, site.acknowledge()).await.unwrap();
+        }
+        despite(&server, verdict, coordinator.clean_up()).await.unwrap();
+        closes_clean(&server, &zk).await;
     });
 }
 
 #[test]
 fn votes_to_abort_and_deadlines_survive_lost_answers() {
-    simulated(async {
-        for form in FORMS {
-            for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
-                let (server, zk) = in_memory().await;
-                let mut coordinator = begin(&zk, form).await;
-                let mut site = Site::join(&zk, TX, "stock").await.unwrap();
-                let lost = once(&server, OpCode::Multi, verdict);
-                site.vote(Vote::Abort).await.unwrap();
-                lost.fired().await;
-                assert_eq!(coordinator.outcome().await.unwrap(), Outcome::Aborted);
-                coordinator.discard().await.unwrap();
+    let cases = pairs(FORMS, [Verdict::LoseReply, Verdict::LoseRequest]);
+    simulated_each(cases, async |(form, verdict), server, zk| {
+        let mut coordinator = begin(&zk, form).await;
+        let mut site = Site::join(&zk, TX, "stock").await.unwrap();
+        despite(&server, verdict, site.vote(Vote::Abort)).await.unwrap();
+        assert_eq!(coordinator.outcome().await.unwrap(), Aborted);
+        coordinator.discard().await.unwrap();
 
-                let mut coordinator = begin(&zk, form).await;
-                let lost = once(&server, OpCode::Multi, verdict);
-                assert_eq!(coordinator.outcome().await.unwrap(), Outcome::Aborted);
-                lost.fired().await;
-            }
-        }
+        let mut coordinator = begin(&zk, form).await;
+        assert_eq!(despite(&server, verdict, coordinator.outcome()).await.unwrap(), Aborted);
     });
 }
 
 /// All clients lose their connections, their sessions, and the server, again and again.
 #[test]
 fn sessions_that_end_while_everybody_waits_change_nothing() {
-    simulated(async {
-        for form in [Form::Symmetric, Form::Coordinated] {
-            let server = server().await;
-            let mut clients = Vec::new();
-            for _ in 0..4 {
-                let zk =
-                    builder(&server).retry(RetryForever::new(Duration::from_millis(50))).build().unwrap();
-                zk.start().await.unwrap();
-                clients.push(zk);
-            }
-            let mut coordinator = begin(&clients[0], form).await;
-            let run = |zk: CuratorFramework, site: &'static str, at: u64| async move {
-                let mut site = Site::join(&zk, TX, site).await.unwrap();
-                sleep(Duration::from_secs(at)).await;
-                site.vote(Vote::Commit).await.unwrap();
-                site.outcome().await.unwrap()
-            };
-            let faults = async {
-                sleep(Duration::from_secs(1)).await;
-                for zk in &clients {
-                    expire(&server, zk).await;
-                }
-                sleep(Duration::from_secs(4)).await;
-                server.disconnect_all();
-            };
-            let [one, two, three] = [1, 2, 3].map(|index| clients[index].clone());
-            let (decided, one, two, three, ()) = tokio::join!(
-                coordinator.outcome(),
-                run(one, "orders", 0),
-                run(two, "stock", 3),
-                run(three, "billing", 9),
-                faults
-            );
-            let decided = decided.unwrap();
-            assert_eq!([decided, one, two, three], [Outcome::Committed; 4]);
+    simulated_each_on([Form::Symmetric, Form::Coordinated], server, async |form, server| {
+        let mut clients = Vec::new();
+        for _ in 0..4 {
+            let zk =
+                start(builder(&server).retry(RetryForever::new(Duration::from_millis(50)))).await;
+            clients.push(zk);
         }
+        let mut coordinator = begin(&clients[0], form).await;
+        let run = |zk: CuratorFramework, site: &'static str, at: u64| async move {
+            let mut site = Site::join(&zk, TX, site).await.unwrap();
+            sleep(Duration::from_secs(at)).await;
+            site.vote(Vote::Commit).await.unwrap();
+            site.outcome().await.unwrap()
+        };
+        let faults = async {
+            sleep(Duration::from_secs(1)).await;
+            for zk in &clients {
+                expire(&server, zk).await;
+            }
+            sleep(Duration::from_secs(4)).await;
+            server.disconnect_all();
+        };
+        let [one, two, three] = [1, 2, 3].map(|index| clients[index].clone());
+        let (decided, one, two, three, ()) = tokio::join!(
+            coordinator.outcome(),
+            run(one, "orders", 0),
+            run(two, "stock", 3),
+            run(three, "billing", 9),
+            faults
+        );
+        let decided = decided.unwrap();
+        assert_eq!([decided, one, two, three], [Committed; 4]);
     });
 }
 
 #[test]
 fn mistakes_are_told() {
-    simulated(async {
-        let (_server, zk) = in_memory().await;
-        let begin = |sites: &[&'static str]| Coordinator::begin(&zk, TX, sites.to_vec(), "").into_future();
+    simulated_with(async |_server, zk| {
+        let begin =
+            |sites: &[&'static str]| Coordinator::begin(&zk, TX, sites.to_vec(), "").into_future();
         use std::future::IntoFuture;
         assert!(matches!(begin(&[]).await, Err(Error::NoSites)));
         assert!(matches!(begin(&["a", "a"]).await, Err(Error::Duplicate { site }) if site == "a"));
@@ -548,7 +482,7 @@ fn mistakes_are_told() {
             assert!(matches!(begin(&[name]).await, Err(Error::InvalidSite { .. })), "{name:?}");
         }
         let invalid = Coordinator::begin(&zk, "no-slash", ["a"], "").await.unwrap_err();
-        assert!(matches!(invalid, Error::Framework(error) if error.kind() == ErrorKind::InvalidPath));
+        assert_matches!(invalid, Error::Framework(error) if error.kind() == ErrorKind::InvalidPath);
         assert!(matches!(Site::join(&zk, TX, "a").await, Err(Error::Gone { .. })));
         assert!(inspect(&zk, TX).await.unwrap().is_none());
 
@@ -575,40 +509,36 @@ fn mistakes_are_told() {
 
 #[test]
 fn a_transaction_can_be_looked_at_and_swept_away() {
-    simulated(async {
-        for form in FORMS {
-            let (server, zk) = in_memory().await;
-            let mut coordinator = begin(&zk, form).await;
-            let mut sites = join_all_sites(&zk).await;
-            sites[0].vote(Vote::Commit).await.unwrap();
-            let inspection = inspect(&zk, TX).await.unwrap().unwrap();
-            assert_eq!((inspection.outcome, inspection.form), (None, form));
-            assert_eq!(inspection.sites[0], ("orders".into(), SiteState::Voted(Vote::Commit)));
-            assert_eq!(inspection.sites[1], ("stock".into(), SiteState::Pending));
-            let text = inspection.to_string();
-            assert!(text.starts_with(&format!("{TX}: preparing (")), "{text}");
-            assert!(text.contains("\n  stock has not voted\n"), "{text}");
-            sites[1].vote(Vote::Abort).await.unwrap();
-            assert_eq!(inspect(&zk, TX).await.unwrap().unwrap().outcome, Some(Outcome::Aborted));
+    simulated_each(FORMS, async |form, server, zk| {
+        let mut coordinator = begin(&zk, form).await;
+        let mut sites = join_all_sites(&zk).await;
+        sites[0].vote(Vote::Commit).await.unwrap();
+        let inspection = inspect(&zk, TX).await.unwrap().unwrap();
+        assert_eq!((inspection.outcome, inspection.form), (None, form));
+        assert_eq!(inspection.sites[0], ("orders".into(), SiteState::Voted(Vote::Commit)));
+        assert_eq!(inspection.sites[1], ("stock".into(), SiteState::Pending));
+        let text = inspection.to_string();
+        assert!(text.starts_with(&format!("{TX}: preparing (")), "{text}");
+        assert!(text.contains("\n  stock has not voted\n"), "{text}");
+        sites[1].vote(Vote::Abort).await.unwrap();
+        assert_eq!(inspect(&zk, TX).await.unwrap().unwrap().outcome, Some(Aborted));
 
-            assert_eq!(coordinator.outcome().await.unwrap(), Outcome::Aborted);
-            zk.create("/transactions/other").await.unwrap();
-            assert_eq!(sweep(&zk, "/transactions").await.unwrap(), [""; 0], "the sites are not done");
-            for mut site in sites {
-                site.acknowledge().await.unwrap();
-            }
-            assert!(inspect(&zk, TX).await.unwrap().unwrap().is_finished());
-            assert_eq!(sweep(&zk, "/transactions").await.unwrap(), [TX]);
-            assert_eq!(server.probe().children("/transactions"), ["other"]);
-            assert_eq!(sweep(&zk, "/nothing").await.unwrap(), [""; 0]);
+        assert_eq!(coordinator.outcome().await.unwrap(), Aborted);
+        zk.create("/transactions/other").await.unwrap();
+        assert_eq!(sweep(&zk, "/transactions").await.unwrap(), [""; 0], "the sites are not done");
+        for mut site in sites {
+            site.acknowledge().await.unwrap();
         }
+        assert!(inspect(&zk, TX).await.unwrap().unwrap().is_finished());
+        assert_eq!(sweep(&zk, "/transactions").await.unwrap(), [TX]);
+        assert_eq!(server.probe().children("/transactions"), ["other"]);
+        assert_eq!(sweep(&zk, "/nothing").await.unwrap(), [""; 0]);
     });
 }
 
 #[test]
 fn any_deadline_can_be_given() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         for deadline in [Duration::MAX, Duration::from_nanos(1_500_001)] {
             let reply = once(&server, OpCode::Multi, Verdict::LoseReply);
             let begin = Coordinator::begin(&zk, TX, ["a"], "").deadline(deadline);
@@ -616,44 +546,43 @@ fn any_deadline_can_be_given() {
             assert_eq!(reply.hits(), 1);
             let mut site = Site::join(&zk, TX, "a").await.unwrap();
             site.vote(Vote::Commit).await.unwrap();
-            assert_eq!(coordinator.outcome().await.unwrap(), Outcome::Committed);
+            assert_eq!(coordinator.outcome().await.unwrap(), Committed);
             coordinator.discard().await.unwrap();
             coordinator.discard().await.unwrap();
         }
-        let mut coordinator = Coordinator::begin(&zk, TX, ["a"], "").deadline(Duration::ZERO).await.unwrap();
-        assert_eq!(coordinator.outcome().await.unwrap(), Outcome::Aborted);
+        let mut coordinator =
+            Coordinator::begin(&zk, TX, ["a"], "").deadline(Duration::ZERO).await.unwrap();
+        assert_eq!(coordinator.outcome().await.unwrap(), Aborted);
     });
 }
 
 #[test]
 fn the_coordinator_waits_for_all_acknowledgements() {
-    simulated(async {
-        for form in FORMS {
-            let (server, zk) = in_memory().await;
-            let mut coordinator = begin(&zk, form).await;
-            let mut sites = join_all_sites(&zk).await;
-            for site in &mut sites[1..] {
-                site.vote(Vote::Commit).await.unwrap();
-            }
-            assert_eq!(coordinator.abort().await.unwrap(), Outcome::Aborted);
-            let acknowledge = async {
-                for site in &mut sites {
-                    sleep(Duration::from_secs(1)).await;
-                    assert!(server.probe().exists(TX));
-                    assert_eq!(site.outcome().await.unwrap(), Outcome::Aborted);
-                    site.acknowledge().await.unwrap();
-                }
-            };
-            let (cleaned, ()) = tokio::join!(coordinator.clean_up(), acknowledge);
-            cleaned.unwrap();
-            assert!(!server.probe().exists(TX));
-            let gone = sites[0].acknowledge().await;
-            assert!(gone.is_ok(), "{gone:?}");
+    simulated_each(FORMS, async |form, server, zk| {
+        let mut coordinator = begin(&zk, form).await;
+        let mut sites = join_all_sites(&zk).await;
+        for site in &mut sites[1..] {
+            site.vote(Vote::Commit).await.unwrap();
         }
+        assert_eq!(coordinator.abort().await.unwrap(), Aborted);
+        let acknowledge = async {
+            for site in &mut sites {
+                sleep(Duration::from_secs(1)).await;
+                assert!(server.probe().exists(TX));
+                assert_eq!(site.outcome().await.unwrap(), Aborted);
+                site.acknowledge().await.unwrap();
+            }
+        };
+        let (cleaned, ()) = tokio::join!(coordinator.clean_up(), acknowledge);
+        cleaned.unwrap();
+        assert!(!server.probe().exists(TX));
+        let gone = sites[0].acknowledge().await;
+        assert!(gone.is_ok(), "{gone:?}");
     });
 }
 
-/// Requests and notifications from the begin until all know the outcome. All join at once, and vote one after another.
+/// Requests and notifications from the begin until all know the outcome. All join concurrently, and
+/// vote one after another.
 async fn messages(form: Form, sites: usize) -> (u64, u64) {
     let (server, zk) = in_memory().await;
     zk.create_containers("/transactions").await.unwrap();
@@ -668,19 +597,21 @@ async fn messages(form: Form, sites: usize) -> (u64, u64) {
         let mut site = Site::join(zk, TX, name).await.unwrap();
         sleep(Duration::from_millis(10 * turn)).await;
         site.vote(Vote::Commit).await.unwrap();
-        assert_eq!(site.outcome().await.unwrap(), Outcome::Committed);
+        assert_eq!(site.outcome().await.unwrap(), Committed);
     });
     let (decided, _) = tokio::join!(coordinator.outcome(), join_all(sites));
-    assert_eq!(decided.unwrap(), Outcome::Committed);
-    let after =
-        until(&server, |probe| probe.data(TX).unwrap().starts_with(b"two-phase commit 2\nstate co")).await;
+    assert_eq!(decided.unwrap(), Committed);
+    let after = until(&server, |probe| {
+        probe.data(TX).unwrap().starts_with(b"two-phase commit 2\nstate co")
+    })
+    .await;
     let pings = after.requests(OpCode::Ping) - before.requests(OpCode::Ping);
     let requests = after.total_requests() - before.total_requests() - pings;
     (requests, after.notifications() - before.notifications())
 }
 
 #[test]
-fn the_messages_of_a_commit_are_as_many_as_the_documentation_says() {
+fn a_commit_costs_the_documented_number_of_messages() {
     simulated(async {
         for (form, counts) in [
             (Form::Symmetric, [(34, 12), (167, 110), (2764, 2600)]),

@@ -1,12 +1,13 @@
-//! Futures of two-phase commit, dropped at every point: the transaction is whole or not there, those who come later end it
-//! with one outcome, and nothing stays behind.
+//! Futures of two-phase commit, dropped at every point: the transaction is whole or not there,
+//! the clients that come later end it with one outcome, and nothing stays behind.
 
 use std::time::Duration;
 
 use zk_curator::CuratorFramework;
-use zk_curator_recipes::two_phase::{Coordinator, Error, Form, Outcome, Site, Vote, inspect, sweep};
-use zk_curator_tests::cancel;
-use zk_curator_tests::{assert_clean_after_close, simulated, two_in_memory};
+use zk_curator_recipes::two_phase::{
+    Coordinator, Error, Form, Outcome, Site, Vote, inspect, sweep,
+};
+use zk_curator_tests::{all_close_clean, simulated_drops, two_in_memory};
 
 const TX: &str = "/transactions/order-17";
 const SITES: [&str; 2] = ["orders", "stock"];
@@ -22,14 +23,16 @@ async fn vote(zk: &CuratorFramework, site: &str, vote: Vote) -> Site {
     site
 }
 
-/// Drops the future that `run` makes at every step until it completes; others then end what there is. What it may have
-/// ended with is what they must find, if they know.
-async fn at_every_step<F, T>(run: impl Fn(CuratorFramework, CuratorFramework) -> F) -> usize
+/// Drops the future of `run` at every step until it completes. Other parties then end the
+/// transaction. If they know the outcome, it must be the one that the dropped future may have
+/// decided.
+fn at_every_step<F, T>(more_than: usize, run: impl Fn(CuratorFramework, CuratorFramework) -> F)
 where
     F: Future<Output = T>,
     T: Into<Option<Outcome>>,
 {
-    cancel::at_every_step(
+    simulated_drops(
+        more_than,
         two_in_memory,
         async |(_, zk, other)| run(zk.clone(), other.clone()).await,
         async |(server, zk, other), done| {
@@ -50,127 +53,104 @@ where
                     coordinator.clean_up().await.unwrap();
                 }
             }
-            for zk in [zk, other] {
-                zk.close().await.unwrap();
-            }
-            assert_clean_after_close(&server);
+            all_close_clean(&server, [zk, other]).await;
         },
-    )
-    .await
+    );
 }
 
 #[test]
 fn begins_leave_a_whole_transaction_or_none() {
-    simulated(async {
-        for form in FORMS {
-            let steps = at_every_step(async |zk, _| {
-                begin(&zk, form).await;
-                None
-            })
-            .await;
-            assert!(steps > 4, "only {steps} steps");
-        }
-    });
+    for form in FORMS {
+        at_every_step(4, async |zk, _| {
+            begin(&zk, form).await;
+            None
+        });
+    }
 }
 
 #[test]
 fn votes_are_cast_or_not() {
-    simulated(async {
-        for form in FORMS {
-            let steps = at_every_step(async |zk, other| {
-                begin(&other, form).await;
-                vote(&other, SITES[0], Vote::Commit).await;
-                vote(&zk, SITES[1], Vote::Commit).await;
-                Outcome::Committed
-            })
-            .await;
-            assert!(steps > 6, "only {steps} steps");
-            at_every_step(async |zk, other| {
-                begin(&other, form).await;
-                vote(&zk, SITES[1], Vote::Abort).await;
-                Outcome::Aborted
-            })
-            .await;
-        }
-    });
+    for form in FORMS {
+        at_every_step(6, async |zk, other| {
+            begin(&other, form).await;
+            vote(&other, SITES[0], Vote::Commit).await;
+            vote(&zk, SITES[1], Vote::Commit).await;
+            Outcome::Committed
+        });
+        at_every_step(0, async |zk, other| {
+            begin(&other, form).await;
+            vote(&zk, SITES[1], Vote::Abort).await;
+            Outcome::Aborted
+        });
+    }
 }
 
 #[test]
 fn outcomes_are_those_that_others_find() {
-    simulated(async {
-        for form in FORMS {
-            let steps = at_every_step(async |zk, other| {
-                let mut coordinator = begin(&zk, form).await;
-                let votes = async {
-                    for site in SITES {
-                        tokio::time::sleep(Duration::from_secs(1)).await;
-                        vote(&other, site, Vote::Commit).await;
-                    }
-                };
-                tokio::join!(coordinator.outcome(), votes).0.unwrap()
-            })
-            .await;
-            assert!(steps > 8, "only {steps} steps");
-            at_every_step(async |zk, other| {
-                begin(&other, form).await;
-                let mut site = vote(&zk, SITES[0], Vote::Commit).await;
-                site.outcome().await.unwrap() // at the deadline
-            })
-            .await;
-            at_every_step(async |zk, _| begin(&zk, form).await.abort().await.unwrap()).await;
-        }
-    });
+    for form in FORMS {
+        at_every_step(8, async |zk, other| {
+            let mut coordinator = begin(&zk, form).await;
+            let votes = async {
+                for site in SITES {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    vote(&other, site, Vote::Commit).await;
+                }
+            };
+            tokio::join!(coordinator.outcome(), votes).0.unwrap()
+        });
+        at_every_step(0, async |zk, other| {
+            begin(&other, form).await;
+            let mut site = vote(&zk, SITES[0], Vote::Commit).await;
+            site.outcome().await.unwrap() // at the deadline
+        });
+        at_every_step(0, async |zk, _| begin(&zk, form).await.abort().await.unwrap());
+    }
 }
 
 #[test]
 fn acknowledgements_and_removals_are_done_or_not() {
-    simulated(async {
-        for form in FORMS {
-            for discard in [false, true] {
-                let steps = at_every_step(async |zk, other| {
-                    let mut coordinator = begin(&other, form).await;
-                    let mut sites =
-                        [vote(&zk, SITES[0], Vote::Commit).await, vote(&other, SITES[1], Vote::Commit).await];
-                    assert_eq!(coordinator.outcome().await.unwrap(), Outcome::Committed);
-                    if discard {
-                        coordinator.discard().await.unwrap();
-                        return None;
-                    }
-                    for site in &mut sites {
-                        site.outcome().await.unwrap();
-                        site.acknowledge().await.unwrap();
-                    }
-                    coordinator.clean_up().await.unwrap();
-                    None
-                })
-                .await;
-                assert!(steps > 8, "only {steps} steps");
-            }
+    for form in FORMS {
+        for discard in [false, true] {
+            at_every_step(8, async |zk, other| {
+                let mut coordinator = begin(&other, form).await;
+                let mut sites = [
+                    vote(&zk, SITES[0], Vote::Commit).await,
+                    vote(&other, SITES[1], Vote::Commit).await,
+                ];
+                assert_eq!(coordinator.outcome().await.unwrap(), Outcome::Committed);
+                if discard {
+                    coordinator.discard().await.unwrap();
+                    return None;
+                }
+                for site in &mut sites {
+                    site.outcome().await.unwrap();
+                    site.acknowledge().await.unwrap();
+                }
+                coordinator.clean_up().await.unwrap();
+                None
+            });
         }
-    });
+    }
 }
 
 #[test]
 fn looks_and_sweeps_leave_nothing() {
-    simulated(async {
-        for form in FORMS {
-            at_every_step(async |zk, other| {
-                let mut coordinator = begin(&other, form).await;
-                for name in SITES {
-                    let site = vote(&other, name, Vote::Commit).await;
-                    site.vote_cast().await.unwrap();
-                }
-                let outcome = coordinator.outcome().await.unwrap();
-                for name in SITES {
-                    let mut site = Site::join(&other, TX, name).await.unwrap();
-                    site.outcome().await.unwrap();
-                    site.acknowledge().await.unwrap();
-                }
-                assert!(inspect(&zk, TX).await.unwrap().unwrap().is_finished());
-                assert_eq!(sweep(&zk, "/transactions").await.unwrap(), [TX]);
-                outcome
-            })
-            .await;
-        }
-    });
+    for form in FORMS {
+        at_every_step(0, async |zk, other| {
+            let mut coordinator = begin(&other, form).await;
+            for name in SITES {
+                let site = vote(&other, name, Vote::Commit).await;
+                site.vote_cast().await.unwrap();
+            }
+            let outcome = coordinator.outcome().await.unwrap();
+            for name in SITES {
+                let mut site = Site::join(&other, TX, name).await.unwrap();
+                site.outcome().await.unwrap();
+                site.acknowledge().await.unwrap();
+            }
+            assert!(inspect(&zk, TX).await.unwrap().unwrap().is_finished());
+            assert_eq!(sweep(&zk, "/transactions").await.unwrap(), [TX]);
+            outcome
+        });
+    }
 }

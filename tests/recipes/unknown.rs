@@ -1,4 +1,5 @@
-//! A write whose outcome was not learned: what fails afterwards must not say that nothing was applied.
+//! A write whose outcome was not learned: what fails afterwards must not say that nothing was
+//! applied.
 
 use std::time::Duration;
 
@@ -8,7 +9,9 @@ use zk_curator_recipes::group::Group;
 use zk_curator_recipes::lock::{self, RevocableReadWriteLock};
 use zk_curator_recipes::two_phase::{self, Coordinator, Site, Vote};
 use zk_curator_testing::{TestServer, Verdict};
-use zk_curator_tests::{connected, cut_at_next_write, in_memory, simulated};
+use zk_curator_tests::{
+    connected, cut_at_next_write, simulated_on, simulated_with, two_in_memory, until,
+};
 
 const PATH: &str = "/unknown";
 
@@ -30,10 +33,10 @@ fn assert_unknown(error: &Error) {
 
 #[test]
 fn of_a_barrier_that_is_removed() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         DistributedBarrier::new(&connected(&server).await, PATH).set().await.unwrap();
-        let error = cut(&server, &zk, async |zk| DistributedBarrier::new(&zk, PATH).remove().await).await;
+        let error =
+            cut(&server, &zk, async |zk| DistributedBarrier::new(&zk, PATH).remove().await).await;
         let barrier::Error::Framework(error) = error else { panic!("{error:?}") };
         assert_unknown(&error);
     });
@@ -41,8 +44,7 @@ fn of_a_barrier_that_is_removed() {
 
 #[test]
 fn of_a_group_that_is_deleted() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
+    simulated_with(async |server, zk| {
         Group::new(&connected(&server).await, PATH).create().await.unwrap();
         assert_unknown(&cut(&server, &zk, async |zk| Group::new(&zk, PATH).delete().await).await);
     });
@@ -50,9 +52,7 @@ fn of_a_group_that_is_deleted() {
 
 #[test]
 fn of_an_owner_that_is_asked_to_let_go() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let held = RevocableReadWriteLock::new(&other, PATH).write_lock().acquire().await.unwrap();
         let node = held.path().to_owned();
         let error = cut(&server, &zk, async |zk| {
@@ -65,12 +65,27 @@ fn of_an_owner_that_is_asked_to_let_go() {
 }
 
 #[test]
+fn of_an_owner_that_was_asked_and_is_lost_sight_of() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        let held = RevocableReadWriteLock::new(&other, PATH).write_lock().acquire().await.unwrap();
+        let node = held.path().to_owned();
+        let lock = RevocableReadWriteLock::new(&zk, PATH);
+        let (revoked, ()) = tokio::join!(lock.revoke(&node, Duration::from_secs(3600)), async {
+            until(&server, |probe| probe.data(&node).is_some_and(|data| !data.is_empty())).await;
+            server.stop().await;
+        });
+        let lock::Error::Framework(error) = revoked.unwrap_err() else { panic!("another error") };
+        assert_unknown(&error);
+    });
+}
+
+#[test]
 fn of_a_vote() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let _coordinator = Coordinator::begin(&other, PATH, ["a", "b"], "").await.unwrap();
-        let error = cut(&server, &zk, async |zk| Site::join(&zk, PATH, "a").await?.vote(Vote::Commit).await);
+        let error = cut(&server, &zk, async |zk| {
+            Site::join(&zk, PATH, "a").await?.vote(Vote::Commit).await
+        });
         let two_phase::Error::Framework(error) = error.await else { panic!("another error") };
         assert_unknown(&error);
     });
@@ -78,12 +93,11 @@ fn of_a_vote() {
 
 #[test]
 fn of_a_decision() {
-    simulated(async {
-        let (server, zk) = in_memory().await;
-        let other = connected(&server).await;
+    simulated_on(two_in_memory, async |(server, zk, other)| {
         let _coordinator = Coordinator::begin(&other, PATH, ["a", "b"], "").await.unwrap();
-        let error =
-            cut(&server, &zk, async |zk| Coordinator::resume(&zk, PATH).await?.abort().await.map(drop));
+        let error = cut(&server, &zk, async |zk| {
+            Coordinator::resume(&zk, PATH).await?.abort().await.map(drop)
+        });
         let two_phase::Error::Framework(error) = error.await else { panic!("another error") };
         assert_unknown(&error);
     });

@@ -1,4 +1,4 @@
-//! Futures that are dropped: after each poll, and with an answer that they have not seen.
+//! Dropping futures at every step: after each poll, and with a response that they have not seen.
 
 use std::future::{Future, poll_fn};
 use std::task::Poll;
@@ -6,10 +6,10 @@ use std::task::Poll;
 /// More steps than any future has.
 const TOO_MANY: usize = 1000;
 
-/// Polls a future some times and drops it; its output if it was ready before.
+/// Polls a future and drops it at a step. Returns its output if it was ready before.
 ///
-/// Even steps drop it right after `step / 2` polls, in the middle of whatever it waits for. Odd steps wait
-/// until it is woken for one poll more and drop it then, with an answer that it has not seen.
+/// Even steps drop it right after `step / 2` polls, in the middle of a wait. Odd steps wait until
+/// the future is woken for another poll and then drop it, with an unseen response.
 pub async fn poll_then_drop<F: Future>(future: F, step: usize) -> Option<F::Output> {
     let mut future = Box::pin(future);
     let (mut polls, at_once) = (step / 2, step.is_multiple_of(2));
@@ -27,11 +27,11 @@ pub async fn poll_then_drop<F: Future>(future: F, step: usize) -> Option<F::Outp
     .await
 }
 
-/// Cancels a future everywhere: sets a stage up, runs the future on it for one step more each time, and checks what it has left
-/// there, until it was not cancelled any more. Answers how many steps there were.
+/// Cancels a future at every step: sets up a stage, runs the future on it for one more step each
+/// time, and checks the leftovers, until the future completes. Returns the number of steps.
 ///
 /// # Panics
-/// When the future is not done after a thousand steps.
+/// If the future is not done after a thousand steps.
 pub async fn at_every_step<S, T>(
     mut setup: impl AsyncFnMut() -> S,
     mut run: impl AsyncFnMut(&S) -> T,
@@ -47,10 +47,11 @@ pub async fn at_every_step<S, T>(
     .await
 }
 
-/// For what is more than one future: calls `run` with the number of each step until it says that nothing was cancelled.
+/// Calls `run` with the number of each step until it returns that nothing was cancelled. For tests
+/// of more than one future.
 ///
 /// # Panics
-/// When that takes a thousand steps.
+/// If that takes a thousand steps.
 pub async fn each_step(mut run: impl AsyncFnMut(usize) -> bool) -> usize {
     for step in 0..TOO_MANY {
         if run(step).await {

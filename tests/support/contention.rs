@@ -39,7 +39,8 @@ impl Contention {
         Self { count, tasks, grants }
     }
 
-    /// Waits for all of them, and asserts that each got the lock once, alone, and in the order of arrival.
+    /// Waits for all of them, and asserts that each got the lock once, alone, and in the order of
+    /// arrival.
     pub async fn ends_in_order(mut self) {
         while let Some(done) = self.tasks.join_next().await {
             done.unwrap();

@@ -1,4 +1,4 @@
-//! What the tests of the framework and of the recipes share.
+//! The harness of the tests of the framework and of the recipes.
 #![expect(
     clippy::missing_panics_doc,
     clippy::must_use_candidate,
@@ -16,39 +16,143 @@ pub use cancel::poll_then_drop;
 pub use contention::Contention;
 pub use server::Server;
 
+use std::borrow::Borrow;
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::future::Future;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::timeout;
 use zk_curator::retry::{ExponentialBackoffRetry, RetryNTimes};
-use zk_curator::{ConnectionState, ConnectionStatus, CuratorFramework, CuratorFrameworkBuilder, SessionId};
+use zk_curator::{
+    CancellationToken, ConnectionState, ConnectionStatus, CuratorFramework,
+    CuratorFrameworkBuilder, SessionId,
+};
 use zk_curator_proto::records::MultiOp;
 use zk_curator_proto::{OpCode, Request};
-use zk_curator_testing::{Probe, RuleGuard, RuleRequest, TestServer, Verdict};
+use zk_curator_testing::{Probe, RuleGuard, RuleRequest, TestCluster, TestServer, Verdict};
 
 /// Longer than any test needs, in real time.
 const LONG: Duration = Duration::from_secs(60);
-/// The same in simulated time, in which nothing takes long.
+/// The same limit in simulated time.
 const LONG_SIMULATED: Duration = Duration::from_secs(24 * 3600);
 
-/// What frameworks of these tests ask for.
+/// The session timeout of the frameworks of these tests.
 pub const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
-/// What frameworks of these tests have.
+/// The connection timeout of the frameworks of these tests.
 pub const CONNECTION_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Runs a test in simulated time: one thread, the clock runs ahead whenever everybody waits. Servers must be
-/// in memory.
+/// Asserts that a value matches a pattern, and shows the value otherwise.
+#[macro_export]
+macro_rules! assert_matches {
+    ($value:expr, $pattern:pat $(if $guard:expr)?) => {
+        match $value {
+            $pattern $(if $guard)? => {}
+            other => panic!("{other:?}"),
+        }
+    };
+}
+
+/// Runs a test in simulated time: on one thread, with a clock that jumps ahead when all tasks wait.
+/// Servers must be in memory.
 pub fn simulated<F: Future>(test: F) -> F::Output {
     simulated_from(0, test)
 }
 
-/// The same with other random choices: the first framework has this seed, each further one the next.
+/// Runs a test in simulated time with a server in memory and a framework that is connected to it.
+pub fn simulated_with<T>(test: impl AsyncFnOnce(TestServer, CuratorFramework) -> T) -> T {
+    simulated_on(in_memory, async |(server, zk)| test(server, zk).await)
+}
+
+/// Runs a test in simulated time on what `setup` returns.
+pub fn simulated_on<S, T>(setup: impl AsyncFnOnce() -> S, test: impl AsyncFnOnce(S) -> T) -> T {
+    simulated(async {
+        let stage = Box::pin(setup()).await;
+        Box::pin(test(stage)).await
+    })
+}
+
+/// Runs a test in simulated time with a server and a framework for every step at which
+/// [`poll_then_drop`] can cancel a future, until `test` returns that nothing was cancelled.
+///
+/// # Panics
+/// If that takes at most `more_than` steps: the future is then no longer cancelled everywhere.
+pub fn simulated_steps(
+    more_than: usize,
+    mut test: impl AsyncFnMut(usize, TestServer, CuratorFramework) -> bool,
+) {
+    simulated_steps_on(more_than, in_memory, async |step, (server, zk)| {
+        test(step, server, zk).await
+    });
+}
+
+/// Like [`simulated_steps`], each step on a new result of `setup`.
+pub fn simulated_steps_on<S>(
+    more_than: usize,
+    mut setup: impl AsyncFnMut() -> S,
+    mut test: impl AsyncFnMut(usize, S) -> bool,
+) {
+    let steps = simulated(cancel::each_step(async |step| {
+        let stage = Box::pin(setup()).await;
+        Box::pin(test(step, stage)).await
+    }));
+    assert!(steps > more_than, "only {steps} steps");
+}
+
+/// Cancels a future at every step in simulated time, see [`cancel::at_every_step`].
+///
+/// # Panics
+/// If that takes at most `more_than` steps: the future is then no longer cancelled everywhere.
+pub fn simulated_drops<S, T>(
+    more_than: usize,
+    setup: impl AsyncFnMut() -> S,
+    run: impl AsyncFnMut(&S) -> T,
+    check: impl AsyncFnMut(S, Option<T>),
+) {
+    let steps = simulated(cancel::at_every_step(setup, run, check));
+    assert!(steps > more_than, "only {steps} steps");
+}
+
+/// Runs a test for each case, in one simulation, with a new server and a framework that is
+/// connected to it.
+pub fn simulated_each<C>(
+    cases: impl IntoIterator<Item = C>,
+    mut test: impl AsyncFnMut(C, TestServer, CuratorFramework),
+) {
+    simulated_each_on(cases, in_memory, async |case, (server, zk)| test(case, server, zk).await);
+}
+
+/// Runs a test for each case, in one simulation, each on a new result of `setup`.
+pub fn simulated_each_on<C, S>(
+    cases: impl IntoIterator<Item = C>,
+    mut setup: impl AsyncFnMut() -> S,
+    mut test: impl AsyncFnMut(C, S),
+) {
+    simulated(async {
+        for case in cases {
+            let stage = Box::pin(setup()).await;
+            Box::pin(test(case, stage)).await;
+        }
+    });
+}
+
+/// Every case of the one list with every case of the other.
+pub fn pairs<A: Copy, B>(
+    first: impl IntoIterator<Item = A>,
+    second: impl IntoIterator<Item = B> + Clone,
+) -> impl Iterator<Item = (A, B)> {
+    first.into_iter().flat_map(move |a| second.clone().into_iter().map(move |b| (a, b)))
+}
+
+/// Like [`simulated`], with other random choices: the first framework has this seed, each further
+/// one the next.
 pub fn simulated_from<F: Future>(seed: u64, test: F) -> F::Output {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_time().start_paused(true).build().unwrap();
     NEXT_SEED.set(Some(seed));
-    let output = runtime.block_on(async { timeout(LONG_SIMULATED, test).await }).expect("the test hangs");
+    let output =
+        runtime.block_on(async { timeout(LONG_SIMULATED, test).await }).expect("the test hangs");
     NEXT_SEED.set(None);
     output
 }
@@ -74,7 +178,7 @@ pub fn builder(server: &TestServer) -> CuratorFrameworkBuilder {
     let builder = builder_for(&server.connect_string());
     match server.addr() {
         Some(_) => builder,
-        None => seeded(builder.connector(std::sync::Arc::new(server.connector()))),
+        None => seeded(builder.connector(Arc::new(server.connector()))),
     }
 }
 
@@ -89,11 +193,16 @@ fn seeded(builder: CuratorFrameworkBuilder) -> CuratorFrameworkBuilder {
     builder.seed(seed)
 }
 
-/// A framework that is connected to this server.
-pub async fn connected(server: &TestServer) -> CuratorFramework {
-    let zk = builder(server).build().unwrap();
+/// A framework with these settings, which has started.
+pub async fn start(builder: CuratorFrameworkBuilder) -> CuratorFramework {
+    let zk = builder.build().unwrap();
     zk.start().await.unwrap();
     zk
+}
+
+/// A framework that is connected to this server.
+pub async fn connected(server: &TestServer) -> CuratorFramework {
+    start(builder(server)).await
 }
 
 /// A server in memory.
@@ -115,54 +224,132 @@ pub async fn two_in_memory() -> (TestServer, CuratorFramework, CuratorFramework)
     (server, zk, other)
 }
 
-/// The same of a framework that tries nothing again.
+/// Three servers in memory.
+pub async fn cluster_of_three() -> TestCluster {
+    TestCluster::in_memory(3).await
+}
+
+/// The same with a framework that never retries.
 pub async fn impatient() -> (TestServer, CuratorFramework) {
-    let server = TestServer::in_memory().await;
-    let zk = builder(&server).retry(RetryNTimes::new(0, Duration::ZERO)).build().unwrap();
-    zk.start().await.unwrap();
+    let server = server().await;
+    let zk = start(builder(&server).retry(RetryNTimes::new(0, Duration::ZERO))).await;
     (server, zk)
+}
+
+/// Runs a future with a token that is cancelled when `stop` resolves.
+pub async fn stopped_by<T>(
+    stop: impl Future<Output = ()>,
+    run: impl AsyncFnOnce(CancellationToken) -> T,
+) -> T {
+    let token = CancellationToken::new();
+    let stopped = async {
+        stop.await;
+        token.cancel();
+        std::future::pending().await
+    };
+    tokio::select! {
+        biased;
+        never = stopped => never,
+        output = run(token.clone()) => output,
+    }
 }
 
 /// Waits for a state of the connection.
 pub async fn until_state(zk: &CuratorFramework, state: ConnectionState) -> ConnectionStatus {
-    let reached = timeout(LONG_SIMULATED / 2, zk.states().until(|status| status.state == state)).await;
+    let reached =
+        timeout(LONG_SIMULATED / 2, zk.states().until(|status| status.state == state)).await;
     reached.ok().flatten().unwrap_or_else(|| panic!("never {state:?}: {zk:?}"))
 }
 
-/// What happens to the next request with an opcode.
+/// Applies a verdict to the requests that fulfil a condition.
+pub fn rule_if(
+    server: &TestServer,
+    condition: impl Fn(&RuleRequest<'_>) -> bool + Send + Sync + 'static,
+    verdict: Verdict,
+) -> RuleGuard {
+    server.rule(move |request| if condition(request) { verdict } else { Verdict::Pass })
+}
+
+/// Applies a verdict to the requests with an opcode.
+pub fn always(server: &TestServer, opcode: OpCode, verdict: Verdict) -> RuleGuard {
+    rule_if(server, move |request| request.is(opcode), verdict)
+}
+
+/// Applies a verdict to the next request with an opcode.
 pub fn once(server: &TestServer, opcode: OpCode, verdict: Verdict) -> RuleGuard {
-    server.rule(move |request| if request.is(opcode) { verdict } else { Verdict::Pass }).times(1)
+    always(server, opcode, verdict).times(1)
 }
 
 /// Applies a verdict to the next transaction that changes something.
 pub fn once_on_write_multi(server: &TestServer, verdict: Verdict) -> RuleGuard {
-    server.rule(move |request| if is_write_multi(request) { verdict } else { Verdict::Pass }).times(1)
+    rule_if(server, is_write_multi, verdict).times(1)
 }
 
-/// Whether it is a transaction that changes something, and not the check that goes ahead of a linearizable read.
+/// Returns `true` for a transaction that changes something, and `false` for the check before a
+/// linearizable read.
 pub fn is_write_multi(request: &RuleRequest<'_>) -> bool {
     matches!(request.request(), Request::Multi(ops) if ops.iter().any(|op| !matches!(op, MultiOp::Check(_))))
 }
 
+/// The requests of each session.
+pub type Requests = Arc<Mutex<BTreeMap<i64, Vec<OpCode>>>>;
+
+/// Records the requests of each session, except for pings, until the guard is dropped.
+pub fn recorded(server: &TestServer) -> (RuleGuard, Requests) {
+    let requests = Requests::default();
+    let log = Arc::clone(&requests);
+    let rule = server.rule(move |request| {
+        if !request.is(OpCode::Ping) {
+            let mut log = log.lock().unwrap();
+            log.entry(request.session_id()).or_default().push(request.opcode());
+        }
+        Verdict::Pass
+    });
+    (rule, requests)
+}
+
+/// Applies a verdict to the requests of a framework with an opcode.
+pub fn always_of(
+    server: &TestServer,
+    zk: &CuratorFramework,
+    opcode: OpCode,
+    verdict: Verdict,
+) -> RuleGuard {
+    let session = session_id(zk).get();
+    rule_if(server, move |request| request.session_id() == session && request.is(opcode), verdict)
+}
+
+/// Applies a verdict to all requests of a framework.
+pub fn whenever_of(server: &TestServer, zk: &CuratorFramework, verdict: Verdict) -> RuleGuard {
+    let session = session_id(zk).get();
+    rule_if(server, move |request| request.session_id() == session, verdict)
+}
+
 /// Cuts a framework off until the guard is dropped.
 pub fn cut_off(server: &TestServer, zk: &CuratorFramework) -> RuleGuard {
-    let victim = session_id(zk).get();
-    let is_victim = move |request: &RuleRequest<'_>| request.session_id() == victim;
-    let cut =
-        server.rule(move |request| if is_victim(request) { Verdict::Disconnect } else { Verdict::Pass });
-    server.disconnect(victim);
+    let cut = whenever_of(server, zk, Verdict::Disconnect);
+    server.disconnect(session_id(zk).get());
     cut
 }
 
-/// Loses the answer to the next create or transaction of a framework, or the request, and cuts it off from then on, until the
-/// guard is dropped. Others act meanwhile.
-pub fn cut_at_next_multi(server: &TestServer, zk: &CuratorFramework, verdict: Verdict) -> RuleGuard {
+/// Loses the response to the next create or transaction of a framework, or the request, and cuts
+/// the framework off until the guard is dropped. Other clients stay connected.
+pub fn cut_at_next_multi(
+    server: &TestServer,
+    zk: &CuratorFramework,
+    verdict: Verdict,
+) -> RuleGuard {
     cut_at(server, zk, verdict, |request| is_write_multi(request) || request.is_create())
 }
 
 /// The same at the next write of any kind.
-pub fn cut_at_next_write(server: &TestServer, zk: &CuratorFramework, verdict: Verdict) -> RuleGuard {
-    let is_single = |request: &RuleRequest<'_>| matches!(request.opcode(), OpCode::Delete | OpCode::SetData);
+pub fn cut_at_next_write(
+    server: &TestServer,
+    zk: &CuratorFramework,
+    verdict: Verdict,
+) -> RuleGuard {
+    let is_single =
+        |request: &RuleRequest<'_>| matches!(request.opcode(), OpCode::Delete | OpCode::SetData);
     cut_at(server, zk, verdict, move |request| {
         is_write_multi(request) || request.is_create() || is_single(request)
     })
@@ -199,13 +386,30 @@ pub async fn expire(server: &TestServer, zk: &CuratorFramework) {
     assert!(server.expire(session_id(zk).get()).await, "no such session\n{}", server.probe());
 }
 
-/// Nothing of any client is left: no session, no watch, no node. Containers do not count, for the server
+/// Closes the last framework that is open, and checks that nothing of any client is left.
+pub async fn closes_clean(server: &TestServer, zk: &CuratorFramework) {
+    zk.close().await.unwrap();
+    assert_clean_after_close(server);
+}
+
+/// Closes all frameworks, and checks that nothing of any client is left.
+pub async fn all_close_clean(
+    server: &TestServer,
+    frameworks: impl IntoIterator<Item: Borrow<CuratorFramework>>,
+) {
+    for zk in frameworks {
+        zk.borrow().close().await.unwrap();
+    }
+    assert_clean_after_close(server);
+}
+
+/// Checks that no session, watch or node is left. Containers do not count, because the server
 /// removes them.
 pub fn assert_clean_after_close(server: &TestServer) {
     assert_clean_but_for(server, |probe, path| probe.is_container(path));
 }
 
-/// The same, with nodes that may be there.
+/// The same, except for nodes that may stay.
 pub fn assert_clean_but_for(server: &TestServer, may_stay: impl Fn(&Probe, &str) -> bool) {
     let probe = server.probe();
     let nodes: Vec<_> = probe.paths().into_iter().filter(|path| !may_stay(&probe, path)).collect();
@@ -214,7 +418,7 @@ pub fn assert_clean_but_for(server: &TestServer, may_stay: impl Fn(&Probe, &str)
     assert!(probe.watches().is_empty(), "watches are left\n{probe}");
 }
 
-/// Waits for the server; the failure shows what it knows.
+/// Waits for a condition of the server. The failure shows the server's state.
 pub async fn until(server: &TestServer, condition: impl FnMut(&Probe) -> bool) -> Probe {
     match timeout(LONG / 2, server.until(condition)).await {
         Ok(probe) => probe,
@@ -222,7 +426,7 @@ pub async fn until(server: &TestServer, condition: impl FnMut(&Probe) -> bool) -
     }
 }
 
-/// Whether something is kept of a job, `done` or `failed`.
+/// Returns `true` if the result of a job is kept below `end`, `done` or `failed`.
 pub fn is_kept(probe: &Probe, end: &str, id: &str) -> bool {
     items(probe, end).iter().any(|name| name.rsplit('/').next() == Some(id))
 }
@@ -233,7 +437,9 @@ pub fn items(probe: &Probe, parent: &str) -> Vec<String> {
         let items = probe.children(&format!("{parent}/{name}")).into_iter();
         items.map(|item| format!("{name}/{item}")).collect::<Vec<_>>()
     };
-    let (buckets, others): (Vec<&str>, Vec<&str>) =
-        probe.children(parent).into_iter().partition(|name| name.starts_with("b-") || name.starts_with("b|"));
+    let (buckets, others): (Vec<&str>, Vec<&str>) = probe
+        .children(parent)
+        .into_iter()
+        .partition(|name| name.starts_with("b-") || name.starts_with("b|"));
     others.into_iter().map(str::to_owned).chain(buckets.iter().flat_map(in_bucket)).collect()
 }

@@ -1,5 +1,5 @@
-//! What every [`RawClient`] must do: one list of cases for the native client and for the adapters, on the embedded
-//! server and on Apache ZooKeeper. Networks fail in a relay, never in the client.
+//! What every [`RawClient`] must do: one list of cases for the native client and for the adapters,
+//! on the embedded server and on Apache ZooKeeper. Networks fail in a relay, never in the client.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ const SHORT: Duration = Duration::from_secs(2);
 pub struct Case {
     pub server: SocketAddr,
     pub factory: Arc<dyn RawClientFactory>,
-    /// What the client cannot do, by design: transactions, containers.
+    /// Requests that the client does not support, by design: transactions, containers.
     pub limited: bool,
     chroot: String,
 }
@@ -87,7 +87,7 @@ fn is_connected(state: SessionState) -> bool {
     matches!(state, SessionState::Connected(_))
 }
 
-/// Waits for a state, and answers those before it.
+/// Waits for a state, and returns those before it.
 async fn until(states: &mut RawStates, wanted: impl Fn(SessionState) -> bool) -> Vec<SessionState> {
     let mut seen = Vec::new();
     loop {
@@ -121,8 +121,14 @@ pub async fn nodes_are_created_read_written_listed_and_deleted(case: Case) {
     let zk = case.client().await;
     let created = zk.create(&op("/a", "1", CreateMode::Persistent)).await.unwrap();
     assert_eq!((created.path.as_str(), created.stat.version), ("/a", 0));
-    assert_eq!(refused(zk.create(&op("/a", "", CreateMode::Persistent)).await), ErrorCode::NodeExists);
-    assert_eq!(refused(zk.create(&op("/x/y", "", CreateMode::Persistent)).await), ErrorCode::NoNode);
+    assert_eq!(
+        refused(zk.create(&op("/a", "", CreateMode::Persistent)).await),
+        ErrorCode::NodeExists
+    );
+    assert_eq!(
+        refused(zk.create(&op("/x/y", "", CreateMode::Persistent)).await),
+        ErrorCode::NoNode
+    );
     let data = zk.get_data("/a").await.unwrap();
     assert_eq!((data.data.as_ref(), data.stat), (&b"1"[..], created.stat));
     assert_eq!(zk.exists("/a").await.unwrap(), Some(created.stat));
@@ -157,7 +163,10 @@ pub async fn nodes_are_created_read_written_listed_and_deleted(case: Case) {
     zk.delete("/a/0000000001", 0.into()).await.unwrap();
     zk.sync("/a").await.unwrap();
     assert!(matches!(zk.get_data("a").await, Err(Error::InvalidPath(_))));
-    assert!(matches!(zk.create(&op("/a//b", "", CreateMode::Persistent)).await, Err(Error::InvalidPath(_))));
+    assert!(matches!(
+        zk.create(&op("/a//b", "", CreateMode::Persistent)).await,
+        Err(Error::InvalidPath(_))
+    ));
 }
 
 /// Java's client sends a delete of the root without the chroot, and every server refuses it.
@@ -181,7 +190,7 @@ pub async fn the_root_is_the_node_of_the_chroot_and_never_deleted(case: Case) {
 
 pub async fn calls_are_queued_when_made_and_answered_in_their_order(case: Case) {
     let zk = case.client().await;
-    // Nobody polls the create before the others are made.
+    // The create is not polled before the other requests are made.
     let created = zk.create(&op("/a", "1", CreateMode::Persistent));
     let read = zk.get_data("/a");
     let (written, again) = (zk.set_data("/a", b"2", Version::Any), zk.get_data("/a"));
@@ -193,7 +202,7 @@ pub async fn calls_are_queued_when_made_and_answered_in_their_order(case: Case) 
     created.await.unwrap();
     deleted.await.unwrap();
 
-    // Dropped, a call is made all the same.
+    // Dropped, a call is made nevertheless.
     drop(zk.create(&op("/dropped", "", CreateMode::Persistent)));
     assert!(zk.exists("/dropped").await.unwrap().is_some());
 }
@@ -224,7 +233,10 @@ pub async fn one_shot_watches_fire_once_for_what_they_watch(case: Case) {
     other.delete("/b", Version::Any).await.unwrap();
     assert_eq!(children.await.unwrap().event_type, NodeDeleted);
     assert_eq!(data.await.unwrap().event_type, NodeDeleted);
-    assert_eq!(zk.get_data_watched("/b").await.map(drop).unwrap_err(), Error::Refused(ErrorCode::NoNode));
+    assert_eq!(
+        zk.get_data_watched("/b").await.map(drop).unwrap_err(),
+        Error::Refused(ErrorCode::NoNode)
+    );
 }
 
 pub async fn an_answer_never_shows_a_change_before_its_watch_fires(case: Case) {
@@ -279,7 +291,7 @@ pub async fn watches_survive_cuts_and_fire_for_what_happened_meanwhile(case: Cas
     ] {
         assert_eq!(watch.await.unwrap().event_type, expected);
     }
-    // Twice more without a change: what is left is armed every time.
+    // Twice more without a change: the rest is armed every time.
     away(&zk, &relay, async {}).await;
     away(&zk, &relay, async {}).await;
     zk.sync("/").await.unwrap();
@@ -313,7 +325,7 @@ pub async fn identities_survive_cuts(case: Case) {
     }
 }
 
-pub async fn a_lost_answer_may_have_been_applied_and_a_request_that_waits_has_not(case: Case) {
+pub async fn a_lost_reply_may_have_applied_a_waiting_request_has_not(case: Case) {
     let ((zk, relay), other) = (case.relayed(LONG).await, case.client().await);
     relay.replies(Flow::Lost);
     let lost = zk.create(&op("/a", "", CreateMode::Persistent));
@@ -334,8 +346,8 @@ pub async fn a_lost_answer_may_have_been_applied_and_a_request_that_waits_has_no
     waits.await.unwrap().unwrap();
 }
 
-pub async fn without_a_connection_requests_fail_in_time_and_few_attempts_are_made(case: Case) {
-    // Accepts, and closes at once: as a load balancer without servers does.
+pub async fn without_a_connection_requests_fail_after_few_attempts(case: Case) {
+    // Accepts and closes immediately, as a load balancer without servers does.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let attempts = Arc::new(std::sync::atomic::AtomicUsize::new(0));
@@ -357,7 +369,7 @@ pub async fn without_a_connection_requests_fail_in_time_and_few_attempts_are_mad
     accepting.abort();
     drop(accepting.await);
 
-    // Nobody listens.
+    // No server listens there.
     settings.connect_string = address;
     settings.connection_timeout = Duration::from_millis(300);
     let zk = case.factory.open(&settings).await.unwrap();
@@ -376,7 +388,7 @@ pub async fn a_silent_network_is_noticed_before_the_session_is_over(case: Case) 
     let before = until(&mut states, |state| state == SessionState::Disconnected).await;
     assert!(before.iter().all(|state| is_connected(*state)), "{before:?}");
     assert_eq!(request.await.unwrap().unwrap_err(), Error::ConnectionLoss { sent: true });
-    // Now and then a ping, for nobody but the server.
+    // A ping from time to time, only for the server.
     relay.requests(Flow::Open);
     relay.replies(Flow::Open);
     relay.cut();
@@ -422,7 +434,8 @@ pub async fn a_closed_session_is_gone_at_the_server(case: Case) {
     let last = zk.create(&op("/last", "", CreateMode::Persistent));
     zk.close().await.unwrap();
     last.await.unwrap();
-    let (gone, created): (Option<Stat>, _) = (other.exists("/e").await.unwrap(), other.exists("/last").await);
+    let (gone, created): (Option<Stat>, _) =
+        (other.exists("/e").await.unwrap(), other.exists("/last").await);
     assert_eq!((gone, created.unwrap().is_some()), (None, true));
     assert!(matches!(watch.await, Err(WatchEnded::Closed) | Ok(_)));
     until(&mut states, |state| state == SessionState::Closed).await;
@@ -465,8 +478,8 @@ macro_rules! for_each_case {
             an_answer_never_shows_a_change_before_its_watch_fires
             watches_survive_cuts_and_fire_for_what_happened_meanwhile
             identities_survive_cuts
-            a_lost_answer_may_have_been_applied_and_a_request_that_waits_has_not
-            without_a_connection_requests_fail_in_time_and_few_attempts_are_made
+            a_lost_reply_may_have_applied_a_waiting_request_has_not
+            without_a_connection_requests_fail_after_few_attempts
             a_silent_network_is_noticed_before_the_session_is_over
             an_idle_session_is_kept_alive
             a_session_ends_by_our_clock_once_and_for_all

@@ -1,4 +1,5 @@
-//! One case on servers of every kind: the embedded one in memory under a paused clock and on TCP, and Apache ZooKeeper.
+//! One case on servers of every kind: the embedded one in memory under a paused clock and on TCP,
+//! and Apache ZooKeeper.
 
 use std::time::Duration;
 
@@ -21,7 +22,8 @@ impl Server {
         real::or_skip(case).await.map(|server| Self::Apache(Box::new(server)))
     }
 
-    /// Settings for a framework whose session ends soon, and that waits long for its first connection.
+    /// Settings for a framework whose session ends soon, and that waits long for its first
+    /// connection.
     pub fn builder(&self) -> CuratorFrameworkBuilder {
         let builder = match self {
             Self::Embedded(server) => crate::builder(server),
@@ -70,8 +72,8 @@ impl Server {
     }
 }
 
-/// Declares tests of cases, `async fn(Server)`: each in memory, on TCP, and on Apache ZooKeeper. Cases after `tcp:` need sockets,
-/// and are not run in memory.
+/// Declares tests of cases, `async fn(Server)`: each in memory, on TCP, and on Apache ZooKeeper.
+/// Cases after `tcp:` need sockets, and are not run in memory.
 #[macro_export]
 macro_rules! on_each_server {
     (@in_memory $case:ident) => {

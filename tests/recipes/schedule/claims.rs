@@ -1,4 +1,4 @@
-//! Claims, policies for missed slots, clocks, and what is kept.
+//! Claims, policies for missed slots, clocks, and retention.
 
 use std::future::Future;
 use std::sync::atomic::Ordering;
@@ -9,21 +9,25 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::Request;
 use zk_curator_proto::records::MultiOp;
+use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::schedule::{Error, Missed, OncePer, Schedule, Slot, SlotState};
 use zk_curator_testing::Verdict;
-use zk_curator_tests::{Server, connected, on_each_server, session_id, simulated};
+use zk_curator_tests::{
+    Server, connected, on_each_server, pairs, session_id, simulated, simulated_each_on,
+    simulated_on, stopped_by,
+};
 
-use super::{AFTER, MINUTE, PATH, Runs, START, Stage, data, requests, slot, slots};
+use super::{AFTER, MINUTE, PATH, RetryForever, Runs, START, Stage, data, requests, slot, slots};
 
 #[test]
 fn forty_members_run_each_slot_once() {
-    simulated(async {
-        let stage = Stage::new().await;
+    simulated_on(Stage::new, async |stage| {
         let mut members = Vec::new();
         for number in 0..40 {
             let (zk, id) = (connected(&stage.server).await, format!("m-{number}"));
             let once = stage.every_minute(&zk, &id);
-            let once = if number % 2 == 0 { once.missed(Missed::All) } else { once.missed(Missed::Last) };
+            let once =
+                if number % 2 == 0 { once.missed(Missed::All) } else { once.missed(Missed::Last) };
             members.push(stage.start(once, &id, MINUTE / 10 * (number % 20)));
         }
         stage.until_done(45).await;
@@ -40,93 +44,83 @@ fn forty_members_run_each_slot_once() {
 
 #[test]
 fn a_claim_is_one_request_for_winner_and_losers() {
-    simulated(async {
-        for (again, expected) in [
+    simulated_each_on(
+        [
             // The claims; the winner lists the slots and writes the end.
             (None, 10 + 2),
             // The winner watches its runner; the losers wait until it is gone, and read the slot.
             (Some(AFTER), 10 + 3 + 9 * 2),
-        ] {
-            let stage = Stage::new().await;
+        ],
+        Stage::new,
+        async |(again, expected), stage| {
             for number in 0..10 {
                 let (zk, id) = (connected(&stage.server).await, format!("m-{number}"));
                 let once = stage.every_minute(&zk, &id);
                 let once = match again {
-                    Some(after) => once.at_least_once(after),
+                    Some(after) => once.at_least_once(RetryForever::new(after)),
                     None => once,
                 };
                 stage.start(once, &id, Duration::ZERO);
             }
-            // Clocks are compared five to ten seconds ahead. The first slot has created what is created once.
+            // Clocks are compared five to ten seconds ahead. The first slot has created the nodes
+            // that are created only once.
             sleep_until(stage.at(16, 58)).await;
             let before = requests(&stage.server);
             sleep_until(stage.at(17, 2)).await;
             assert_eq!(requests(&stage.server) - before, expected, "{again:?}");
             assert_eq!(stage.runs.minutes(), [(16, 1), (17, 1)]);
-        }
-    });
+        },
+    );
 }
 
-/// Nobody runs from 13:18 to 13:25:30.
+/// No member runs from 13:18 to 13:25:30.
 #[test]
 fn missed_slots_run_as_the_policy_says() {
-    simulated(async {
-        for (missed, expected) in [
-            (Missed::Skip, vec![16, 17, 26]),
-            (Missed::Last, vec![16, 17, 25, 26]),
-            (Missed::All, vec![16, 17, 22, 23, 24, 25, 26]),
-        ] {
-            let stage = Stage::new().await;
-            let zk = connected(&stage.server).await;
-            let once = stage.every_minute(&zk, "a").missed(missed).keep(4);
-            let before = stage.start(once.clone(), "a", Duration::ZERO);
-            stage.until_done(17).await;
-            before.abort();
-            drop(before.await);
-            sleep_until(stage.at(25, 30)).await;
-            stage.start(once, "a", Duration::ZERO);
-            stage.until_done(26).await;
-            let expected: Vec<(u32, usize)> = expected.into_iter().map(|minute| (minute, 1)).collect();
-            assert_eq!(stage.runs.minutes(), expected, "{missed:?}");
-        }
+    let cases = [
+        (Missed::Skip, vec![16, 17, 26]),
+        (Missed::Last, vec![16, 17, 25, 26]),
+        (Missed::All, vec![16, 17, 22, 23, 24, 25, 26]),
+    ];
+    simulated_each_on(cases, Stage::with_one, async |(missed, expected), (stage, zk)| {
+        let once = stage.every_minute(&zk, "a").missed(missed).keep(4);
+        let before = stage.start(once.clone(), "a", Duration::ZERO);
+        stage.until_done(17).await;
+        before.abort();
+        drop(before.await);
+        sleep_until(stage.at(25, 30)).await;
+        stage.start(once, "a", Duration::ZERO);
+        stage.until_done(26).await;
+        let expected: Vec<(u32, usize)> = expected.into_iter().map(|minute| (minute, 1)).collect();
+        assert_eq!(stage.runs.minutes(), expected, "{missed:?}");
     });
 }
 
 #[test]
 fn a_new_schedule_has_missed_nothing() {
-    simulated(async {
-        for missed in [Missed::Skip, Missed::Last, Missed::All] {
-            let stage = Stage::new().await;
-            let zk = connected(&stage.server).await;
-            stage.start(stage.every_minute(&zk, "a").missed(missed), "a", Duration::ZERO);
-            stage.until_done(17).await;
-            assert_eq!(stage.runs.minutes(), [(16, 1), (17, 1)], "{missed:?}");
-        }
+    let cases = [Missed::Skip, Missed::Last, Missed::All];
+    simulated_each_on(cases, Stage::with_one, async |missed, (stage, zk)| {
+        stage.start(stage.every_minute(&zk, "a").missed(missed), "a", Duration::ZERO);
+        stage.until_done(17).await;
+        assert_eq!(stage.runs.minutes(), [(16, 1), (17, 1)], "{missed:?}");
     });
 }
 
 /// The body takes two and a half minutes, and the member is alone.
 #[test]
 fn a_late_member_runs_a_slot_whose_period_is_not_over() {
-    simulated(async {
-        for (missed, expected) in
-            [(Missed::Skip, [16, 18, 21]), (Missed::Last, [16, 18, 21]), (Missed::All, [16, 17, 18])]
-        {
-            let stage = Stage::new().await;
-            let zk = connected(&stage.server).await;
-            stage.start(stage.every_minute(&zk, "a").missed(missed), "a", MINUTE * 5 / 2);
-            stage.until_done(expected[2]).await;
-            let ran: Vec<u32> = stage.runs.minutes().iter().map(|(minute, _)| *minute).collect();
-            assert_eq!(ran[..3], expected, "{missed:?}");
-        }
+    let cases =
+        [(Missed::Skip, [16, 18, 21]), (Missed::Last, [16, 18, 21]), (Missed::All, [16, 17, 18])];
+    simulated_each_on(cases, Stage::with_one, async |(missed, expected), (stage, zk)| {
+        stage.start(stage.every_minute(&zk, "a").missed(missed), "a", MINUTE * 5 / 2);
+        stage.until_done(expected[2]).await;
+        let ran: Vec<u32> = stage.runs.minutes().iter().map(|(minute, _)| *minute).collect();
+        assert_eq!(ran[..3], expected, "{missed:?}");
     });
 }
 
 #[test]
 fn a_member_whose_clock_is_ahead_stays_out_until_it_is_right() {
-    simulated(async {
-        let stage = Stage::new().await;
-        let (zk, other) = (connected(&stage.server).await, connected(&stage.server).await);
+    simulated_on(Stage::with_two, async |(stage, zk, other)| {
         let (switch, clock) = stage.switched_clock(MINUTE * 60);
         let mut errors = zk.background_errors();
         stage.start(stage.every_minute(&zk, "ahead").clock(clock), "ahead", Duration::ZERO);
@@ -136,7 +130,7 @@ fn a_member_whose_clock_is_ahead_stays_out_until_it_is_right() {
         stage.until_done(20).await;
         right.abort();
         drop(right.await);
-        // Told once.
+        // Reported once.
         assert!(timeout(MINUTE * 5, errors.next()).await.is_err());
         assert!(stage.runs.all().values().all(|runs| runs[0].0 == "right"));
         switch.store(false, Ordering::Relaxed);
@@ -160,7 +154,7 @@ fn a_member_whose_clock_is_ahead_stays_out_until_it_is_right() {
 }
 
 /// Its clock is within the tolerance, but slots of a second that it comes to are deleted already.
-/// A slot of tomorrow is recorded by then.
+/// A slot of the next day is recorded first.
 #[test]
 fn a_clock_that_is_set_back_stops_nothing() {
     simulated(async {
@@ -180,51 +174,53 @@ fn a_clock_that_is_set_back_stops_nothing() {
 
 #[test]
 fn a_slot_that_was_deleted_is_not_run_again() {
-    simulated(async {
-        // Such a slot is deleted again, though its runner goes before that.
-        for (again, expires) in [(None, false), (Some(AFTER), false), (Some(AFTER), true)] {
-            let stage = Stage::new().await;
-            let (zk, other) = (connected(&stage.server).await, connected(&stage.server).await);
-            let start = |zk, id| {
-                let once = stage.every(Duration::from_secs(1), zk, id).keep(3).missed(Missed::All);
-                if let Some(after) = again { once.at_least_once(after) } else { once }
-            };
-            stage.start(start(&zk, "right"), "right", Duration::ZERO);
-            let since = stage.since;
-            let behind = move || SystemTime::UNIX_EPOCH + START + since.elapsed() - Duration::from_secs(20);
-            let cut = stage.server.rule(|request| {
-                let is_slot = |path: &str| path.rsplit_once('/').is_some_and(|(parent, _)| parent == PATH);
-                let deletes = |op: &MultiOp| matches!(op, MultiOp::Delete(delete) if is_slot(&delete.path));
-                let is_withdrawal =
-                    matches!(request.request(), Request::Multi(ops) if ops.iter().any(deletes));
-                if is_withdrawal { Verdict::LoseRequest } else { Verdict::Pass }
-            });
-            let cut = cut.times(u64::from(expires));
-            stage.start(start(&other, "behind").clock(behind), "behind", Duration::ZERO);
-            if expires {
-                cut.fired().await;
-                stage.server.expire(session_id(&other)).await;
+    // This slot is deleted again, although its runner goes first.
+    let cases = [(None, false), (Some(AFTER), false), (Some(AFTER), true)];
+    simulated_each_on(cases, Stage::with_two, async |(again, expires), (stage, zk, other)| {
+        let start = |zk, id| {
+            let once = stage.every(Duration::from_secs(1), zk, id).keep(3).missed(Missed::All);
+            if let Some(after) = again {
+                once.at_least_once(RetryForever::new(after))
+            } else {
+                once
             }
-            sleep_until(stage.at(17, 0)).await;
-            // A member that starts now would run what is left of them.
-            assert!(stage.server.probe().paths().iter().all(|path| !path.contains("T13:14:")));
-            let runs = stage.runs.all();
-            assert!(runs.len() >= 118, "{}", runs.len());
-            assert!(runs.values().all(|runs| runs.len() == 1), "{runs:?}");
+        };
+        stage.start(start(&zk, "right"), "right", Duration::ZERO);
+        let since = stage.since;
+        let behind =
+            move || SystemTime::UNIX_EPOCH + START + since.elapsed() - Duration::from_secs(20);
+        let cut = stage.server.rule(|request| {
+            let is_slot =
+                |path: &str| path.rsplit_once('/').is_some_and(|(parent, _)| parent == PATH);
+            let deletes =
+                |op: &MultiOp| matches!(op, MultiOp::Delete(delete) if is_slot(&delete.path));
+            let is_withdrawal =
+                matches!(request.request(), Request::Multi(ops) if ops.iter().any(deletes));
+            if is_withdrawal { Verdict::LoseRequest } else { Verdict::Pass }
+        });
+        let cut = cut.times(u64::from(expires));
+        stage.start(start(&other, "behind").clock(behind), "behind", Duration::ZERO);
+        if expires {
+            cut.fired().await;
+            stage.server.expire(session_id(&other)).await;
         }
+        sleep_until(stage.at(17, 0)).await;
+        // A member that starts now would run the rest of them.
+        assert!(stage.server.probe().paths().iter().all(|path| !path.contains("T13:14:")));
+        let runs = stage.runs.all();
+        assert!(runs.len() >= 118, "{}", runs.len());
+        assert!(runs.values().all(|runs| runs.len() == 1), "{runs:?}");
     });
 }
 
 #[test]
 fn old_slots_are_deleted_and_nothing_else() {
-    simulated(async {
-        let stage = Stage::new().await;
-        let zk = connected(&stage.server).await;
-        // Not of this schedule, though one of them has such a name.
+    simulated_on(Stage::with_one, async |(stage, zk)| {
+        // Nodes that are no slots of this schedule, although one is named like a slot.
         for name in ["notes", "2026-11-22T12:00:00Z"] {
             zk.create(format!("{PATH}/{name}")).creating_parents().data("foreign").await.unwrap();
         }
-        // Running for long, at most once: nobody will take it over.
+        // A long run of a slot that runs at most once: no member will take it over.
         let other = connected(&stage.server).await;
         let slow = stage.start(stage.every_minute(&other, "slow").keep(3), "slow", MINUTE * 30);
         stage.until(|probe| probe.exists(&slot(16))).await;
@@ -235,7 +231,7 @@ fn old_slots_are_deleted_and_nothing_else() {
         for name in ["notes", "2026-11-22T12:00:00Z"] {
             assert!(stage.server.probe().exists(&format!("{PATH}/{name}")), "{name}");
         }
-        // It ends after its slot is gone, and goes on.
+        // Its run ends after its slot was deleted, and the member continues.
         stage.until_done(47).await;
         assert!(!slow.is_finished() && !stage.server.probe().exists(&slot(16)));
     });
@@ -243,43 +239,46 @@ fn old_slots_are_deleted_and_nothing_else() {
 
 #[test]
 fn run_until_drains_and_then_drops_the_body() {
-    simulated(async {
-        for again in [None, Some(AFTER)] {
-            for (drain, state) in [(30, "done"), (10, "failed")] {
-                let stage = Stage::new().await;
-                let zk = connected(&stage.server).await;
-                let once = stage.every_minute(&zk, "a");
-                let once = if let Some(after) = again { once.at_least_once(after) } else { once };
-                let (stop, body) = (sleep_until(stage.at(16, 20)), |slot: Slot| {
-                    stage.runs.note("a", &slot);
-                    async {
-                        sleep(Duration::from_secs(40)).await;
-                        Ok::<(), String>(())
-                    }
-                });
-                once.run_until(stop, Duration::from_secs(drain), body).await.unwrap();
-                let took = stage.since.elapsed().as_secs();
-                assert!((if state == "done" { 100..102 } else { 90..92 }).contains(&took), "{took}");
-                let probe = stage.server.probe();
-                assert!(data(&probe, &slot(16)).contains(&format!("\n{state}\n")), "{probe}");
-                let left: Vec<_> = probe.ephemerals(session_id(&zk).get()).to_vec();
-                assert!(left.iter().all(|path| path.contains("_r_")), "{left:?}");
-                assert_eq!(stage.runs.minutes(), [(16, 1)]);
+    let cases = pairs([None, Some(AFTER)], [(30, "done"), (10, "failed")]);
+    simulated_each_on(cases, Stage::with_one, async |(again, (drain, state)), (stage, zk)| {
+        let once = stage.every_minute(&zk, "a");
+        let once = if let Some(after) = again {
+            once.at_least_once(RetryForever::new(after))
+        } else {
+            once
+        };
+        let (stop, body) = (sleep_until(stage.at(16, 20)), |slot: Slot| {
+            stage.runs.note("a", &slot);
+            async {
+                sleep(Duration::from_secs(40)).await;
+                Ok::<(), String>(())
             }
-        }
+        });
+        let drain = Duration::from_secs(drain);
+        let run = async |stop| {
+            once.run_until(Shutdown::on(stop).drain(drain), body).await.unwrap();
+        };
+        stopped_by(stop, run).await;
+        let took = stage.since.elapsed().as_secs();
+        assert!((if state == "done" { 100..102 } else { 90..92 }).contains(&took), "{took}");
+        let probe = stage.server.probe();
+        assert!(data(&probe, &slot(16)).contains(&format!("\n{state}\n")), "{probe}");
+        let left: Vec<_> = probe.ephemerals(session_id(&zk).get()).to_vec();
+        assert!(left.iter().all(|path| path.contains("_r_")), "{left:?}");
+        assert_eq!(stage.runs.minutes(), [(16, 1)]);
     });
 }
 
 #[test]
 fn no_slot_is_claimed_after_the_stop() {
-    simulated(async {
-        let stage = Stage::new().await;
-        let zk = connected(&stage.server).await;
+    simulated_on(Stage::with_one, async |(stage, zk)| {
         let once = stage.every_minute(&zk, "a");
         let body = async |_: Slot| Err::<(), _>("never");
         let body = |slot| Box::pin(body(slot));
-        once.run_until(std::future::ready(()), MINUTE, body).await.unwrap();
-        once.run_until(sleep_until(stage.at(15, 59)), MINUTE, body).await.unwrap();
+        let run =
+            async |stop| once.run_until(Shutdown::on(stop).drain(MINUTE), body).await.unwrap();
+        stopped_by(std::future::ready(()), run).await;
+        stopped_by(sleep_until(stage.at(15, 59)), run).await;
         assert_eq!(stage.since.elapsed(), Duration::from_secs(59));
         assert!(once.slots().await.unwrap().is_empty());
         // The claim is under way when it stops: the slot is not run, and stays.
@@ -288,7 +287,10 @@ fn no_slot_is_claimed_after_the_stop() {
             if is_claim { Verdict::Delay(Duration::from_secs(1)) } else { Verdict::Pass }
         });
         let stop = async { sleep_until(stage.at(16, 0) + Duration::from_millis(500)).await };
-        once.run_until(stop, Duration::ZERO, body).await.unwrap();
+        let run = async |stop| {
+            once.run_until(Shutdown::on(stop).drain(Duration::ZERO), body).await.unwrap();
+        };
+        stopped_by(stop, run).await;
         assert!(delayed.hits() > 0);
         stage.until(|probe| probe.exists(&slot(16))).await;
         assert_eq!(slots(&once).await, [(16, "a".to_owned(), 1, SlotState::Running)]);
@@ -297,9 +299,7 @@ fn no_slot_is_claimed_after_the_stop() {
 
 #[test]
 fn settings_and_paths_are_refused_when_it_runs() {
-    simulated(async {
-        let stage = Stage::new().await;
-        let zk = connected(&stage.server).await;
+    simulated_on(Stage::with_one, async |(stage, zk)| {
         let body = |_: Slot| async { Ok::<(), String>(()) };
         let setting = |error| match error {
             Error::InvalidSetting { path, setting, .. } if path == PATH => setting,
@@ -312,6 +312,7 @@ fn settings_and_paths_are_refused_when_it_runs() {
             (of(Schedule::every(Duration::from_millis(1500))), "period"),
             (of(minute.offset(MINUTE)), "offset"),
             (of(minute).keep(0), "number of kept slots"),
+            (of(minute).max_attempts(0), "most attempts"),
         ] {
             assert_eq!(setting(once.run(body).await.unwrap_err()), expected);
         }
@@ -329,11 +330,9 @@ fn settings_and_paths_are_refused_when_it_runs() {
 
 #[test]
 fn slots_tell_who_and_when() {
-    simulated(async {
-        let stage = Stage::new().await;
-        let zk = connected(&stage.server).await;
-        let once =
-            OncePer::new(&zk, PATH, Schedule::every(MINUTE * 60).offset(MINUTE * 16)).id("worker\n\n1");
+    simulated_on(Stage::with_one, async |(stage, zk)| {
+        let once = OncePer::new(&zk, PATH, Schedule::every(MINUTE * 60).offset(MINUTE * 16))
+            .id("worker\n\n1");
         let since = stage.since;
         let once = once.clock(move || SystemTime::UNIX_EPOCH + START + since.elapsed());
         stage.start(once.clone(), "a", Duration::from_secs(5));
@@ -341,7 +340,10 @@ fn slots_tell_who_and_when() {
         let slot = once.slots().await.unwrap().remove(0);
         let at = |seconds| SystemTime::UNIX_EPOCH + START + Duration::from_secs(seconds);
         assert_eq!((slot.name.as_str(), slot.start), ("2026-11-22T13:16:00Z", at(60)));
-        assert_eq!((slot.claimed_by.as_str(), slot.attempt, slot.state), ("worker\n\n1", 1, SlotState::Done));
+        assert_eq!(
+            (slot.claimed_by.as_str(), slot.attempt, slot.state),
+            ("worker\n\n1", 1, SlotState::Done)
+        );
         assert!(slot.claimed_at >= at(60) && slot.claimed_at < at(61), "{:?}", slot.claimed_at);
         assert!(slot.changed_at >= at(65) && slot.changed_at < at(66), "{:?}", slot.changed_at);
     });
@@ -356,9 +358,10 @@ async fn members_share_slots(server: Server) {
         let path = format!("/cron/{again}");
         let runs = Runs::default();
         let once = |zk: &CuratorFramework, id: &str| {
-            let once = OncePer::new(zk, path.as_str(), Schedule::every(Duration::from_secs(1))).id(id);
+            let once =
+                OncePer::new(zk, path.as_str(), Schedule::every(Duration::from_secs(1))).id(id);
             let once = once.keep(2).clock(move || wall + since.elapsed());
-            if again { once.at_least_once(AFTER) } else { once }
+            if again { once.at_least_once(RetryForever::new(AFTER)) } else { once }
         };
         let members = [("one", &one), ("two", &two)].map(|(id, zk)| {
             let (runs, running) = (runs.clone(), once(zk, id));
@@ -372,7 +375,10 @@ async fn members_share_slots(server: Server) {
                     runs.note(id, &slot);
                     std::future::ready(Ok::<(), String>(()))
                 };
-                running.run_until(stop, MINUTE, body).await.unwrap();
+                let run = async |stop| {
+                    running.run_until(Shutdown::on(stop).drain(MINUTE), body).await.unwrap();
+                };
+                stopped_by(stop, run).await;
             }
         });
         let [first, second] = members;

@@ -1,7 +1,9 @@
-//! Once per period: a slot runs once, whoever dies, whatever is lost, and whatever clocks say.
+//! Once per period: a slot runs once, whichever process dies, whatever is lost, and whatever clocks
+//! say.
 
 mod claims;
 mod faults;
+mod retries;
 mod runners;
 
 use std::collections::BTreeMap;
@@ -12,9 +14,11 @@ use std::time::{Duration, SystemTime};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{Instant, sleep, timeout};
 use zk_curator::CuratorFramework;
+use zk_curator::retry::RetryForever;
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::schedule::{Error, OncePer, Schedule, Slot, SlotInfo, SlotState};
 use zk_curator_testing::{Probe, TestServer};
+use zk_curator_tests::connected;
 
 const PATH: &str = "/cron/cleanup";
 const MINUTE: Duration = Duration::from_secs(60);
@@ -75,6 +79,20 @@ impl Stage {
         Self { server, since: Instant::now(), runs: Runs::default(), members: Mutex::default() }
     }
 
+    /// The stage and a client.
+    async fn with_one() -> (Self, CuratorFramework) {
+        let stage = Self::new().await;
+        let zk = connected(&stage.server).await;
+        (stage, zk)
+    }
+
+    /// The stage and two clients.
+    async fn with_two() -> (Self, CuratorFramework, CuratorFramework) {
+        let (stage, zk) = Self::with_one().await;
+        let other = connected(&stage.server).await;
+        (stage, zk, other)
+    }
+
     /// A schedule of one slot a minute.
     fn every_minute(&self, zk: &CuratorFramework, id: &str) -> OncePer {
         self.every(MINUTE, zk, id)
@@ -87,7 +105,10 @@ impl Stage {
     }
 
     /// A clock that is ahead while the switch is on.
-    fn switched_clock(&self, ahead: Duration) -> (Arc<AtomicBool>, impl Fn() -> SystemTime + use<>) {
+    fn switched_clock(
+        &self,
+        ahead: Duration,
+    ) -> (Arc<AtomicBool>, impl Fn() -> SystemTime + use<>) {
         let (since, is_on) = (self.since, Arc::new(AtomicBool::new(true)));
         let switch = Arc::clone(&is_on);
         let clock = move || {
@@ -141,7 +162,9 @@ fn data(probe: &Probe, path: &str) -> String {
 async fn slots(once: &OncePer) -> Vec<(u32, String, u32, SlotState)> {
     let slots = once.slots().await.unwrap().into_iter();
     slots
-        .map(|SlotInfo { name, claimed_by, attempt, state, .. }| (minute(&name), claimed_by, attempt, state))
+        .map(|SlotInfo { name, claimed_by, attempt, state, .. }| {
+            (minute(&name), claimed_by, attempt, state)
+        })
         .collect()
 }
 

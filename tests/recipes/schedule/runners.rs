@@ -1,22 +1,25 @@
-//! Members that die or fail, and those that take their slots over.
+//! Members that die or fail, and the ones that take their slots over.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
+use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::schedule::{OncePer, Slot, SlotState};
 use zk_curator_testing::{Probe, Verdict};
-use zk_curator_tests::{connected, expire, is_write_multi, session_id, simulated};
+use zk_curator_tests::{
+    connected, expire, is_write_multi, session_id, simulated_each_on, simulated_on, stopped_by,
+};
 
-use super::{AFTER, MINUTE, Stage, data, minute, slot, slots};
+use super::{AFTER, MINUTE, RetryForever, Stage, data, minute, slot, slots};
 
 /// A member that dies in the middle of its body.
 async fn dies(stage: &Stage, again: Option<Duration>) -> OncePer {
     let (zk, other) = (connected(&stage.server).await, connected(&stage.server).await);
     let [doomed, heir] = [(&zk, "doomed"), (&other, "heir")].map(|(zk, id)| {
         let once = stage.every_minute(zk, id);
-        if let Some(after) = again { once.at_least_once(after) } else { once }
+        if let Some(after) = again { once.at_least_once(RetryForever::new(after)) } else { once }
     });
     let victim = stage.start(doomed, "doomed", MINUTE * 60);
     stage.until(|probe| probe.exists(&slot(16))).await;
@@ -31,8 +34,7 @@ async fn dies(stage: &Stage, again: Option<Duration>) -> OncePer {
 
 #[test]
 fn a_slot_of_a_dead_member_is_not_run_again_at_most_once() {
-    simulated(async {
-        let stage = Stage::new().await;
+    simulated_on(Stage::new, async |stage| {
         let heir = dies(&stage, None).await;
         stage.until_done(30).await;
         assert_eq!(stage.runs.all()["2026-11-22T13:16:00Z"], [("doomed".to_owned(), 1)]);
@@ -43,8 +45,7 @@ fn a_slot_of_a_dead_member_is_not_run_again_at_most_once() {
 
 #[test]
 fn a_slot_of_a_dead_member_is_taken_over_at_least_once() {
-    simulated(async {
-        let stage = Stage::new().await;
+    simulated_on(Stage::new, async |stage| {
         let heir = dies(&stage, Some(AFTER)).await;
         let closed = Instant::now();
         stage.until_done(16).await;
@@ -59,15 +60,17 @@ fn a_slot_of_a_dead_member_is_taken_over_at_least_once() {
 
 #[test]
 fn a_member_that_starts_takes_unfinished_slots_over() {
-    simulated(async {
-        let stage = Stage::new().await;
-        let zk = connected(&stage.server).await;
-        let doomed = stage.start(stage.every_minute(&zk, "doomed").at_least_once(AFTER), "doomed", MINUTE);
+    simulated_on(Stage::with_one, async |(stage, zk)| {
+        let doomed = stage.start(
+            stage.every_minute(&zk, "doomed").at_least_once(RetryForever::new(AFTER)),
+            "doomed",
+            MINUTE,
+        );
         stage.until(|probe| probe.exists(&slot(16))).await;
         doomed.abort();
         drop(doomed.await);
-        zk.wait_released().await;
-        let once = stage.every_minute(&zk, "heir").at_least_once(AFTER);
+        zk.wait_until_released().await;
+        let once = stage.every_minute(&zk, "heir").at_least_once(RetryForever::new(AFTER));
         assert_eq!(slots(&once).await, [(16, "doomed".to_owned(), 1, SlotState::Abandoned)]);
         stage.start(once, "heir", Duration::ZERO);
         stage.until_done(16).await;
@@ -77,12 +80,14 @@ fn a_member_that_starts_takes_unfinished_slots_over() {
 
 #[test]
 fn a_body_that_fails_is_recorded_and_runs_again_at_least_once() {
-    simulated(async {
-        let stage = Stage::new().await;
-        let zk = connected(&stage.server).await;
+    simulated_on(Stage::with_one, async |(stage, zk)| {
         for again in [None, Some(AFTER)] {
             let once = stage.every_minute(&zk, "a");
-            let once = if let Some(after) = again { once.at_least_once(after) } else { once };
+            let once = if let Some(after) = again {
+                once.at_least_once(RetryForever::new(after))
+            } else {
+                once
+            };
             let runs = stage.runs.clone();
             let running = once.clone();
             let member = tokio::spawn(async move {
@@ -115,44 +120,43 @@ fn a_body_that_fails_is_recorded_and_runs_again_at_least_once() {
 /// The first member has done its work, but could not say so before another one took the slot over.
 #[test]
 fn a_runner_that_was_replaced_records_nothing() {
-    simulated(async {
-        for verdict in [Verdict::LoseRequest, Verdict::Disconnect] {
-            let stage = Stage::new().await;
-            let (zk, other) = (connected(&stage.server).await, connected(&stage.server).await);
-            let heir = stage.every_minute(&other, "heir").at_least_once(AFTER);
-            let stale =
-                stage.start(stage.every_minute(&zk, "stale").at_least_once(AFTER), "stale", MINUTE / 2);
-            stage.until(|probe| probe.exists(&format!("{}/runner", slot(16)))).await;
-            stage.start(heir.clone(), "heir", MINUTE * 10);
-            sleep_until(stage.at(16, 20)).await;
-            // Whatever it sends is lost, in its next sessions too, until another member has the slot.
-            let others = session_id(&other).get();
-            let cut = stage.server.rule(move |request| match request.session_id() {
-                session if session == others => Verdict::Pass,
-                _ if is_write_multi(request) => verdict,
-                _ => Verdict::Disconnect,
-            });
-            cut.fired().await;
-            expire(&stage.server, &zk).await;
-            stage.until(|probe| data(probe, &slot(16)).contains("\nattempt 2\n")).await;
-            drop(cut);
-            // It is a member again, and claims slots: the other one is busy.
-            stage.until_done(20).await;
-            let first = slots(&heir).await.remove(0);
-            assert_eq!(first, (16, "heir".to_owned(), 2, SlotState::Running), "{verdict:?}");
-            assert!(!stale.is_finished());
-        }
+    let cases = [Verdict::LoseRequest, Verdict::Disconnect];
+    simulated_each_on(cases, Stage::with_two, async |verdict, (stage, zk, other)| {
+        let heir = stage.every_minute(&other, "heir").at_least_once(RetryForever::new(AFTER));
+        let stale = stage.start(
+            stage.every_minute(&zk, "stale").at_least_once(RetryForever::new(AFTER)),
+            "stale",
+            MINUTE / 2,
+        );
+        stage.until(|probe| probe.exists(&format!("{}/runner", slot(16)))).await;
+        stage.start(heir.clone(), "heir", MINUTE * 10);
+        sleep_until(stage.at(16, 20)).await;
+        // Whatever it sends is lost, in its next sessions too, until another member has the
+        // slot.
+        let others = session_id(&other).get();
+        let cut = stage.server.rule(move |request| match request.session_id() {
+            session if session == others => Verdict::Pass,
+            _ if is_write_multi(request) => verdict,
+            _ => Verdict::Disconnect,
+        });
+        cut.fired().await;
+        expire(&stage.server, &zk).await;
+        stage.until(|probe| data(probe, &slot(16)).contains("\nattempt 2\n")).await;
+        drop(cut);
+        // It is a member again, and claims slots: the other one is busy.
+        stage.until_done(20).await;
+        let first = slots(&heir).await.remove(0);
+        assert_eq!(first, (16, "heir".to_owned(), 2, SlotState::Running), "{verdict:?}");
+        assert!(!stale.is_finished());
     });
 }
 
 #[test]
 fn a_body_is_dropped_when_its_runner_is_lost() {
-    simulated(async {
-        let stage = Stage::new().await;
-        let (zk, other) = (connected(&stage.server).await, connected(&stage.server).await);
+    simulated_on(Stage::with_two, async |(stage, zk, other)| {
         let ended = Arc::new(AtomicUsize::new(0));
         let (counted, runs) = (Arc::clone(&ended), stage.runs.clone());
-        let once = stage.every_minute(&zk, "a").at_least_once(AFTER);
+        let once = stage.every_minute(&zk, "a").at_least_once(RetryForever::new(AFTER));
         tokio::spawn(async move {
             let body = |slot: Slot| {
                 let (ended, is_first) = (Arc::clone(&counted), slot.attempt() == 1);
@@ -188,10 +192,9 @@ impl Drop for OnDrop {
 
 #[test]
 fn unfinished_slots_are_not_deleted_before_they_are_done() {
-    simulated(async {
-        let stage = Stage::new().await;
-        let zk = connected(&stage.server).await;
-        let once = stage.every_minute(&zk, "a").keep(2).at_least_once(MINUTE * 10);
+    simulated_on(Stage::with_one, async |(stage, zk)| {
+        let once =
+            stage.every_minute(&zk, "a").keep(2).at_least_once(RetryForever::new(MINUTE * 10));
         let (running, runs) = (once.clone(), stage.runs.clone());
         tokio::spawn(async move {
             let body = |slot: Slot| {
@@ -216,11 +219,13 @@ const SHORT: Duration = Duration::from_secs(2);
 /// An operator deletes the runner of a member that lives, while the end of its run is on the way.
 #[test]
 fn an_end_that_arrives_late_does_not_hit_the_next_runner() {
-    simulated(async {
-        let stage = Stage::new().await;
-        let (zk, other) = (connected(&stage.server).await, connected(&stage.server).await);
-        let heir = stage.every_minute(&other, "heir").at_least_once(SHORT);
-        stage.start(stage.every_minute(&zk, "late").at_least_once(SHORT), "late", MINUTE / 6);
+    simulated_on(Stage::with_two, async |(stage, zk, other)| {
+        let heir = stage.every_minute(&other, "heir").at_least_once(RetryForever::new(SHORT));
+        stage.start(
+            stage.every_minute(&zk, "late").at_least_once(RetryForever::new(SHORT)),
+            "late",
+            MINUTE / 6,
+        );
         let runner = format!("{}/runner", slot(16));
         stage.until(|probe| probe.exists(&runner)).await;
         stage.start(heir.clone(), "heir", MINUTE * 10);
@@ -238,17 +243,24 @@ fn an_end_that_arrives_late_does_not_hit_the_next_runner() {
     });
 }
 
-/// Of two members that take a slot over, one is slow, and the other one is done by then.
+/// Of two members that take a slot over, one is slow, and the other one finishes first.
 #[test]
 fn a_take_over_that_arrives_late_is_refused() {
-    simulated(async {
-        let stage = Stage::new().await;
+    simulated_on(Stage::new, async |stage| {
         let zks = [connected(&stage.server).await, connected(&stage.server).await];
         let doomed = connected(&stage.server).await;
-        stage.start(stage.every_minute(&doomed, "doomed").at_least_once(SHORT), "doomed", MINUTE * 10);
+        stage.start(
+            stage.every_minute(&doomed, "doomed").at_least_once(RetryForever::new(SHORT)),
+            "doomed",
+            MINUTE * 10,
+        );
         stage.until(|probe| probe.exists(&format!("{}/runner", slot(16)))).await;
         for (zk, id) in zks.iter().zip(["b", "c"]) {
-            stage.start(stage.every_minute(zk, id).at_least_once(SHORT), id, Duration::ZERO);
+            stage.start(
+                stage.every_minute(zk, id).at_least_once(RetryForever::new(SHORT)),
+                id,
+                Duration::ZERO,
+            );
         }
         sleep_until(stage.at(16, 20)).await;
         let slow = AtomicI64::new(0);
@@ -269,27 +281,35 @@ fn a_take_over_that_arrives_late_is_refused() {
 /// The member was busy when the slot was claimed, and knows nothing of it.
 #[test]
 fn a_busy_member_takes_over_what_it_has_left_out() {
-    simulated(async {
-        let stage = Stage::new().await;
+    simulated_on(Stage::new, async |stage| {
         let (zk, doomed) = (connected(&stage.server).await, connected(&stage.server).await);
-        stage.start(stage.every_minute(&zk, "busy").at_least_once(SHORT), "busy", MINUTE * 7 / 2);
+        stage.start(
+            stage.every_minute(&zk, "busy").at_least_once(RetryForever::new(SHORT)),
+            "busy",
+            MINUTE * 7 / 2,
+        );
         stage.until(|probe| probe.exists(&slot(16))).await;
-        stage.start(stage.every_minute(&doomed, "doomed").at_least_once(SHORT), "doomed", MINUTE * 10);
+        stage.start(
+            stage.every_minute(&doomed, "doomed").at_least_once(RetryForever::new(SHORT)),
+            "doomed",
+            MINUTE * 10,
+        );
         stage.until(|probe| probe.exists(&slot(17))).await;
         doomed.close().await.unwrap();
         stage.until_done(17).await;
         let runs = stage.runs.all();
-        assert_eq!(runs["2026-11-22T13:17:00Z"], [("doomed".to_owned(), 1), ("busy".to_owned(), 2)]);
+        assert_eq!(
+            runs["2026-11-22T13:17:00Z"],
+            [("doomed".to_owned(), 1), ("busy".to_owned(), 2)]
+        );
     });
 }
 
 /// The new process starts before the old one is stopped, which is busy until then.
 #[test]
 fn a_member_that_starts_within_a_period_knows_of_its_slot() {
-    simulated(async {
-        let stage = Stage::new().await;
-        let (zk, other) = (connected(&stage.server).await, connected(&stage.server).await);
-        let of = |zk, id| stage.every_minute(zk, id).at_least_once(AFTER);
+    simulated_on(Stage::with_two, async |(stage, zk, other)| {
+        let of = |zk, id| stage.every_minute(zk, id).at_least_once(RetryForever::new(AFTER));
         let old = stage.start(of(&zk, "old"), "old", MINUTE * 3 / 2);
         sleep_until(stage.at(17, 10)).await;
         stage.start(of(&other, "new"), "new", Duration::ZERO);
@@ -298,23 +318,26 @@ fn a_member_that_starts_within_a_period_knows_of_its_slot() {
         old.abort();
         drop(old.await);
         stage.until_done(17).await;
-        assert_eq!(stage.runs.all()["2026-11-22T13:17:00Z"], [("old".to_owned(), 1), ("new".to_owned(), 2)]);
+        assert_eq!(
+            stage.runs.all()["2026-11-22T13:17:00Z"],
+            [("old".to_owned(), 1), ("new".to_owned(), 2)]
+        );
     });
 }
 
 #[test]
 fn slots_that_fail_again_and_again_do_not_stop_new_ones() {
-    simulated(async {
-        let stage = Stage::new().await;
-        let zk = connected(&stage.server).await;
+    simulated_on(Stage::with_one, async |(stage, zk)| {
         let second = MINUTE / 60;
-        let once = stage.every(second * 5, &zk, "a").at_least_once(second);
+        let once = stage.every(second * 5, &zk, "a").at_least_once(RetryForever::new(second));
         let ran = AtomicUsize::new(0);
         let body = |_: Slot| async {
             sleep(second * 2).await;
             if ran.fetch_add(1, Ordering::Relaxed) < 200 { Err("always") } else { Ok(()) }
         };
-        once.run_until(sleep_until(stage.at(18, 0)), second, body).await.unwrap();
+        let run =
+            async |stop| once.run_until(Shutdown::on(stop).drain(second), body).await.unwrap();
+        stopped_by(sleep_until(stage.at(18, 0)), run).await;
         // Half of the runs are of new slots, and one slot begins every five seconds.
         let new = once.slots().await.unwrap().len();
         assert!(new >= 20, "{new} slots in two minutes");

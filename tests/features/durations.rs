@@ -1,0 +1,556 @@
+//! Every time that the public API takes: none makes a task panic, however long or short it is.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::fs;
+use std::future::ready;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::{Arc, Once};
+use std::time::{Duration, SystemTime};
+
+use futures_util::future::join;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use zk_curator::op::CreateOp;
+use zk_curator::retry::{
+    BoundedExponentialBackoffRetry, ExponentialBackoffRetry, RetryForever, RetryNTimes,
+    RetryOneTime, RetryPolicy, RetryUntilElapsed,
+};
+use zk_curator::{ConnectionState, CreateMode, CuratorFramework, CuratorFrameworkBuilder};
+use zk_curator_client::{SessionId, SessionInfo, ZooKeeper, ZooKeeperBuilder};
+use zk_curator_discovery::provider::ProviderBuilder;
+use zk_curator_discovery::rest::Purge;
+use zk_curator_discovery::{DownInstancePolicy, ServiceDiscovery, ServiceInstance, ServiceType};
+use zk_curator_recipes::Shutdown;
+use zk_curator_recipes::cache::CuratorCache;
+use zk_curator_recipes::counter::{DistributedAtomicLong, PromotedToLock};
+use zk_curator_recipes::inspect::{KnownSession, Sessions, inspect, verdicts};
+use zk_curator_recipes::leader::LeaderSelector;
+use zk_curator_recipes::lock::{InterProcessMutex, RevocableReadWriteLock};
+use zk_curator_recipes::node::{PersistentNode, PersistentTtlNode};
+use zk_curator_recipes::queue::jobs::{Jobs, Retention};
+use zk_curator_recipes::queue::{
+    DistributedDelayQueue, DistributedQueue, LockingQueue, QueueSharder,
+};
+use zk_curator_recipes::schedule::{OncePer, Schedule};
+use zk_curator_recipes::two_phase::Coordinator;
+use zk_curator_testing::{TestCluster, TestServer, TestServerBuilder, Verdict};
+use zk_curator_tests::{
+    builder, connected, in_memory, once, real_time, server, simulated, simulated_with, start,
+    until_state,
+};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+const TIMES: [Duration; 5] = [
+    Duration::ZERO,
+    Duration::from_nanos(1),
+    Duration::from_secs(24 * 3600),
+    Duration::from_millis(u64::MAX),
+    Duration::MAX,
+];
+
+/// Uses a setting or an argument with this value. What waits is left after a minute.
+type Case = (&'static str, fn(Duration) -> Pin<Box<dyn Future<Output = ()>>>);
+
+macro_rules! cases {
+    ($($name:literal => |$time:ident $(, $zk:ident)?| $case:expr,)*) => {
+        const CASES: &[Case] = &[$(($name, |$time| Box::pin(async move {
+            $(let (_server, $zk) = in_memory().await;)?
+            let _: () = $case.await;
+        }))),*];
+    };
+}
+
+/// A framework with a setting: it connects, survives a lost connection, and closes.
+async fn used(set: impl FnOnce(CuratorFrameworkBuilder) -> CuratorFrameworkBuilder) {
+    let server = server().await;
+    let Ok(zk) = set(builder(&server)).build() else { return };
+    // A setting may leave no time to connect.
+    drop(zk.start().await);
+    drop(zk.create("/n").owned().await);
+    server.disconnect(zk.session().map_or(0, |session| session.id.get()));
+    drop(zk.get_data("/n").await);
+    drop(zk.close().await);
+    assert_eq!(zk.state(), ConnectionState::Closed);
+}
+
+/// Asks a retry policy about a connection that does not come, and about a connection that returns.
+async fn retried(policy: impl RetryPolicy + Clone) {
+    let server = server().await;
+    let zk = start(builder(&server).retry(policy.clone()).circuit_breaker(policy)).await;
+    let _lost = once(&server, zk_curator_proto::OpCode::GetData, Verdict::LoseReply);
+    drop(timeout(MINUTE, zk.get_data("/n").into_future()).await);
+    server.stop().await;
+    drop(timeout(MINUTE, zk.get_data("/n").into_future()).await);
+    server.restart().await.unwrap();
+}
+
+/// A session of the raw client with a setting.
+async fn raw(set: impl FnOnce(ZooKeeperBuilder) -> ZooKeeperBuilder) {
+    let server = server().await;
+    let builder =
+        ZooKeeper::builder(server.connect_string()).connector(Arc::new(server.connector()));
+    let Ok(zk) = set(builder).connect() else { return };
+    drop(timeout(MINUTE, zk.exists("/")).await);
+    server.disconnect(zk.session().map_or(0, |session| session.id.get()));
+    drop(timeout(MINUTE, zk.exists("/")).await);
+    drop(zk.close().await);
+}
+
+/// A server with a setting: a session lives for a minute, and a container is looked at.
+async fn served(set: impl FnOnce(TestServerBuilder) -> TestServerBuilder) {
+    let server = set(TestServer::builder()).tcp(false).start().await.unwrap();
+    let zk = builder(&server).build().unwrap();
+    drop(zk.start().await);
+    drop(zk.create("/container").mode(CreateMode::Container).await);
+    sleep(MINUTE).await;
+    server.advance(MINUTE);
+    drop(zk.get_data("/container").await);
+}
+
+/// A provider with a setting: one call fails, another one succeeds.
+async fn called(
+    zk: &CuratorFramework,
+    set: impl FnOnce(ProviderBuilder<()>) -> ProviderBuilder<()>,
+) {
+    let discovery = ServiceDiscovery::<()>::new(zk, "/services");
+    let orders = ServiceInstance::builder("orders").payload(()).build().unwrap();
+    let _orders = discovery.register(orders).await.unwrap();
+    let provider = set(discovery.provider("orders")).start();
+    provider.wait_ready(1).await.unwrap();
+    provider.get().unwrap().failed();
+    provider.get().unwrap().ok();
+}
+
+/// A purge with a setting: an instance is registered for a minute and a half.
+async fn purged(
+    zk: &CuratorFramework,
+    purge: impl FnOnce(&ServiceDiscovery<()>) -> Purge<()>,
+    is_removed: bool,
+) {
+    let discovery = ServiceDiscovery::<()>::new(zk, "/services");
+    let orders = ServiceInstance::builder("orders").id("a").service_type(ServiceType::Static);
+    let _orders = discovery.register(orders.build().unwrap()).await.unwrap();
+    drop(timeout(MINUTE * 3 / 2, purge(&discovery).run()).await);
+    assert_eq!(discovery.instance("orders", "a").await.unwrap().is_none(), is_removed);
+}
+
+/// Judges a lock whose session has these facts.
+async fn judged(zk: &CuratorFramework, known: KnownSession) {
+    let held = InterProcessMutex::new(zk, "/lock").acquire().await.unwrap();
+    let finding = inspect(zk, "/lock").await.unwrap();
+    let mut sessions = Sessions::new();
+    sessions.insert(zk.session().unwrap().id, known);
+    sessions.all_servers_asked();
+    assert!(!verdicts(&finding, &sessions).is_empty());
+    drop(held);
+}
+
+/// A body that is stopped while it runs, and ends long after that.
+async fn body<T>(stop: &CancellationToken, result: T) -> T {
+    stop.cancel();
+    sleep(MINUTE).await;
+    result
+}
+
+cases! {
+    "client/src/config.rs::session_timeout" => |time| raw(|builder| builder.session_timeout(time)),
+    "client/src/config.rs::close_timeout" => |time| raw(|builder| builder.close_timeout(time)),
+    "client/src/config.rs::connect_deadline" => |time| raw(|builder| builder.connect_deadline(time)),
+    "client/src/config.rs::slow_request" => |time| raw(|builder| builder.slow_request(time)),
+    "client/src/types.rs::new" => |time| async move {
+        assert_eq!(SessionInfo::new(SessionId::new(1), time).timeout, time);
+    },
+    "client/src/zookeeper.rs::with_deadline" => |time| async move {
+        let server = server().await;
+        let builder = ZooKeeper::builder(server.connect_string()).connector(Arc::new(server.connector()));
+        let zk = builder.connect().unwrap().with_deadline(time);
+        let seen = zk.exists("/").await;
+        assert!(seen.is_ok() || time <= Duration::from_nanos(1), "{seen:?}");
+    },
+    "client/src/zookeeper.rs::create_with_ttl" => |time| async move {
+        let server = server().await;
+        let builder = ZooKeeper::builder(server.connect_string()).connector(Arc::new(server.connector()));
+        let zk = builder.connect().unwrap();
+        let mode = CreateMode::PersistentWithTtl;
+        let acl = zk_curator::Acl::open_unsafe();
+        let created = zk.create_with_ttl("/n", b"", &acl, mode, time).await;
+        assert_eq!(created.is_ok(), time == TIMES[2], "{created:?}");
+    },
+    "src/builder.rs::session_timeout" => |time| used(|builder| builder.session_timeout(time)),
+    "src/builder.rs::connection_timeout" => |time| used(|builder| builder.connection_timeout(time)),
+    // The session is closed, and a lock with it.
+    "src/builder.rs::close_timeout" => |time| async move {
+        used(|builder| builder.close_timeout(time)).await;
+        let server = server().await;
+        let zk = start(builder(&server).close_timeout(time)).await;
+        zk.create("/lock").mode(CreateMode::Ephemeral).await.unwrap();
+        let closed = zk.close().await;
+        if time > Duration::from_nanos(1) {
+            closed.unwrap();
+            assert!(!server.probe().exists("/lock"));
+        }
+    },
+    "src/builder.rs::operation_deadline" => |time| used(|builder| builder.operation_deadline(time)),
+    "src/framework.rs::jitter" => |time, zk| async move {
+        assert!(zk.jitter(time) <= time);
+    },
+    "src/handle_options.rs::with_deadline" => |time, zk| async move {
+        let seen = zk.with_deadline(time).exists("/").await;
+        assert!(seen.is_ok() || time <= Duration::from_nanos(1), "{seen:?}");
+    },
+    "src/op/attempt.rs::deadline" => |time, zk| async move {
+        let seen = zk.exists("/").deadline(time).await;
+        assert!(seen.is_ok() || time <= Duration::from_nanos(1), "{seen:?}");
+    },
+    "src/op/create.rs::ttl" => |time, zk| async move {
+        let created = zk.create("/n").mode(CreateMode::PersistentWithTtl).ttl(time).await;
+        assert_eq!(created.is_ok(), time == TIMES[2], "{created:?}");
+    },
+    "src/op/transaction_op.rs::ttl" => |time, zk| async move {
+        let create = CreateOp::new("/n").mode(CreateMode::PersistentWithTtl).ttl(time);
+        let created = zk.transaction().with(create).commit().await;
+        assert_eq!(created.is_ok(), time == TIMES[2], "{created:?}");
+    },
+    "src/typed/mod.rs::ttl" => |time, zk| async move {
+        drop(zk.create("/n").mode(CreateMode::PersistentWithTtl).ttl(time).await);
+    },
+    "src/retry/policies.rs::new" => |time| async move {
+        retried(RetryOneTime::new(time)).await;
+        retried(RetryNTimes::new(2, time)).await;
+        retried(RetryUntilElapsed::new(MINUTE, time.max(Duration::from_millis(1)))).await;
+        retried(RetryUntilElapsed::new(time, MINUTE)).await;
+        retried(RetryForever::new(time)).await;
+        retried(ExponentialBackoffRetry::new(time, 3)).await;
+        retried(BoundedExponentialBackoffRetry::new(time, time, 3)).await;
+    },
+    "src/watch/children.rs::settled" => |time, zk| async move {
+        let mut watch = zk.watch_children("/").settled(time);
+        let told = timeout(MINUTE, watch.next()).await;
+        zk.create("/n").await.unwrap();
+        let again = timeout(MINUTE, watch.next()).await;
+        assert!(told.is_ok() || again.is_ok() || time > MINUTE, "{time:?}");
+        assert!(again.is_err() || time < MINUTE, "{time:?}");
+    },
+    "discovery/src/provider/down.rs::new" => |time, zk| async move {
+        called(&zk, |provider| provider.down_policy(DownInstancePolicy::new(1, time))).await;
+    },
+    "discovery/src/provider/mod.rs::max_staleness" => |time, zk| async move {
+        called(&zk, |provider| provider.max_staleness(time)).await;
+    },
+    "discovery/src/registration/handle.rs::gate" => |time, zk| async move {
+        let discovery = ServiceDiscovery::<()>::new(&zk, "/services");
+        let orders = ServiceInstance::builder("orders").build().unwrap();
+        let mut me = discovery.register(orders).await.unwrap();
+        let mut passes = false;
+        me.gate(time, move || {
+            passes = !passes;
+            ready(!passes)
+        });
+        sleep(MINUTE).await;
+        me.ungate().await.unwrap();
+        assert!(!me.is_gated());
+    },
+    "discovery/src/rest/purge.rs::new" => |time, zk| async move {
+        purged(&zk, |discovery| Purge::new(discovery, time), time < MINUTE).await;
+    },
+    "discovery/src/rest/purge.rs::every" => |time, zk| async move {
+        purged(&zk, |discovery| Purge::new(discovery, MINUTE / 2).every(time), time < MINUTE).await;
+    },
+    "recipes/src/cache/handle/builder.rs::resync_spread" => |time| async move {
+        let (server, zk) = in_memory().await;
+        let cache = CuratorCache::tree(&zk, "/tree").resync_spread(time).start();
+        cache.loaded().await.unwrap();
+        server.stop().await;
+        until_state(&zk, ConnectionState::Suspended).await;
+        server.restart().await.unwrap();
+        // A caller does not wait for this.
+        cache.synced().await.unwrap();
+    },
+    "recipes/src/cache/handle/builder.rs::audit_every" => |time, zk| async move {
+        let cache = CuratorCache::tree(&zk, "/tree").audit_every(time).start();
+        cache.loaded().await.unwrap();
+        sleep(MINUTE).await;
+        cache.synced().await.unwrap();
+    },
+    "recipes/src/cache/handle/cache.rs::exact" => |time, zk| async move {
+        let cache = CuratorCache::tree(&zk, "/tree").start();
+        cache.loaded().await.unwrap();
+        let exact = cache.exact(time).await.unwrap();
+        assert!(exact.is_some() || time < MINUTE, "{time:?}");
+    },
+    "recipes/src/counter/builder.rs::keep_records" => |time, zk| async move {
+        let counter = DistributedAtomicLong::builder(&zk, "/n").keep_records(time).build();
+        counter.increment().await.unwrap();
+    },
+    "recipes/src/counter/promoted.rs::new" => |time| async move {
+        let (server, zk) = in_memory().await;
+        let other = DistributedAtomicLong::at(&connected(&server).await, "/n");
+        let lock = PromotedToLock::new("/lock", time);
+        let counter = DistributedAtomicLong::builder(&zk, "/n").optimistic_tries(1).promoted_to_lock(lock).build();
+        counter.increment().await.unwrap();
+        other.increment().await.unwrap();
+        let added = counter.increment().await;
+        assert!(added.is_ok() || time < MINUTE, "{added:?}");
+    },
+    // No holder is removed before the grace time is over.
+    "recipes/src/lock/revocable.rs::revoke" => |time| async move {
+        let (server, zk) = in_memory().await;
+        let lock = RevocableReadWriteLock::new(&zk, "/lock");
+        let guard = lock.write_lock().acquire().await.unwrap();
+        let revoked = timeout(MINUTE, lock.revoke(guard.path(), time)).await;
+        assert_eq!(revoked.is_ok(), time < MINUTE, "{revoked:?}");
+        assert_eq!(server.probe().exists(guard.path()), time > MINUTE);
+    },
+    "recipes/src/node/persistent.rs::ttl" => |time, zk| async move {
+        let node = PersistentNode::builder(&zk, "/n", CreateMode::PersistentWithTtl).ttl(time).start();
+        let created = node.created().await;
+        assert_eq!(created.is_ok(), time == TIMES[2], "{created:?}");
+    },
+    "recipes/src/inspect/session.rs::heard" => |time, zk| async move {
+        judged(&zk, KnownSession::new().timeout(MINUTE).heard(time)).await;
+    },
+    "recipes/src/inspect/session.rs::timeout" => |time, zk| async move {
+        judged(&zk, KnownSession::new().timeout(time).heard(MINUTE)).await;
+    },
+    "recipes/src/node/ttl.rs::builder" => |time, zk| async move {
+        let node = PersistentTtlNode::builder(&zk, "/n", time).start();
+        let created = node.created().await;
+        assert_eq!(created.is_ok(), time == TIMES[2], "{created:?}");
+        sleep(MINUTE / 60).await;
+    },
+    "recipes/src/queue/consume/consumer.rs::redeliver_after" => |time, zk| async move {
+        let queue = DistributedQueue::new(&zk, "/queue");
+        queue.put("item").await.unwrap();
+        let body = |_| async {
+            sleep(MINUTE / 60).await;
+            Err::<(), _>("as the test wants it")
+        };
+        let consumer = queue.consumer("/claims").redeliver_after(time, time);
+        drop(timeout(MINUTE, consumer.run(1, body)).await);
+        let queue = LockingQueue::new(&zk, "/locking").max_deliveries(3);
+        queue.put("item").await.unwrap();
+        let body = |_| ready(Err::<(), _>("as the test wants it"));
+        drop(timeout(MINUTE, queue.consumer().redeliver_after(time, time).run(1, body)).await);
+        let jobs = Jobs::new(&zk, "/jobs");
+        jobs.submit("job").await.unwrap();
+        let body = |_| async {
+            sleep(MINUTE / 60).await;
+            Err::<Option<bytes::Bytes>, _>("as the test wants it")
+        };
+        drop(timeout(MINUTE, jobs.worker("w").redeliver_after(time, time).run(1, body)).await);
+    },
+    // The item is not due immediately.
+    "recipes/src/queue/jobs/job.rs::retry_after" => |time, zk| async move {
+        let jobs = Jobs::new(&zk, "/jobs");
+        jobs.submit("job").await.unwrap();
+        let mut worker = jobs.worker("w");
+        worker.next().await.unwrap().retry_after("later", time).await.unwrap();
+        let again = timeout(MINUTE, worker.next()).await;
+        assert_eq!(again.is_ok(), time < MINUTE, "{time:?}");
+        if let Ok(job) = again {
+            job.unwrap().task().retry_after(time);
+        }
+    },
+    "recipes/src/queue/jobs/retention.rs::within" => |time, zk| async move {
+        assert_eq!(Retention::from(time), Retention::unlimited().within(time));
+        let jobs = Jobs::new(&zk, "/jobs").keep_failed(Retention::unlimited().within(time));
+        let mut worker = jobs.worker("w");
+        // Zero is refused.
+        let submitted = jobs.submit("job").await;
+        assert_eq!(submitted.is_err(), time.is_zero(), "{submitted:?}");
+        if submitted.is_err() {
+            return;
+        }
+        let job = worker.next().await.unwrap();
+        drop(job.reject("as the test wants it").await);
+        sleep(MINUTE * 3).await;
+    },
+    "recipes/src/queue/sharder/mod.rs::check_every" => |time, zk| async move {
+        let started = sharder(&zk, time).await;
+        assert_eq!(started.is_err(), time.is_zero());
+        sleep(MINUTE.min(time.saturating_mul(1000))).await;
+    },
+    "recipes/src/schedule/once_per.rs::tolerance" => |time, zk| async move {
+        let each = OncePer::new(&zk, "/each", Schedule::every(MINUTE / 60)).tolerance(time);
+        drop(timeout(MINUTE, each.run(|_| ready(Ok::<_, String>(())))).await);
+    },
+    "recipes/src/schedule/plan.rs::every" => |time, zk| async move {
+        let each = OncePer::new(&zk, "/each", Schedule::every(time));
+        drop(timeout(MINUTE, each.run(|_| ready(Ok::<_, String>(())))).await);
+    },
+    "recipes/src/schedule/plan.rs::offset" => |time, zk| async move {
+        let each = OncePer::new(&zk, "/each", Schedule::every(TIMES[2] * 2).offset(time));
+        drop(timeout(MINUTE, each.run(|_| ready(Ok::<_, String>(())))).await);
+    },
+    // Of each recipe with `run_until`.
+    "recipes/src/shutdown.rs::drain" => |time, zk| async move {
+        let stops: Vec<_> = (0..6).map(|_| CancellationToken::new()).collect();
+        let stop = |number: usize| Shutdown::on(stops[number].clone()).drain(time);
+        let selector = LeaderSelector::new(&zk, "/selector");
+        selector.run_until(stop(0), |_| body(&stops[0], ())).await.unwrap();
+        let queue = DistributedQueue::new(&zk, "/queue");
+        queue.put_all(["1", "2"]).await.unwrap();
+        let each = |_| body(&stops[1], Ok::<_, String>(()));
+        queue.auto_ack_consumer().run_until(stop(1), 1, each).await.unwrap();
+        let each = |_| body(&stops[2], Ok::<_, String>(()));
+        queue.put("3").await.unwrap();
+        queue.consumer("/claims").run_until(stop(2), 1, each).await.unwrap();
+        let locking = LockingQueue::new(&zk, "/locking");
+        locking.put("item").await.unwrap();
+        let each = |_| body(&stops[3], Ok::<_, String>(()));
+        locking.consumer().run_until(stop(3), 1, each).await.unwrap();
+        let jobs = Jobs::new(&zk, "/jobs");
+        jobs.submit("job").await.unwrap();
+        let each = |_| body(&stops[4], Ok::<Option<bytes::Bytes>, String>(None));
+        jobs.worker("w").run_until(stop(4), 1, each).await.unwrap();
+        let sharder = sharder(&zk, MINUTE).await.unwrap();
+        sharder.run_until(stop(5), |_| body(&stops[5], Ok::<_, String>(()))).await.unwrap();
+    },
+    "recipes/src/two_phase/coordinator.rs::deadline" => |time, zk| async move {
+        let begun = Coordinator::begin(&zk, "/tx", ["a"], "payload").deadline(time).await;
+        let decided = timeout(MINUTE, async { begun.unwrap().outcome().await }).await;
+        assert_eq!(decided.is_ok(), time < MINUTE, "{decided:?}");
+    },
+    "testing/src/server/builder.rs::tick_time" => |time| served(|builder| builder.tick_time(time)),
+    "testing/src/server/builder.rs::min_session_timeout" => |time| served(|builder| builder.min_session_timeout(time)),
+    "testing/src/server/builder.rs::max_session_timeout" => |time| served(|builder| builder.max_session_timeout(time)),
+    "testing/src/server/builder.rs::session_within" => |time| served(|builder| builder.session_within(time)),
+    "testing/src/server/builder.rs::container_check_interval" => |time| served(|builder| builder.container_check_interval(time.max(Duration::from_millis(1)))),
+    "testing/src/server/builder.rs::max_never_used_interval" => |time| served(|builder| builder.max_never_used_interval(time)),
+    "testing/src/server/handle.rs::advance" => |time| async move {
+        let (server, zk) = in_memory().await;
+        server.advance(time);
+        server.advance(time);
+        drop(zk.get_data("/").await);
+    },
+    "testing/src/cluster/handle.rs::advance" => |time| async move {
+        let cluster = TestCluster::in_memory(1).await;
+        cluster.advance(time);
+        cluster.advance(time);
+    },
+    "testing/src/cluster/handle.rs::lag_by" => |time| async move {
+        let cluster = TestCluster::in_memory(3).await;
+        let _lag = cluster.lag_by(1, time);
+        cluster.advance(MINUTE);
+    },
+    "testing/src/wire/memory.rs::set_latency" => |time| async move {
+        let server = server().await;
+        let connector = server.connector();
+        connector.set_latency(0, time..=time, 0);
+        let zk = CuratorFramework::builder().connect_string(server.connect_string()).connector(Arc::new(connector));
+        drop(timeout(MINUTE, zk.build().unwrap().start()).await);
+    },
+    "testing/src/fault_proxy.rs::delay" => |time| async move {
+        let proxy = zk_curator_testing::FaultProxy::start(&[([127, 0, 0, 1], 1).into()]).await.unwrap();
+        proxy.delay(time);
+    },
+}
+
+async fn sharder(
+    zk: &CuratorFramework,
+    every: Duration,
+) -> Result<QueueSharder<DistributedQueue>, zk_curator_recipes::queue::Error> {
+    let allocate = |zk: &CuratorFramework, path: &str| DistributedQueue::new(zk, path);
+    QueueSharder::builder(zk, "/shards", "/leader", allocate).check_every(every).start().await
+}
+
+thread_local! {
+    /// The panics of this thread, also of tasks.
+    static PANICS: Cell<usize> = const { Cell::new(0) };
+}
+
+fn count_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            PANICS.set(PANICS.get() + 1);
+            before(info);
+        }));
+    });
+}
+
+#[test]
+fn no_time_is_too_long_or_too_short() {
+    count_panics();
+    for (name, case) in CASES {
+        for time in TIMES {
+            let before = PANICS.get();
+            if name.contains("fault_proxy") {
+                // It needs sockets.
+                real_time(case(time));
+            } else {
+                simulated(async {
+                    // A case that waits for that time is left.
+                    drop(timeout(MINUTE * 60, case(time)).await);
+                });
+            }
+            assert_eq!(PANICS.get(), before, "{name} with {time:?}");
+        }
+    }
+}
+
+/// A far time in the name of an item must not be read as one before 1970.
+#[test]
+fn a_far_time_is_not_due() {
+    simulated_with(async |_server, zk| {
+        let queue = DistributedDelayQueue::new(&zk, "/queue");
+        let ages = Duration::from_secs(i64::MAX as u64 - 10);
+        queue.put("late", SystemTime::UNIX_EPOCH + ages).await.unwrap();
+        let mut consumer = queue.auto_ack_consumer();
+        assert!(timeout(MINUTE, consumer.next()).await.is_err());
+        queue.put("now", SystemTime::UNIX_EPOCH).await.unwrap();
+        let (item, ()) = join(consumer.next(), async {}).await;
+        assert_eq!(item.unwrap().items, ["now"]);
+    });
+}
+
+/// Returns the public functions below a directory that take a time, as `file::name`.
+fn takes_time(root: &Path, directory: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut open = vec![root.join(directory)];
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            open.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            continue;
+        }
+        let name = path.strip_prefix(root).unwrap().display().to_string();
+        let is_test = name.contains("/tests") || name.contains("/bin/");
+        if !name.ends_with(".rs") || is_test {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        for (at, _) in text.match_indices("    pub ") {
+            let rest = &text[at + "    pub ".len()..];
+            let Some((before, rest)) = rest.split_once("fn ") else { continue };
+            if !["", "const ", "async "].contains(&before) {
+                continue;
+            }
+            let function: String =
+                rest.chars().take_while(|char| char.is_alphanumeric() || *char == '_').collect();
+            let arguments = rest.split_once(") ").map_or(rest, |(arguments, _)| arguments);
+            if arguments.contains(": Duration")
+                || arguments.contains("time::Duration")
+                || arguments.contains("<Duration>")
+            {
+                found.insert(format!("{name}::{function}"));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_function_that_takes_a_time_is_a_case() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let directories = ["client/src", "src", "recipes/src", "discovery/src", "testing/src"];
+    let takes: BTreeSet<String> =
+        directories.iter().flat_map(|directory| takes_time(&root, directory)).collect();
+    let cases: BTreeSet<String> = CASES.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let missing: Vec<_> = takes.difference(&cases).collect();
+    assert!(missing.is_empty(), "no case for {missing:?}");
+    assert!(cases.iter().all(|case| takes.contains(case)), "{:?}", cases.difference(&takes));
+}

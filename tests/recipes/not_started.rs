@@ -1,0 +1,163 @@
+//! Without `start`, every call fails with an error that says so.
+
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::future::LocalBoxFuture;
+use tokio::time::timeout;
+use zk_curator::{CreateMode, CuratorFramework};
+use zk_curator_recipes::barrier::{DistributedBarrier, DistributedDoubleBarrier};
+use zk_curator_recipes::cache::CuratorCache;
+use zk_curator_recipes::config::{ConfigStore, Snapshot};
+use zk_curator_recipes::counter::{
+    CountDownLatch, DistributedAtomicLong, DistributedAtomicValue, IdBlocks,
+};
+use zk_curator_recipes::group::{Group, GroupMember};
+use zk_curator_recipes::leader::{Election, LeaderLatch, LeaderSelector};
+use zk_curator_recipes::lock::{
+    HandoverMutex, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
+    InterProcessSemaphore, ReentrantMutex, RevocableReadWriteLock,
+};
+use zk_curator_recipes::name::NameService;
+use zk_curator_recipes::node::{PersistentNode, PersistentTtlNode};
+use zk_curator_recipes::queue::jobs::{Jobs, Task};
+use zk_curator_recipes::queue::{
+    DistributedQueue, Error as QueueError, FifoQueue, LockingQueue, QueueSharder,
+    SimpleDistributedQueue,
+};
+use zk_curator_recipes::schedule::{OncePer, Schedule, Slot};
+use zk_curator_recipes::shared::SharedCount;
+use zk_curator_recipes::two_phase::{Coordinator, Site};
+use zk_curator_tests::{builder, server, simulated_on};
+
+type Failure = Box<dyn std::error::Error>;
+type Call = (&'static str, fn(CuratorFramework) -> LocalBoxFuture<'static, Result<(), Failure>>);
+
+const LONG: Duration = Duration::from_secs(3600);
+
+macro_rules! calls {
+    ($($name:literal: |$zk:ident| $call:expr;)*) => {
+        &[$(($name, |$zk| Box::pin(async move { let _answer = $call.await?; Ok(()) }))),*]
+    };
+}
+
+const CALLS: &[Call] = calls! {
+    "mutex": |zk| InterProcessMutex::new(&zk, "/a").acquire();
+    "read lock": |zk| InterProcessReadWriteLock::new(&zk, "/a").read_lock().acquire();
+    "revocable": |zk| RevocableReadWriteLock::new(&zk, "/a").write_lock().acquire();
+    "revoke": |zk| RevocableReadWriteLock::new(&zk, "/a").revoke("/a/_c_00000000-0000-4000-8000-000000000000-write-0000000000", LONG);
+    "multi lock": |zk| InterProcessMultiLock::of_mutexes(&zk, ["/a", "/b"]).acquire();
+    "handover": |zk| HandoverMutex::new(InterProcessMutex::new(&zk, "/a"), 2).acquire();
+    "reentrant": |zk| ReentrantMutex::new(&zk, "/a").acquire("me");
+    "semaphore": |zk| InterProcessSemaphore::new(&zk, "/a", 1).acquire();
+    "latch": |zk| async { LeaderLatch::new(&zk, "/a").join().await_leadership().await };
+    "latch, leader": |zk| LeaderLatch::new(&zk, "/a").leader();
+    "selector": |zk| LeaderSelector::new(&zk, "/a").run(async |_| {});
+    "selector, again and again": |zk| LeaderSelector::new(&zk, "/a").run_repeatedly(async |_| {});
+    "election": |zk| Election::new(&zk, "/a").campaign("");
+    "observer": |zk| async { Election::new(&zk, "/a").observe().next().await };
+    "barrier": |zk| DistributedBarrier::new(&zk, "/a").wait();
+    "double barrier": |zk| DistributedDoubleBarrier::new(&zk, "/a", 2).enter();
+    "cache, loaded": |zk| async { CuratorCache::tree(&zk, "/a").start().loaded().await };
+    "cache, synced": |zk| async { CuratorCache::tree(&zk, "/a").start().synced().await };
+    "cache, reflects": |zk| async { CuratorCache::tree(&zk, "/a").start().reflects(7).await };
+    "cache, exact": |zk| async { CuratorCache::tree(&zk, "/a").start().exact(LONG).await };
+    "cache, wait_for": |zk| async { CuratorCache::tree(&zk, "/a").start().wait_for(|_| None::<()>).await };
+    "cache, get_through": |zk| async { CuratorCache::tree(&zk, "/a").start().get_through("/a").await };
+    "shared count": |zk| SharedCount::start(&zk, "/a", 1);
+    "counter": |zk| async { DistributedAtomicLong::at(&zk, "/a").increment().await };
+    "counter, get": |zk| async { DistributedAtomicLong::at(&zk, "/a").get().await };
+    "counter, follow": |zk| async { DistributedAtomicLong::at(&zk, "/a").follow().next().await };
+    "value": |zk| async { DistributedAtomicValue::<String>::at(&zk, "/a").set(&String::new()).await };
+    "ids": |zk| async { IdBlocks::new(&DistributedAtomicLong::at(&zk, "/a"), 10).next().await };
+    "count down": |zk| async { CountDownLatch::new(&zk, "/a", 1).wait().await };
+    "config": |zk| async { ConfigStore::new(&zk, "/a").snapshot().await };
+    "config, follow": |zk| async { ConfigStore::new(&zk, "/a").follow().next().await };
+    "config, follow_as": |zk| async { ConfigStore::new(&zk, "/a").follow_as::<Anything>().await };
+    "config, update": |zk| async { ConfigStore::new(&zk, "/a").update().set("b", 1).commit().await };
+    "group": |zk| async { Group::new(&zk, "/a").wait_for(1).await };
+    "group, follow": |zk| async { Group::new(&zk, "/a").follow().next().await };
+    "member": |zk| async { GroupMember::builder(&zk, "/a", "b").start().joined().await };
+    "member, set_data": |zk| async { GroupMember::builder(&zk, "/a", "b").start().set_data("").await };
+    "name": |zk| async { NameService::new(&zk, "/a").bind_ephemeral("b", "").await };
+    "name, keep_bound": |zk| async { NameService::new(&zk, "/a").keep_bound("b", "").bound().await };
+    "name, rebind": |zk| async { NameService::new(&zk, "/a").keep_bound("b", "").rebind("").await };
+    "name, follow": |zk| async { NameService::new(&zk, "/a").follow("b").next().await };
+    "node": |zk| async { PersistentNode::builder(&zk, "/a", CreateMode::Ephemeral).start().created().await };
+    "ttl node": |zk| async { PersistentTtlNode::builder(&zk, "/a", LONG).start().created().await };
+    "simple queue": |zk| async { SimpleDistributedQueue::new(&zk, "/a").take().await };
+    "fifo queue": |zk| async { FifoQueue::new(&zk, "/a").take().await };
+    "queue, put": |zk| async { DistributedQueue::new(&zk, "/a").put("").await };
+    "queue, flush": |zk| async { FifoQueue::new(&zk, "/a").put("").await };
+    "queue, next": |zk| async { DistributedQueue::new(&zk, "/a").consumer("/b").next().await };
+    "queue, run": |zk| {
+        DistributedQueue::new(&zk, "/a").consumer("/b").run(1, async |_| Ok::<_, Failure>(()))
+    };
+    "queue, run without locks": |zk| DistributedQueue::new(&zk, "/a").auto_ack_consumer().run(1, async |_| Ok::<_, Failure>(()));
+    "locking queue": |zk| async { LockingQueue::new(&zk, "/a").consumer().next().await };
+    "locking queue, run": |zk| LockingQueue::new(&zk, "/a").consumer().run(1, async |_| Ok::<_, Failure>(()));
+    "jobs": |zk| async { Jobs::new(&zk, "/a").worker("b").next().await };
+    "jobs, run": |zk| Jobs::new(&zk, "/a").worker("b").run(1, async |_: Task| Ok::<_, Failure>(None));
+    "jobs, submit": |zk| async { Jobs::new(&zk, "/a").submit("").await };
+    "jobs, clean": |zk| async { Jobs::new(&zk, "/a").clean().await };
+    "sharder": |zk| {
+        QueueSharder::builder(&zk, "/a", "/b", |zk: &_, path: &str| DistributedQueue::new(zk, path)).start()
+    };
+    "schedule": |zk| async {
+        OncePer::new(&zk, "/a", Schedule::every(LONG)).run(async |_: Slot| Ok::<_, Failure>(())).await
+    };
+    "two-phase": |zk| async { Coordinator::begin(&zk, "/a", ["b"], "").await };
+    "two-phase, join": |zk| Site::join(&zk, "/a", "b");
+    "watch_data": |zk| async { zk.watch_data("/a").next().await };
+    "watch_children": |zk| async { zk.watch_children("/a").into_stream().boxed().next().await.expect("an error") };
+    "wait_exists": |zk| zk.wait_exists("/a");
+    "wait_gone": |zk| zk.wait_gone("/a");
+    "wait_connected": |zk| zk.wait_connected();
+};
+
+struct Anything;
+
+impl TryFrom<Snapshot> for Anything {
+    type Error = QueueError;
+
+    fn try_from(_: Snapshot) -> Result<Self, QueueError> {
+        Ok(Self)
+    }
+}
+
+#[test]
+fn every_call_says_that_the_framework_was_not_started() {
+    simulated_on(server, async |server| {
+        let mut wrong = Vec::new();
+        for (name, call) in CALLS {
+            let zk = builder(&server).build().unwrap();
+            match timeout(LONG, call(zk)).await {
+                Err(_) => wrong.push(format!("{name} waits")),
+                Ok(Ok(())) => wrong.push(format!("{name} succeeds")),
+                Ok(Err(error)) if error.to_string().contains("framework not started") => {}
+                Ok(Err(error)) => wrong.push(format!("{name} says: {error}")),
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    });
+}
+
+/// Operations that began before `start` continue after it.
+#[test]
+fn what_waits_in_the_background_waits_for_the_start() {
+    simulated_on(server, async |server| {
+        let zk = builder(&server).build().unwrap();
+        let mut errors = zk.background_errors();
+        let candidate = LeaderLatch::new(&zk, "/latch").join();
+        let cache = CuratorCache::tree(&zk, "/").start();
+        let node = PersistentNode::builder(&zk, "/node", CreateMode::Ephemeral).start();
+        assert!(candidate.await_leadership().await.is_err());
+        assert!(timeout(LONG, errors.next()).await.is_err());
+        zk.start().await.unwrap();
+        candidate.await_leadership().await.unwrap();
+        cache.loaded().await.unwrap();
+        node.created().await.unwrap();
+        candidate.close().await.unwrap();
+        zk.close().await.unwrap();
+    });
+}
