@@ -1,9 +1,11 @@
-//! What a request costs in the raw client: against a stub server that answers at once, and Apache ZooKeeper.
+//! The cost of a request in the raw client, with a stub server that answers immediately and with
+//! Apache ZooKeeper.
 //!
-//! `cargo bench --bench ops` measures `getData` through [`ZooKeeper`] and, in the same run and by turns, through a
-//! floor: a loop on a plain socket that writes requests encoded beforehand and only counts the answers. CPU is that
-//! of the client's thread alone, as the kernel counts it. Each line is the median of the rounds and their spread.
-//! With `--quick` the rounds are short: enough to see that it works.
+//! `cargo bench --bench ops` measures `getData` through [`ZooKeeper`], interleaved with a lower
+//! bound (`floor`): a loop on a plain socket that writes encoded requests and only counts the
+//! responses. CPU is the time of the client's thread alone, as the kernel counts it. Each line is
+//! the median of the rounds and their spread. With `--quick` the rounds are short, to check that it
+//! works.
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -29,10 +31,11 @@ const DATA: &[u8] = &[7; 100];
 
 fn main() {
     let quick = std::env::args().any(|argument| argument == "--quick");
-    let (rounds, length) = if quick { (3, Duration::from_millis(50)) } else { (9, Duration::from_secs(1)) };
+    let (rounds, length) =
+        if quick { (3, Duration::from_millis(50)) } else { (9, Duration::from_secs(1)) };
     let stub = start_stub();
     println!(
-        "getData of {} bytes; {rounds} rounds of {length:?} each, by turns; client on one thread\n",
+        "getData of {} bytes; {rounds} rounds of {length:?} each, interleaved; client on one thread\n",
         DATA.len()
     );
     println!(
@@ -61,7 +64,7 @@ fn main() {
     }
 }
 
-/// What an idle watch takes in memory, with its handle and everything the client keeps for it.
+/// Measures the memory of an idle watch, with its handle and everything the client keeps for it.
 fn watches(server: SocketAddr, count: usize) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -85,7 +88,8 @@ fn watches(server: SocketAddr, count: usize) {
     });
 }
 
-/// One round: how many requests in how long, for how much CPU of the thread, and how long each took.
+/// One round: the number of requests, the time, the CPU time of the thread, and the latency of each
+/// request.
 struct Round {
     requests: usize,
     elapsed: Duration,
@@ -122,7 +126,8 @@ fn compare(name: &str, server: SocketAddr, in_flight: usize, rounds: usize, leng
 fn report(name: &str, rounds: &mut [Round]) -> (f64, f64, f64) {
     #[expect(clippy::cast_precision_loss, reason = "counts of requests are far below 2^52")]
     let count = |round: &Round| round.requests as f64;
-    let throughput = Spread::of(rounds.iter().map(|round| count(round) / round.elapsed.as_secs_f64()));
+    let throughput =
+        Spread::of(rounds.iter().map(|round| count(round) / round.elapsed.as_secs_f64()));
     let cpu = Spread::of(rounds.iter().map(|round| round.cpu.as_secs_f64() * 1e6 / count(round)));
     let percentile = |rounds: &mut [Round], percent: usize| {
         let of_round = |round: &mut Round| {
@@ -152,7 +157,7 @@ impl Client {
         let zk = runtime.block_on(async {
             let zk = ZooKeeper::builder(server.to_string()).connect().unwrap();
             zk.connected().await.unwrap();
-            // The stub answers it with something that is no answer to a create.
+            // The stub answers it with something that is no response to a create.
             drop(zk.create(PATH, DATA, &Acl::open_unsafe(), CreateMode::Persistent).await);
             zk
         });
@@ -166,7 +171,8 @@ impl Client {
             let mut latencies = Vec::new();
             let mut window = std::collections::VecDeque::with_capacity(in_flight);
             let mut requests = 0;
-            // A batch is sent, and all of it awaited, as the floor does; latencies are those of whole batches.
+            // A batch is sent and then awaited as a whole, as in the lower bound. Latencies are
+            // those of whole batches.
             while began.elapsed() < length {
                 let sent = Instant::now();
                 for _ in 0..in_flight {
@@ -183,7 +189,8 @@ impl Client {
     }
 }
 
-/// The least that any client can do: one write for all requests of a batch, reads until all are answered.
+/// The least that any client can do: one write for all requests of a batch, reads until all are
+/// answered.
 struct Floor {
     wire: Wire,
     batch: Vec<u8>,

@@ -1,9 +1,11 @@
-//! What the embedded server costs, beside Apache ZooKeeper in the same run.
+//! The cost of the embedded server, compared with Apache ZooKeeper in the same run.
 //!
-//! `cargo bench --bench server` starts `zk-test-server`, and Apache ZooKeeper where it is installed, each in a process of
-//! its own, and asks both the same in the same way: requests encoded beforehand, over plain sockets. CPU and memory
-//! are those of the server's process, as the kernel counts them. Each line is the median of the rounds, which take
-//! turns, and their spread. `-- starts`, `throughput`, `watches`, `nodes` and `sessions` choose parts; with `--quick` everything is smaller: enough to see that it works.
+//! `cargo bench --bench server` starts `zk-test-server`, and Apache ZooKeeper where it is
+//! installed, each in a process of its own, and sends both the same encoded requests over plain
+//! sockets. CPU and memory are the server process's, as the kernel counts them. Each line is the
+//! median of the rounds, which take turns, and their spread. `-- starts`, `throughput`, `watches`,
+//! `nodes` and `sessions` choose parts; with `--quick` everything is smaller, to check that it
+//! works.
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -22,14 +24,16 @@ use bytes::Bytes;
 use common::{Spread, Wire, frames, process_cpu, resident};
 use tokio::runtime::Runtime;
 use zk_curator_proto::Request;
-use zk_curator_proto::records::{Acl, CreateRequest, ExistsRequest, GetDataRequest, SetDataRequest};
+use zk_curator_proto::records::{
+    Acl, CreateRequest, ExistsRequest, GetDataRequest, SetDataRequest,
+};
 use zk_curator_real::RealZooKeeper;
 use zk_curator_testing::TestServer;
 
 const PATH: &str = "/bench";
 const IN_FLIGHT: usize = 128;
 
-/// How much is measured.
+/// The amount of work to measure.
 struct Extent {
     rounds: usize,
     round: Duration,
@@ -72,7 +76,8 @@ fn main() {
         servers
     };
 
-    let parts: Vec<_> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    let parts: Vec<_> =
+        std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
     let wanted = |part: &str| parts.is_empty() || parts.iter().any(|wanted| wanted == part);
     if wanted("starts") {
         starts(&program, &runtime, has_real, &extent);
@@ -92,7 +97,7 @@ fn main() {
     }
 }
 
-/// From nothing to the answer to a first handshake.
+/// From nothing to the response to a first handshake.
 fn starts(program: &Path, runtime: &Runtime, has_real: bool, extent: &Extent) {
     println!("{:<44} {:>9} {:>8}", "start to the first session, in ms", "median", "spread");
     let report = |name: &str, rounds: usize, start: &dyn Fn() -> Duration| {
@@ -114,7 +119,9 @@ fn starts(program: &Path, runtime: &Runtime, has_real: bool, extent: &Extent) {
     report("embedded, as a process", extent.rounds, &|| process(&|| Server::embedded(program)));
     if has_real {
         let rounds = extent.rounds.div_ceil(3);
-        report("Apache ZooKeeper, polled every 20 ms", rounds, &|| process(&|| Server::apache(runtime)));
+        report("Apache ZooKeeper, polled every 20 ms", rounds, &|| {
+            process(&|| Server::apache(runtime))
+        });
     }
 }
 
@@ -122,7 +129,8 @@ fn starts(program: &Path, runtime: &Runtime, has_real: bool, extent: &Extent) {
 fn throughput(servers: Vec<Server>, extent: &Extent) {
     let data = || Some(Bytes::from_static(&[7; 100]));
     let get = || Request::GetData(GetDataRequest { path: PATH.to_owned(), watch: false });
-    let set = || Request::SetData(SetDataRequest { path: PATH.to_owned(), data: data(), version: -1 });
+    let set =
+        || Request::SetData(SetDataRequest { path: PATH.to_owned(), data: data(), version: -1 });
     println!(
         "\n{:<44} {:>14} {:>8} {:>12} {:>8}",
         format!("100 bytes, {IN_FLIGHT} in flight"),
@@ -147,8 +155,11 @@ fn throughput(servers: Vec<Server>, extent: &Extent) {
                 rounds.push(Round::run(wire, server, &batch, extent.round));
             }
         }
-        let results: Vec<_> =
-            servers.iter().zip(&rounds).map(|(server, rounds)| report(server, name, rounds)).collect();
+        let results: Vec<_> = servers
+            .iter()
+            .zip(&rounds)
+            .map(|(server, rounds)| report(server, name, rounds))
+            .collect();
         if let [embedded, apache] = results[..] {
             println!(
                 "{:<44} {:>13.2}x {:>8} {:>11.2}x",
@@ -196,7 +207,7 @@ impl Round {
     }
 }
 
-/// What it costs to leave a watch, to write, and to be told, while there are other watches elsewhere.
+/// Measures a watch, a write and its event, while there are watches on other nodes.
 fn watch_events(server: &Server, extent: &Extent) {
     println!(
         "\n{:<44} {:>14} {:>8} {:>12} {:>8}",
@@ -228,7 +239,7 @@ fn watch_events(server: &Server, extent: &Extent) {
         let more = (set..watches).map(|number| {
             Request::Exists(ExistsRequest { path: format!("/elsewhere/{number:08}"), watch: true })
         });
-        // Nothing is there: the answers are errors.
+        // The nodes do not exist, so the responses are errors.
         elsewhere.exchange_unchecked(&more.collect::<Vec<_>>());
         set = watches;
         let rounds: Vec<_> = (0..extent.rounds).map(|_| run(extent.round)).collect();
@@ -243,7 +254,8 @@ fn nodes(server: &Server, count: usize) {
     wire.exchange(&[create("/load".to_owned(), 0)]);
     for first in (0..count).step_by(1000) {
         let parent = format!("/load/{:05}", first / 1000);
-        let children = (first..count.min(first + 1000)).map(|n| create(format!("{parent}/node-{n:08}"), 100));
+        let children =
+            (first..count.min(first + 1000)).map(|n| create(format!("{parent}/node-{n:08}"), 100));
         let requests: Vec<_> = std::iter::once(create(parent.clone(), 0)).chain(children).collect();
         wire.exchange(&requests);
     }
@@ -263,7 +275,7 @@ fn report_memory(server: &Server, name: &str, before: usize, things: usize) {
 }
 
 impl Wire {
-    /// Sends requests, and waits for the answers, which are no errors.
+    /// Sends requests, and waits for the responses, which are no errors.
     fn exchange(&mut self, requests: &[Request]) {
         self.exchange_each(requests, check);
     }
@@ -280,7 +292,7 @@ impl Wire {
     }
 }
 
-/// An answer, or an event, that tells of no error.
+/// A response, or an event, without an error.
 fn check(answer: Bytes) {
     assert_eq!(answer[12..16], [0; 4], "an error");
 }
@@ -342,7 +354,8 @@ impl Server {
 
 /// Builds the server's program, with the profile of this one, and says where it is.
 fn build() -> PathBuf {
-    let arguments = ["build", "--quiet", "--release", "-p", "zk-curator-testing", "--bin", "zk-test-server"];
+    let arguments =
+        ["build", "--quiet", "--release", "-p", "zk-curator-testing", "--bin", "zk-test-server"];
     assert!(Command::new(env!("CARGO")).args(arguments).status().unwrap().success());
     // This program is in `release/deps`.
     std::env::current_exe().unwrap().ancestors().nth(2).unwrap().join("zk-test-server")

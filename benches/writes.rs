@@ -1,9 +1,10 @@
-//! What writes cost in the framework, and what it costs to be certain of them: beside a plain `setData`, in one run on one Apache
-//! ZooKeeper.
+//! The cost of writes in the framework and of their certainty, compared with a plain `setData` in
+//! one run on one Apache ZooKeeper.
 //!
-//! `cargo bench -p zk-curator-peers --bench writes` runs each kind of write by turns, one at a time and many in flight. CPU is that
-//! of the client's thread, and of the server's process, as the kernel counts them. Each line is the median of the rounds and their
-//! spread; the ratio is that of the medians to `setData`. With `--quick` the rounds are short: enough to see that it works.
+//! `cargo bench -p zk-curator-peers --bench writes` runs each kind of write, interleaved, one at a
+//! time and many in flight. CPU is the time of the client's thread and of the server's process, as
+//! the kernel counts them. Each line is the median of the rounds and their spread, and the ratio of
+//! the median to that of `setData`. With `--quick` the rounds are short, to check that it works.
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -25,10 +26,14 @@ const DATA: &[u8] = &[7; 100];
 
 fn main() {
     let quick = std::env::args().any(|argument| argument == "--quick");
-    let (rounds, length) = if quick { (3, Duration::from_millis(50)) } else { (9, Duration::from_secs(1)) };
+    let (rounds, length) =
+        if quick { (3, Duration::from_millis(50)) } else { (9, Duration::from_secs(1)) };
     let servers = Runtime::new().unwrap();
     let server = servers.block_on(RealZooKeeper::start()).unwrap();
-    println!("{rounds} rounds of {length:?} each, by turns, of {} bytes; client on one thread\n", DATA.len());
+    println!(
+        "{rounds} rounds of {length:?} each, interleaved, of {} bytes; client on one thread\n",
+        DATA.len()
+    );
     println!(
         "{:<44} {:>10} {:>8} {:>10} {:>8} {:>10} {:>8}",
         "", "µs", "spread", "client CPU", "spread", "server CPU", "spread"
@@ -36,7 +41,7 @@ fn main() {
     for in_flight in [1, 128] {
         let client = Client::connect(&server, in_flight);
         let mut results: Vec<Vec<Round>> = KINDS.iter().map(|_| Vec::new()).collect();
-        // The first ones warm up, also what the server compiles.
+        // The first ones warm up the client, and the compiler of the server.
         for round in 0..rounds + 2 {
             for (kind, results) in KINDS.iter().zip(&mut results) {
                 let result = client.run(*kind, length, server.process_id().unwrap());
@@ -45,7 +50,8 @@ fn main() {
                 }
             }
         }
-        let base = report(&format!("{}, {in_flight} in flight", KINDS[0].name()), &results[0], None);
+        let base =
+            report(&format!("{}, {in_flight} in flight", KINDS[0].name()), &results[0], None);
         for (kind, results) in KINDS.iter().zip(&results).skip(1) {
             report(&format!("{}, {in_flight} in flight", kind.name()), results, Some(&base));
         }
@@ -62,7 +68,8 @@ enum Kind {
     Certain,
 }
 
-const KINDS: [Kind; 5] = [Kind::Set, Kind::Transaction, Kind::Certain, Kind::TwoSets, Kind::CreateDelete];
+const KINDS: [Kind; 5] =
+    [Kind::Set, Kind::Transaction, Kind::Certain, Kind::TwoSets, Kind::CreateDelete];
 
 impl Kind {
     const fn name(self) -> &'static str {
@@ -109,7 +116,10 @@ impl Client {
     fn connect(server: &RealZooKeeper, in_flight: usize) -> Self {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let (zk, receipts) = runtime.block_on(async {
-            let zk = CuratorFramework::builder().connect_string(server.connect_string()).build().unwrap();
+            let zk = CuratorFramework::builder()
+                .connect_string(server.connect_string())
+                .build()
+                .unwrap();
             zk.start().await.unwrap();
             let mut receipts = Vec::new();
             for number in 0..in_flight {
@@ -124,7 +134,8 @@ impl Client {
 
     fn run(&self, kind: Kind, length: Duration, server: u32) -> Round {
         self.runtime.block_on(async {
-            let (began, client_cpu, server_cpu) = (Instant::now(), thread_cpu(), process_cpu(server));
+            let (began, client_cpu, server_cpu) =
+                (Instant::now(), thread_cpu(), process_cpu(server));
             let mut writes = 0_u32;
             // A batch is sent, and all of it awaited.
             while began.elapsed() < length {
@@ -150,7 +161,9 @@ impl Client {
                     drop(zk.create(child.as_str()).data(DATA).await.unwrap());
                     zk.delete(child).await.unwrap();
                 }
-                Kind::Transaction => drop(zk.transaction().set_data(path, DATA).commit().await.unwrap()),
+                Kind::Transaction => {
+                    drop(zk.transaction().set_data(path, DATA).commit().await.unwrap());
+                }
                 Kind::Certain => {
                     drop(zk.set_data(path, DATA).certain(&self.receipts[number]).await.unwrap());
                 }

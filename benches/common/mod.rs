@@ -1,4 +1,4 @@
-//! What the benchmarks share: a connection without a client, and medians with their spread.
+//! Shared by the benchmarks: a connection without a client, and medians with their spread.
 #![expect(clippy::unwrap_used, reason = "a benchmark ends when it fails")]
 #![allow(dead_code, clippy::allow_attributes, reason = "each benchmark uses some of it")]
 
@@ -10,7 +10,8 @@ use bytes::{Bytes, BytesMut};
 use zk_curator_proto::records::{ConnectRequest, RequestHeader};
 use zk_curator_proto::{Record, Request, frame};
 
-/// A session on a plain blocking socket: what is sent was encoded beforehand, and answers are hardly looked at.
+/// A session on a plain blocking socket. Requests are encoded beforehand, and responses are not
+/// decoded.
 pub(crate) struct Wire {
     stream: TcpStream,
     input: BytesMut,
@@ -39,7 +40,7 @@ impl Wire {
         self.stream.write_all(bytes).unwrap();
     }
 
-    /// Reads so many frames, without their lengths.
+    /// Reads this many frames, without their lengths.
     pub(crate) fn read_frames(&mut self, mut count: usize, mut each: impl FnMut(Bytes)) {
         while count > 0 {
             while let Some(body) = frame::take(&mut self.input, 1 << 20).unwrap() {
@@ -82,22 +83,23 @@ impl Spread {
     }
 }
 
-/// The memory of a process that is in use (its resident set), in bytes; `self` is this one.
+/// The resident set of a process, in bytes. `self` is this process.
 pub(crate) fn resident(process: &str) -> usize {
     let text = std::fs::read_to_string(format!("/proc/{process}/statm")).unwrap();
     text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
 }
 
-/// How long a process has been on the CPU, in steps of 10 ms.
+/// The CPU time of a process, in steps of 10 ms.
 pub(crate) fn process_cpu(process: u32) -> Duration {
     let text = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-    // The second field is the name, in parentheses, and may contain anything; the others are numbers.
+    // The second field is the name, in parentheses, and may contain anything; the others are
+    // numbers.
     let (_, fields) = text.rsplit_once(") ").unwrap();
     let ticks = |field: usize| fields.split(' ').nth(field - 3).unwrap().parse::<u64>().unwrap();
     Duration::from_millis((ticks(14) + ticks(15)) * 10)
 }
 
-/// How long the calling thread has been on the CPU.
+/// The CPU time of the calling thread.
 pub(crate) fn thread_cpu() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())

@@ -18,7 +18,7 @@ final class Caches {
     private Caches() {}
 
     /** Creates a node with so many children. */
-    private static void plant(CuratorFramework client, String path, int count, byte[] payload) throws Exception {
+    static void plant(CuratorFramework client, String path, int count, byte[] payload) throws Exception {
         client.create().creatingParentsIfNeeded().forPath(path);
         CountDownLatch created = new CountDownLatch(count);
         for (int number = 0; number < count; number++) {
@@ -29,7 +29,7 @@ final class Caches {
         }
     }
 
-    private static String node(String path, int number) {
+    static String node(String path, int number) {
         return String.format("%s/%08d", path, number);
     }
 

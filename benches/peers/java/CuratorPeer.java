@@ -24,6 +24,7 @@ public final class CuratorPeer {
             WORKLOADS.put("raw-set", Raw.Set::new);
             WORKLOADS.put("raw-create-delete", Raw.CreateDelete::new);
             WORKLOADS.put("mutex", Locks.Mutex::new);
+            WORKLOADS.put("many-locks", ManyLocks::new);
             WORKLOADS.put("handover", Locks.Handover::new);
             WORKLOADS.put("read-write", Locks.ReadWrite::new);
             WORKLOADS.put("semaphore", Locks.Semaphore::new);
@@ -43,6 +44,12 @@ public final class CuratorPeer {
             WORKLOADS.put("cache-reconnect", options -> new Caches.Reconnect(options, 1, options.size, 0));
             WORKLOADS.put("cache-reconnect-changed", options -> new Caches.Reconnect(options, 1, options.size, 10));
             WORKLOADS.put("cache-reconnect-many", options -> new Caches.Reconnect(options, options.size, 1000, 10));
+            WORKLOADS.put("fleet-return", Fleet::new);
+            WORKLOADS.put("discovery-register", Discoveries.Register::new);
+            WORKLOADS.put("discovery-query", Discoveries.Query::new);
+            WORKLOADS.put("discovery-load", Discoveries.Load::new);
+            WORKLOADS.put("discovery-change", Discoveries.Change::new);
+            WORKLOADS.put("discovery-pick", Discoveries.Pick::new);
             WORKLOADS.put("embedded-server", TestingServers::new);
         }
     }

@@ -1,9 +1,9 @@
-//! The comparison of `zk-curator` with Apache Curator and kazoo: one Apache ZooKeeper, and by turns a process of each client
-//! for each workload.
+//! The comparison of `zk-curator` with Apache Curator and kazoo: one Apache ZooKeeper, and for each
+//! workload one process of each client after another.
 //!
 //! ```text
 //! cargo run --release -p zk-curator-peers                            # writes docs/benchmarks.md and docs/benchmarks/
-//! cargo run --release -p zk-curator-peers -- --page benchmarks-data  # counters and caches: docs/benchmarks-data.md
+//! cargo run --release -p zk-curator-peers -- --page benchmarks-data  # counters, caches and discovery: docs/benchmarks-data.md
 //! cargo run --release -p zk-curator-peers -- --help
 //! ```
 //!
@@ -17,7 +17,7 @@ mod peer;
 
 use std::process::ExitCode;
 
-/// One thread: what a service that coordinates needs, and what leaves the other core to the server.
+/// One thread is enough for coordination, and leaves the other core to the server.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|argument| argument == "peer") {

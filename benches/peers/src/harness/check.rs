@@ -1,14 +1,19 @@
-//! Whether what a client has seen is what it had to see.
+//! Checks the results of a client.
 
 use std::collections::BTreeMap;
 
 use super::plan::{Case, reconnect};
 
-/// What is wrong with the `check` of a run, if anything.
+/// Checks the `check` of a run.
 ///
 /// # Errors
-/// A text that says so.
-pub(super) fn verify(case: &Case, payload: usize, operations: usize, check: &str) -> Result<(), String> {
+/// A text that names the first difference.
+pub(super) fn verify(
+    case: &Case,
+    payload: usize,
+    operations: usize,
+    check: &str,
+) -> Result<(), String> {
     let seen = parse(check).ok_or_else(|| format!("cannot read {check:?}"))?;
     let wanted: &[(&str, Wanted)] = &match case.workload.name {
         "raw-get" | "scale-sessions" => vec![("bytes", Wanted::Is(case.operations * payload))],
@@ -19,6 +24,16 @@ pub(super) fn verify(case: &Case, payload: usize, operations: usize, check: &str
         "mutex" | "mutex-drop" | "handover" | "scale-waiters" => {
             vec![("max_holders", Wanted::Is(1)), ("acquired", Wanted::Is(case.operations))]
         }
+        "many-locks" => vec![
+            ("max_holders", Wanted::Is(1)),
+            ("acquired", Wanted::Is(case.operations)),
+            // Chosen at random, of 1,000.
+            ("locks", Wanted::Within(case.operations.min(1000) / 2, 1000)),
+        ],
+        "fleet-return" => vec![
+            ("bytes", Wanted::Is(case.size * case.operations * payload)),
+            ("kept", Wanted::Is(case.size * case.operations)),
+        ],
         "semaphore" => vec![
             ("max_holders", Wanted::Within(1, (case.size / 2).max(1))),
             ("acquired", Wanted::Is(case.operations)),
@@ -32,10 +47,23 @@ pub(super) fn verify(case: &Case, payload: usize, operations: usize, check: &str
         "double-barrier" => vec![("rounds", Wanted::Is(case.operations)), ("early", Wanted::Is(0))],
         "two-phase" => vec![("committed", Wanted::Is(case.operations))],
         "counter" | "counter-tasks" => {
-            vec![("highest", Wanted::Is(case.operations)), ("distinct", Wanted::Is(case.operations))]
+            vec![
+                ("highest", Wanted::Is(case.operations)),
+                ("distinct", Wanted::Is(case.operations)),
+            ]
         }
         "cache-load" => vec![("nodes", Wanted::Is(case.size * case.operations))],
         "cache-change" | "scale-cache" => vec![("changes", Wanted::Is(case.operations))],
+        "discovery-register" => vec![("registered", Wanted::Is(case.operations))],
+        "discovery-query" | "discovery-load" => {
+            vec![("instances", Wanted::Is(case.size * case.operations))]
+        }
+        "discovery-change" => vec![("changes", Wanted::Is(case.operations))],
+        "discovery-pick" => vec![
+            ("picked", Wanted::Is(case.operations)),
+            ("distinct", Wanted::Is(case.size.min(case.operations))),
+        ],
+        "scale-registrations" => vec![("updates", Wanted::Is(case.operations))],
         "scale-watches" => vec![("events", Wanted::Is(case.operations))],
         "embedded-server" => vec![("started", Wanted::Is(case.operations))],
         name if name.ends_with("-put") => vec![("items", Wanted::Is(case.operations))],
@@ -43,12 +71,19 @@ pub(super) fn verify(case: &Case, payload: usize, operations: usize, check: &str
             ("items", Wanted::Is(case.operations)),
             ("distinct", Wanted::Is(case.operations)),
             // Several threads of Curator promise none.
-            ("order", Wanted::Among(if name == "queue-take-window" { &["ok", "none"] } else { &["ok"] })),
+            (
+                "order",
+                Wanted::Among(if name == "queue-take-window" { &["ok", "none"] } else { &["ok"] }),
+            ),
         ],
         name => {
-            let of = reconnect(case).ok_or_else(|| format!("nobody knows what {name} has to see"))?;
+            let of =
+                reconnect(case).ok_or_else(|| format!("nobody knows what {name} has to see"))?;
             let changed = of.changes * case.operations;
-            vec![("nodes", Wanted::Is(of.clients * of.nodes)), ("changed", Wanted::Is(of.clients * changed))]
+            vec![
+                ("nodes", Wanted::Is(of.clients * of.nodes)),
+                ("changed", Wanted::Is(of.clients * changed)),
+            ]
         }
     };
     if operations != case.operations {
@@ -74,7 +109,9 @@ impl Wanted {
     fn admits(&self, value: &str) -> bool {
         match *self {
             Self::Is(wanted) => value.parse() == Ok(wanted),
-            Self::Within(least, most) => value.parse().is_ok_and(|value| (least..=most).contains(&value)),
+            Self::Within(least, most) => {
+                value.parse().is_ok_and(|value| (least..=most).contains(&value))
+            }
             Self::Among(wanted) => wanted.contains(&value),
         }
     }
@@ -87,7 +124,8 @@ fn parse(check: &str) -> Option<BTreeMap<&str, &str>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::{Case, Setting, WORKLOADS};
+    use super::super::matrix::Setting;
+    use super::super::plan::{Case, WORKLOADS};
     use super::*;
 
     fn case(name: &str, size: usize, operations: usize) -> Case {
@@ -105,6 +143,8 @@ mod tests {
             ("semaphore", "max_holders=4 acquired=40"),
             ("leader", "max_leaders=1 terms=40"),
             ("double-barrier", "rounds=40 early=0"),
+            ("many-locks", "max_holders=1 acquired=40 locks=39"),
+            ("fleet-return", "bytes=32000 kept=320"),
             ("queue-take", "items=40 distinct=40 order=ok"),
             ("queue-take-window", "items=40 distinct=40 order=none"),
             ("queue-put", "items=40"),
@@ -126,6 +166,10 @@ mod tests {
             ("semaphore", "max_holders=5 acquired=40"),
             ("leader", "max_leaders=2 terms=40"),
             ("double-barrier", "rounds=40 early=1"),
+            ("many-locks", "max_holders=2 acquired=40 locks=39"),
+            ("many-locks", "max_holders=1 acquired=40 locks=1"),
+            ("fleet-return", "bytes=31900 kept=320"),
+            ("fleet-return", "bytes=32000 kept=319"),
             ("queue-take", "items=40 distinct=39 order=ok"),
             ("queue-take", "items=40 distinct=40 order=wrong"),
             ("queue-take", "items=40 distinct=40 order=none"),

@@ -1,15 +1,17 @@
 //! A network in which every packet is on its way for the same time.
 //!
-//! Not `zk_curator_testing::FaultProxy`: that one holds up what comes behind a delayed packet, and its clock, tokio's, goes in
-//! steps of 1 ms. Here packets overtake nothing and wait for nobody, and arrive within a tenth of a millisecond of
-//! their time. It can be cut.
+//! `zk_curator_testing::FaultProxy` would hold up the packets behind a delayed one, and tokio's
+//! clock goes in steps of 1 ms. This relay delays every packet on its own, keeps their order, and
+//! delivers each within a tenth of a millisecond of its time. Its connections can be cut.
 
 use std::io::{ErrorKind, Read, Result, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use zk_curator_client::internal::Locked;
 
 const CHUNK: usize = 64 * 1024;
 /// Of threads that read and pass on.
@@ -22,10 +24,11 @@ struct Packet {
     bytes: Vec<u8>,
 }
 
-/// Listens on a port of 127.0.0.1, until it is dropped; connections last as long as their ends want, or until they are cut.
+/// Listens on a port of 127.0.0.1 until it is dropped. Connections last until one end closes them
+/// or they are cut.
 pub(super) struct Distance {
     addr: SocketAddr,
-    state: Arc<Mutex<State>>,
+    state: Arc<Locked<State>>,
 }
 
 #[derive(Default)]
@@ -36,21 +39,17 @@ struct State {
     streams: Vec<Weak<TcpStream>>,
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Distance {
     /// Between clients and `server`, `one_way` in each direction.
     pub(super) fn to(server: SocketAddr, one_way: Duration) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
-        let (addr, state) = (listener.local_addr()?, Arc::<Mutex<State>>::default());
+        let (addr, state) = (listener.local_addr()?, Arc::<Locked<State>>::default());
         let (packets, under_way) = channel();
         thread::Builder::new().name("arrivals".to_owned()).spawn(move || deliver(&under_way))?;
         let shared = Arc::clone(&state);
         thread::Builder::new().name("connections".to_owned()).spawn(move || {
             for client in listener.incoming() {
-                let mut state = lock(&shared);
+                let mut state = shared.lock();
                 if state.has_ended {
                     return;
                 }
@@ -58,7 +57,9 @@ impl Distance {
                     continue;
                 }
                 // A connection that fails looks to its client like a server that is gone.
-                if let Ok(ends) = client.and_then(|client| connect(client, server, one_way, &packets)) {
+                if let Ok(ends) =
+                    client.and_then(|client| connect(client, server, one_way, &packets))
+                {
                     state.streams.retain(|stream| stream.strong_count() > 0);
                     state.streams.extend(ends);
                 }
@@ -67,18 +68,18 @@ impl Distance {
         Ok(Self { addr, state })
     }
 
-    /// Ends all connections. New ones end at once, until [`heal`](Self::heal).
+    /// Ends all connections. New ones are closed immediately until [`heal`](Self::heal).
     pub(super) fn cut(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.is_cut = true;
         for stream in state.streams.drain(..).filter_map(|stream| stream.upgrade()) {
-            // One that has ended already is no error.
+            // A connection that has already ended is no error.
             drop(stream.shutdown(Shutdown::Both));
         }
     }
 
     pub(super) fn heal(&self) {
-        lock(&self.state).is_cut = false;
+        self.state.lock().is_cut = false;
     }
 
     pub(super) const fn addr(&self) -> SocketAddr {
@@ -88,7 +89,7 @@ impl Distance {
 
 impl Drop for Distance {
     fn drop(&mut self) {
-        lock(&self.state).has_ended = true;
+        self.state.lock().has_ended = true;
         // Wakes the listener.
         drop(TcpStream::connect(self.addr));
     }
@@ -133,10 +134,13 @@ fn deliver(under_way: &Receiver<Packet>) {
     while let Ok(packet) = under_way.recv() {
         thread::sleep(packet.arrives.saturating_duration_since(Instant::now()));
         let mut to = &*packet.to;
-        let delivered =
-            if packet.bytes.is_empty() { to.shutdown(Shutdown::Write) } else { to.write_all(&packet.bytes) };
+        let delivered = if packet.bytes.is_empty() {
+            to.shutdown(Shutdown::Write)
+        } else {
+            to.write_all(&packet.bytes)
+        };
         if delivered.is_err() {
-            // Whoever reads there finds out.
+            // Anyone who reads there finds out.
             drop(to.shutdown(Shutdown::Both));
         }
     }
@@ -164,7 +168,7 @@ mod tests {
         near.write_all(b"one").unwrap();
         let first = under_way.recv().unwrap();
         near.write_all(b"two").unwrap();
-        // Nobody has delivered the first.
+        // The first one was not delivered.
         let second = under_way.recv().unwrap();
         assert_eq!((&first.bytes[..], &second.bytes[..]), (&b"one"[..], &b"two"[..]));
         assert!(first.arrives >= set_out + hour && second.arrives >= first.arrives);

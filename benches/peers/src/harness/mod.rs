@@ -1,9 +1,11 @@
-//! Starts the server and, by turns, the clients; keeps what they say, and writes the tables.
+//! Starts the server and then the clients, interleaved; stores their results, and writes the pages.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program talks to its terminal")]
 
 mod chart;
 mod check;
 mod distance;
+mod figures;
+mod matrix;
 mod options;
 mod plan;
 mod programs;
@@ -24,16 +26,18 @@ use zk_curator_real::{self as real, RealZooKeeper};
 
 use crate::peer::Result;
 use distance::Distance;
+use figures::Figures;
+use matrix::Setting;
 use options::{Extent, Options};
-use plan::{Case, Setting};
+use plan::Case;
 use programs::Peer;
 use results::Results;
 use run::Place;
 
-/// On the way to a distant server, and on the way back.
+/// The delay of a packet to a distant server, and of one back.
 const ONE_WAY: Duration = Duration::from_millis(1);
-/// So often every kind of request is made before anything counts: else the compiler of the server's virtual machine takes its
-/// share of the processors while the first ones are measured.
+/// The number of warm-ups of the server with every kind of request. Without them the compiler of its
+/// virtual machine would use CPU time during the first measurements.
 const WARM_UPS: usize = 5;
 
 pub(crate) async fn main() -> ExitCode {
@@ -61,12 +65,17 @@ pub(crate) async fn main() -> ExitCode {
     }
 }
 
-/// Runs and reports; how many runs have failed.
+/// Runs and reports. Returns the number of failed runs.
 async fn compare(options: &Options) -> Result<usize> {
     let kept = kept()?;
-    let (file, about) = (kept.join("runs.jsonl"), kept.join("about.txt"));
-    let mut comparison = Comparison { options, peers: Vec::new(), results: Results::default(), failures: 0 };
-    if options.run {
+    let (file, about_file) = (kept.join("runs.jsonl"), kept.join("about.txt"));
+    let mut comparison =
+        Comparison { options, peers: Vec::new(), results: Results::default(), failures: 0 };
+    let mut about = String::new();
+    if let Some(runs) = &options.runs {
+        comparison.results = Results::load(runs)?;
+        about = fs::read_to_string(runs.with_file_name("about.txt"))?.trim_end().to_owned();
+    } else if options.run {
         comparison.find_peers().await?;
         let began = (Instant::now(), load());
         let mut versions = String::new();
@@ -79,20 +88,39 @@ async fn compare(options: &Options) -> Result<usize> {
         if options.extent == Extent::Smoke {
             return Ok(comparison.failures);
         }
+        about = self::about(&versions, &began.1);
+        let mut all = Results::default();
+        all.add_missing(&comparison.results);
         if options.add {
-            comparison.results.add_missing(Results::load(&file)?);
+            all.add_missing(&Results::load(&file)?);
         }
-        comparison.results.save(&file)?;
-        fs::write(&about, self::about(&versions, &began.1))?;
-    } else {
-        comparison.results = Results::load(&file)?;
+        all.save(&file)?;
+        fs::write(&about_file, &about)?;
     }
-    let page = report::write(&comparison.results, fs::read_to_string(&about)?.trim_end(), options)?;
+    let file = report::figures_file(&options.docs, options.page);
+    let mut figures = Figures::load(&file)?;
+    if options.run || options.runs.is_some() {
+        let (least, most) = comparison.results.rounds();
+        let rounds = if least == most { format!("{most}") } else { format!("{least} to {most}") };
+        let about = format!("medians of {rounds} rounds; {about}");
+        figures.add(|run| comparison.results.figures(run), today(), about);
+        figures.save(&file)?;
+    }
+    let page = report::write(&figures, &options.docs, options.page)?;
     println!("written: {}", page.display());
     Ok(comparison.failures)
 }
 
-/// Where runs are kept: in the target directory.
+/// The date in UTC, as `YYYY-MM-DD`.
+fn today() -> String {
+    let date = Command::new("date").args(["-u", "+%F"]).output();
+    date.map_or_else(
+        |_| "?".to_owned(),
+        |output| String::from_utf8_lossy(&output.stdout).trim_end().to_owned(),
+    )
+}
+
+/// The folder of the runs, in the target directory.
 fn kept() -> Result<PathBuf> {
     Ok(std::env::current_exe()?.ancestors().nth(2).ok_or("no target directory")?.join("peers"))
 }
@@ -105,7 +133,10 @@ struct Comparison<'a> {
 }
 
 impl Comparison<'_> {
-    /// Those of the wanted clients that are here. Where all have to be, a missing one is an error.
+    /// Finds the wanted clients.
+    ///
+    /// # Errors
+    /// A missing client, in an environment that requires all of them.
     async fn find_peers(&mut self) -> Result<()> {
         for client in &self.options.clients {
             match Peer::find(*client).await {
@@ -117,15 +148,17 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    /// Everything that runs on one server; what the server says it is.
+    /// Runs all cases of one server. Returns the server's version.
     async fn on_a_server(&mut self, settings: &[Setting], fsync: &str) -> Result<Option<String>> {
         let wanted = settings.iter().filter(|setting| self.options.settings.contains(setting));
-        let cases: Vec<Case> = wanted.flat_map(|setting| plan::cases(self.options, *setting)).collect();
+        let cases: Vec<Case> =
+            wanted.flat_map(|setting| plan::cases(self.options, *setting)).collect();
         if cases.is_empty() {
             return Ok(None);
         }
-        let builder =
-            RealZooKeeper::builder().jvm_option("-Xmx2g").jvm_property("zookeeper.forceSync", fsync);
+        let builder = RealZooKeeper::builder()
+            .jvm_option("-Xmx2g")
+            .jvm_property("zookeeper.forceSync", fsync);
         let server = builder.start().await?;
         let distance = Distance::to(server.addr(), ONE_WAY)?;
         println!("Apache ZooKeeper at {}, waits for its disk: {fsync}", server.connect_string());
@@ -145,7 +178,7 @@ impl Comparison<'_> {
         for round in 0..self.options.rounds {
             for (index, case) in cases.iter().enumerate() {
                 for turn in 0..self.peers.len() {
-                    // Nobody is always first.
+                    // Each client is first in turn.
                     let peer = &self.peers[(turn + index + round) % self.peers.len()];
                     if !peer.knows(case.workload.name) {
                         continue;
@@ -164,7 +197,7 @@ impl Comparison<'_> {
                     );
                     match place(case.setting).run(peer, case, number).await {
                         Ok(runs) => {
-                            let told: Vec<_> = runs.iter().map(results::Run::told).collect();
+                            let told: Vec<_> = runs.iter().map(results::Run::summary).collect();
                             println!("{what} {}", told.join("; "));
                             runs.into_iter().for_each(|run| self.results.push(run));
                         }
@@ -177,17 +210,20 @@ impl Comparison<'_> {
             }
         }
         let version = server.four_letter_word("srvr").await?;
-        let version = version.lines().next().and_then(|line| line.strip_prefix("Zookeeper version: "));
+        let version =
+            version.lines().next().and_then(|line| line.strip_prefix("Zookeeper version: "));
         Ok(version.and_then(|version| version.split('-').next()).map(str::to_owned))
     }
 }
 
-/// What the numbers are of.
+/// The machine, the server and the load.
 fn about(zookeeper: &str, load_before: &str) -> String {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let kernel = Command::new("uname").arg("-sr").output();
-    let kernel =
-        kernel.map_or_else(|_| "?".to_owned(), |output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let kernel = kernel.map_or_else(
+        |_| "?".to_owned(),
+        |output| String::from_utf8_lossy(&output.stdout).into_owned(),
+    );
     format!(
         "{cores} cores, {}; Apache ZooKeeper {zookeeper} with 2 GB of heap; load average {load_before} before and {} after",
         kernel.trim(),

@@ -4,34 +4,36 @@ use std::path::PathBuf;
 
 use lexopt::{Arg, Parser, ValueExt};
 
-use super::plan::{Client, Setting};
+use super::matrix::{Client, Setting};
 
 const HELP: &str = "\
 Compares zk-curator with Apache Curator and kazoo on one Apache ZooKeeper, side by side.
 
 usage: zk-curator-peers [OPTION…]
 
-  --rounds N            how often everything is run, by turns [3]
+  --rounds N            the number of rounds, in which everything runs once [3]
   --quick               a tenth of the operations
-  --smoke               next to nothing of everything, and only whether the results are right; writes nothing
+  --smoke               a few operations of everything, to check the results; writes nothing
   --clients A,B         of rust, java, python [all that are installed]
   --settings A,B        of loopback, fsync, distant [all]
   --workload TEXT       only workloads with this in their names; may be given several times
   --no-scale            without the workloads that grow
-  --add                 keep the runs of earlier invocations in the tables, but for what is run again
-  --report              run nothing: write the tables of the runs there are
-  --docs DIR            where the page is, and the plots go [docs]
-  --page NAME           of benchmarks and benchmarks-data, which has the counters and caches [benchmarks]
+  --add                 keep the runs of earlier invocations, except of workloads that are run again
+  --report              run nothing: write the page from its stored figures
+  --runs FILE           run nothing: take the runs of this file (runs.jsonl; about.txt next to it)
+  --docs DIR            the folder of the page, its figures and its pictures [docs]
+  --page NAME           of benchmarks and benchmarks-data, which has counters, caches and service discovery [benchmarks]
   -h, --help            print this
 
-The runs are kept in target/peers/runs.jsonl. Exit code 1 when a result was wrong or a client failed.";
+The runs are kept in peers/runs.jsonl in the folder of the build profile. Their medians and spreads go to DIR/benchmarks/NAME.jsonl,
+in place of earlier ones of the same workloads, and the page is written from that file alone. Exit code 1 when a result was wrong or a client failed.";
 
-/// Where results are published.
+/// A page of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Page {
     /// Requests and recipes.
     Benchmarks,
-    /// Counters and caches.
+    /// Counters, caches and service discovery.
     Data,
 }
 
@@ -44,9 +46,19 @@ impl Page {
         }
     }
 
-    /// Whether a workload is published there. The tables of both pages are related to single writes.
+    /// The word for its recipes.
+    pub(super) const fn recipes(self) -> &'static str {
+        match self {
+            Self::Benchmarks => "recipes",
+            Self::Data => "counters, caches and discovery",
+        }
+    }
+
+    /// Returns `true` if a workload is published there. The tables of both pages are related to
+    /// single writes.
     pub(super) fn has(self, workload: &str) -> bool {
-        let is_data = workload.contains("counter") || workload.contains("cache");
+        let words = ["counter", "cache", "discovery", "registrations"];
+        let is_data = words.iter().any(|word| workload.contains(word));
         workload == "raw-set" || is_data == (self == Self::Data)
     }
 }
@@ -60,7 +72,7 @@ impl std::str::FromStr for Page {
     }
 }
 
-/// What to do.
+/// The parsed command line.
 #[derive(Debug)]
 pub(super) struct Options {
     pub(super) rounds: usize,
@@ -71,11 +83,13 @@ pub(super) struct Options {
     pub(super) scale: bool,
     pub(super) add: bool,
     pub(super) run: bool,
+    /// The runs to take instead of new ones.
+    pub(super) runs: Option<PathBuf>,
     pub(super) docs: PathBuf,
     pub(super) page: Page,
 }
 
-/// How much is run.
+/// The extent of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
     Full,
@@ -84,7 +98,7 @@ pub(super) enum Extent {
 }
 
 impl Options {
-    /// Reads the command line; the text to print when that is all.
+    /// Reads the command line. Returns the help text if only that is wanted.
     pub(super) fn parse(mut parser: Parser) -> Result<Result<Self, &'static str>, lexopt::Error> {
         let mut options = Self {
             rounds: 3,
@@ -95,6 +109,7 @@ impl Options {
             scale: true,
             add: false,
             run: true,
+            runs: None,
             docs: "docs".into(),
             page: Page::Benchmarks,
         };
@@ -109,6 +124,7 @@ impl Options {
                 Arg::Long("no-scale") => options.scale = false,
                 Arg::Long("add") => options.add = true,
                 Arg::Long("report") => options.run = false,
+                Arg::Long("runs") => options.runs = Some(parser.value()?.into()),
                 Arg::Long("docs") => options.docs = parser.value()?.into(),
                 Arg::Long("page") => options.page = parser.value()?.parse()?,
                 Arg::Short('h') | Arg::Long("help") => return Ok(Err(HELP)),

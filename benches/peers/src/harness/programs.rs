@@ -1,4 +1,4 @@
-//! Finds the programs of the clients, and what they take part in.
+//! Finds the programs of the clients, and their workloads.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -6,7 +6,7 @@ use std::process::Stdio;
 use tokio::process::Command;
 use zk_curator_real::java::{self, Program};
 
-use super::plan::Client;
+use super::matrix::Client;
 use crate::peer::Result;
 
 /// Where the sources are.
@@ -27,10 +27,10 @@ enum How {
 }
 
 impl Peer {
-    /// Finds a client, compiles it if need be, and asks it what it knows.
+    /// Finds a client, compiles it if needed, and asks it for its workloads.
     ///
     /// # Errors
-    /// A text that says what is missing.
+    /// A text that names the missing program.
     pub(super) async fn find(client: Client) -> Result<Self> {
         let how = match client {
             Client::Java => {
@@ -61,8 +61,8 @@ impl Peer {
                 command.arg("peer");
                 command
             }
-            // Room for 100 sessions, and the collector that takes the least CPU time on two cores: a third less than the
-            // default.
+            // Room for 100 sessions, and the collector that takes the least CPU time on two cores:
+            // a third less than the default.
             How::Java(program) => program.command(["-Xmx512m", "-XX:+UseSerialGC"]),
             How::Python(python) => {
                 let mut command = Command::new(python);
@@ -75,9 +75,10 @@ impl Peer {
     }
 }
 
-/// A Python that has kazoo: that of `scripts/install-real`, or the system's.
+/// Returns a Python with kazoo: the one of `scripts/install-real`, or the system's.
 async fn python() -> Result<PathBuf> {
-    let target = std::env::current_exe()?.ancestors().nth(2).ok_or("no target directory")?.to_owned();
+    let target =
+        std::env::current_exe()?.ancestors().nth(2).ok_or("no target directory")?.to_owned();
     for python in [target.join("python/bin/python"), "python3".into()] {
         let imported =
             Command::new(&python).args(["-c", "import kazoo"]).stderr(Stdio::null()).status().await;

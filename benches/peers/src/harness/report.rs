@@ -1,142 +1,262 @@
-//! Writes the tables and the pictures.
+//! Writes a page: the answer first, then the tables and the pictures.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::chart::Chart;
-use super::options::{Options, Page};
-use super::plan::{Client, Setting, WORKLOADS, Workload};
-use super::results::Results;
-use super::{tables, targets};
+use super::chart::{Bar, Chart};
+use super::figures::Figures;
+use super::matrix::{Client, Setting};
+use super::options::Page;
+use super::plan::Workload;
+use super::tables::{self, Table, share};
+use super::targets;
 use crate::peer::Result;
 
 const BEGIN: &str = "<!-- written by zk-curator-peers: begin -->\n";
 const END: &str = "<!-- written by zk-curator-peers: end -->";
+/// The folder of the pictures and the figures, next to the pages.
+const FOLDER: &str = "benchmarks";
 
-/// Puts the results into the page, in the place of earlier ones, and the pictures into `benchmarks/`; returns the file.
+/// The file of the figures of a page.
+pub(super) fn figures_file(docs: &Path, page: Page) -> PathBuf {
+    docs.join(FOLDER).join(format!("{}.jsonl", page.name()))
+}
+
+/// Puts the figures into the page, in place of earlier ones, and draws the pictures. Returns the
+/// file of the page.
 ///
 /// # Errors
-/// Those of the file system, and when the file has no place for them.
-pub(super) fn write(results: &Results, about: &str, options: &Options) -> Result<PathBuf> {
-    let mut drawn = Vec::new();
-    if options.page == Page::Benchmarks {
-        let pictures = options.docs.join("benchmarks");
-        fs::create_dir_all(&pictures)?;
-        drawn = draw(results, &pictures)?;
+/// Errors of the file system, and a page without the marks.
+pub(super) fn write(figures: &Figures, docs: &Path, page: Page) -> Result<PathBuf> {
+    let pictures = pictures(figures, page);
+    for (name, chart) in &pictures {
+        chart.write(&docs.join(FOLDER).join(name))?;
     }
-    let file = options.docs.join(format!("{}.md", options.page.name()));
+    let file = docs.join(format!("{}.md", page.name()));
     let text = fs::read_to_string(&file)?;
-    fs::write(&file, replaced(&text, &told(results, about, &drawn, options))?)?;
+    fs::write(&file, replaced(&text, &generated(figures, page, &pictures))?)?;
     Ok(file)
 }
 
 /// The text with something else between the marks.
 fn replaced(text: &str, between: &str) -> Result<String> {
-    let (before, rest) = text.split_once(BEGIN).ok_or("the page has no mark where the tables begin")?;
+    let (before, rest) =
+        text.split_once(BEGIN).ok_or("the page has no mark where the tables begin")?;
     let (_, after) = rest.split_once(END).ok_or("the page has no mark where the tables end")?;
     Ok(format!("{before}{BEGIN}{between}{END}{after}"))
 }
 
-fn told(results: &Results, about: &str, drawn: &[&str], options: &Options) -> String {
-    let (least, most) = results.rounds();
-    let rounds = if least == most { format!("{most}") } else { format!("{least} to {most}") };
-    let mut text = format!("\nMedians of {rounds} rounds; ± is half the range. {about}.\n");
-    let mut part = |title: &str, words: &str, table: String, picture: &str| {
+/// Everything between the marks.
+fn generated(figures: &Figures, page: Page, pictures: &[Picture]) -> String {
+    let mut text = format!("\n{}", answer(figures, page));
+    let mut part = |title: &str, words: &str, table: String, names: &[&str]| {
         if table.is_empty() {
             return;
         }
-        text.push_str(&format!(
-            "\n### {title}\n\n{words}{}{table}",
-            if words.is_empty() { "" } else { "\n\n" }
-        ));
-        if drawn.contains(&picture) {
-            text.push_str(&format!("\n![{title}](benchmarks/{picture})\n"));
+        text.push_str(&format!("\n## {title}\n\n{words}\n"));
+        for (name, chart) in pictures {
+            if names.iter().any(|part| name.ends_with(part)) {
+                text.push_str(&format!("\n![{}]({FOLDER}/{name})\n", chart.title));
+            }
         }
+        text.push_str(&format!("\n{table}"));
     };
-    part("What was asked for", "", targets::table(results, options), "");
-    part("2 ms away: flights", FLIGHTS, tables::all_flights(results), "flights.png");
-    part("2 ms away: time", "", tables::time(results, Setting::Distant), "distant.png");
-    part("Requests and CPU", COST, tables::cost(results), "cpu.png");
-    part("On one machine", LOOPBACK, tables::time(results, Setting::Loopback), "loopback.png");
-    part("When every write waits for the disk", FSYNC, tables::time(results, Setting::Fsync), "fsync.png");
-    part("Beginnings, and the embedded server", BEGINNINGS, tables::beginnings(results), "");
-    part("What grows", SCALE, tables::scale(results), "scale.png");
+    part("Time, 2 ms away", AWAY, tables::time(figures, Setting::Distant), &["recipes-away.svg"]);
+    part("Round trips", ROUND_TRIPS, tables::all_round_trips(figures), &[]);
+    part(
+        "Time, on one machine",
+        NEAR,
+        tables::time(figures, Setting::Loopback),
+        &["recipes-near.svg", "requests-near.svg"],
+    );
+    part(
+        "Time, when every write waits for the disk",
+        FSYNC,
+        tables::time(figures, Setting::Fsync),
+        &[],
+    );
+    part("A fleet that comes back", FLEET, tables::fleet(figures), &[]);
+    part("CPU of the client", CPU, tables::cpu(figures), &["cpu.svg"]);
+    part("Requests", REQUESTS, tables::requests(figures), &[]);
+    part("Starts, and the embedded server", STARTS, tables::starts(figures), &[]);
+    part("Growth", SCALE, tables::scale(figures), &[]);
+    part("Targets", TARGETS, targets::table(figures, page), &[]);
+    part("When and where it was measured", RUNS, origins(figures), &[]);
     text.push('\n');
     text
 }
 
-const FLIGHTS: &str = "\
-The median time of an operation, divided by that of one `setData` of ours in the same run, through a relay in which every
-packet is 1 ms on its way; of each the best round, because what else the machine does only adds to it. *At least* is
-what the protocol of the recipe allows; a window of puts or deletes has less than one flight an operation.";
-const COST: &str = "\
-CPU is that of the whole process of the client, user and system; requests are those that the server has received, divided
-by the operations, with a spread where it is over 2 %. On the loopback interface; requests also through the relay, because
-who meets whom, and so how many there are, depends on how long they are on their way.";
-const LOOPBACK: &str = "\
-Client, server and the harness share the machine; the server does not wait for its disk. *Curator / ours*: how many
-times as long Curator takes. A release by drop is compared with Curator's and kazoo's only way; a take with a window with
-as many threads of Curator, which keep no order.";
-const FSYNC: &str = "`forceSync=yes`, on whatever disk the machine has.";
-const BEGINNINGS: &str = "\
-*A plain socket* opens a session and asks one question, without a process to start. The embedded servers are asked by the
+const AWAY: &str = "\
+Client and server talk through a relay in which every packet is 1 ms on its way. The table shows medians over the rounds;
+± is half the range. The last columns are our time divided by the other client's: less than 1 is faster. A release by
+drop is compared with the only release that Curator and kazoo have, and a take with a window of deletes with as many
+threads of Curator, which keep no order.";
+const ROUND_TRIPS: &str = "\
+The median time of an operation, divided by that of one `setData` of ours in the same run, 2 ms away. Each value is that of
+the best round, because other work on the machine only adds to it. *Fewest possible* is what the protocol of the recipe
+allows. With a window of puts or deletes, an operation takes less than one round trip.";
+const NEAR: &str = "\
+Client, server and harness share one machine, and the server does not wait for its disk.";
+const FSYNC: &str = "The server runs with `forceSync=yes`, on the disk of the machine.";
+const FLEET: &str = "\
+One process has 200 sessions. The harness cuts their connections, lets no connection through for 3 s, and then measures
+until the last session is connected again and has read a node. All sessions survive. The packets are those that the server
+receives from the end of the outage until nothing more comes: they open the sessions again, and carry the reads and what a
+client sends of its own accord. They are the sum of all sessions.";
+const CPU: &str = "\
+User and system time of the whole process of the client, on one machine. Older runs did not keep the spread.";
+const REQUESTS: &str = "\
+The requests that the server received, divided by the operations. A spread is shown if it is more than 2 %. The numbers 2 ms
+away differ, because they depend on how many clients meet.";
+const STARTS: &str = "\
+*A plain socket* opens a session and sends one request, without a process to start. The embedded servers are asked by the
 same loop on a plain socket.";
-const SCALE: &str = "zk-curator alone, one process.";
+const SCALE: &str = "zk-curator alone, in one process.";
+const TARGETS: &str = "\
+Speeds are multiples of Curator's, so that more is better: 2 × is half the time.";
+const RUNS: &str = "\
+In each run all clients took turns on one server, round after round. Compare figures of one run only: other work on a shared
+machine changes times from run to run, but much less the ratios of clients that take turns. Rows are of the run with most
+figures unless they name another one.";
 
-/// Draws what there is something to draw of; their names.
-fn draw(results: &Results, pictures: &Path) -> Result<Vec<&'static str>> {
-    let mut drawn = Vec::new();
-    let mut write = |name: &'static str, chart: &Chart<'_>| -> Result<()> {
-        if !chart.groups.is_empty() {
-            chart.write(&pictures.join(name))?;
-            drawn.push(name);
-        }
-        Ok(())
-    };
-    let names = Client::ALL.map(Client::title);
-    for (name, setting, title) in [
-        ("loopback.png", Setting::Loopback, "µs an operation, on one machine (less is better)"),
-        ("distant.png", Setting::Distant, "µs an operation, 2 ms away (less is better)"),
-        ("fsync.png", Setting::Fsync, "µs an operation, every write waits for the disk (less is better)"),
-    ] {
-        let time =
-            |workload: &Workload, client| results.time(setting, workload, client).map(|time| time.median);
-        let groups = by_client(results, setting, time);
-        write(name, &Chart { title, series: &names, groups, logarithmic: true, mark: None })?;
+/// The runs of the figures.
+fn origins(figures: &Figures) -> String {
+    let mut table = Table::new(&["run", "what, and where", "day"]);
+    for origin in figures.origins() {
+        table.row(&[origin.run.to_string(), origin.about.clone(), origin.measured.clone()]);
     }
-    let cpu = |workload: &Workload, client| {
-        results.median(Setting::Loopback, (workload.name, workload.size), client, |run| run.cpu_us)
-    };
-    let groups = by_client(results, Setting::Loopback, cpu);
-    let title = "µs on the CPU an operation, client only (less is better)";
-    write("cpu.png", &Chart { title, series: &names, groups, logarithmic: true, mark: None })?;
-
-    let flights = |workload: &Workload, client| tables::flights(results, workload, client);
-    let mut groups = by_client(results, Setting::Distant, flights);
-    // 100 members of a barrier would make all others small.
-    groups.retain(|(_, values)| values.iter().flatten().all(|value| *value < 40.0));
-    let title = "flights an operation: how often the network is waited for (less is better)";
-    write("flights.png", &Chart { title, series: &names, groups, logarithmic: false, mark: Some(1.0) })?;
-
-    let scale = WORKLOADS.iter().filter(|workload| workload.is_scale()).filter_map(|workload| {
-        let time = results.time(Setting::Loopback, workload, Client::Rust)?.median;
-        Some((workload.title.to_owned(), vec![Some(time)]))
-    });
-    let title = "µs an operation, as something grows (flat is better)";
-    let chart = Chart { title, series: &names[..1], groups: scale.collect(), logarithmic: false, mark: None };
-    write("scale.png", &chart)?;
-    Ok(drawn)
+    table.text()
 }
 
-fn by_client(
-    results: &Results,
-    setting: Setting,
-    of: impl Fn(&Workload, Client) -> Option<f64>,
-) -> Vec<(String, Vec<Option<f64>>)> {
-    let group = |workload: &'static Workload| {
-        (workload.title.to_owned(), Client::ALL.map(|client| of(workload, client)).to_vec())
+/// Which workloads a row of the answer, or a picture, is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A lock, a queue, a cache.
+    Recipe,
+    /// A single read or write.
+    Request,
+}
+
+impl Kind {
+    fn of(workload: &Workload) -> Self {
+        if workload.name.starts_with("raw-") { Self::Request } else { Self::Recipe }
+    }
+}
+
+/// Our times, with Curator = 1.
+fn times(figures: &Figures, setting: Setting, kind: Kind) -> Vec<Bar> {
+    let bar = |workload: &'static Workload| {
+        let (ratio, error) = tables::relative(figures, setting, workload, Client::Java)?;
+        Some(Bar { name: figures.title(setting, workload), ratio, error })
     };
-    tables::compared(results, setting).map(group).collect()
+    let compared = tables::compared(figures, setting);
+    compared.filter(|workload| Kind::of(workload) == kind).filter_map(bar).collect()
+}
+
+/// Our CPU time, with Curator = 1.
+fn cpu(figures: &Figures) -> Vec<Bar> {
+    let bar = |workload: &'static Workload| {
+        let of =
+            |client| figures.of(Setting::Loopback, (workload.name, workload.size), client)?.cpu;
+        let (ratio, error) = tables::quotient(of(Client::Rust)?, of(Client::Java)?)?;
+        Some(Bar { name: figures.title(Setting::Loopback, workload), ratio, error })
+    };
+    tables::compared(figures, Setting::Loopback).filter_map(bar).collect()
+}
+
+/// One value of a workload, Curator = 1.
+fn single(figures: &Figures, (name, size): (&str, usize)) -> Vec<Bar> {
+    let of = |client| figures.of(Setting::Loopback, (name, size), client)?.time;
+    let both = of(Client::Rust).zip(of(Client::Java));
+    let ratio = both.and_then(|(ours, theirs)| tables::quotient(ours, theirs));
+    ratio.map(|(ratio, error)| Bar { name: name.to_owned(), ratio, error }).into_iter().collect()
+}
+
+/// The sentence and the small table at the top of the page.
+fn answer(figures: &Figures, page: Page) -> String {
+    use Kind::{Recipe, Request};
+    let recipes = page.recipes();
+    let rows = [
+        (format!("{recipes}, servers 2 ms away: time"), times(figures, Setting::Distant, Recipe)),
+        (format!("{recipes}, on one machine: time"), times(figures, Setting::Loopback, Recipe)),
+        (
+            format!("{recipes}, every write waits for the disk: time"),
+            times(figures, Setting::Fsync, Recipe),
+        ),
+        (
+            "single requests, on one machine: time".to_owned(),
+            times(figures, Setting::Loopback, Request),
+        ),
+        ("client CPU, on one machine".to_owned(), cpu(figures)),
+        (
+            "200 sessions, back after an outage: time".to_owned(),
+            single(figures, ("fleet-return", 200)),
+        ),
+        ("process start to the first response: time".to_owned(), single(figures, ("startup", 1))),
+    ];
+    let mut table =
+        Table::new(&["zk-curator, where Curator is 1", "median", "best", "worst", "workloads"]);
+    let mut medians = Vec::new();
+    for (name, bars) in rows {
+        let mut ratios: Vec<f64> = bars.iter().map(|bar| bar.ratio).collect();
+        ratios.sort_by(f64::total_cmp);
+        let median = ratios.get(ratios.len() / 2).copied();
+        medians.push(median);
+        let (Some(median), Some(best), Some(worst)) = (median, ratios.first(), ratios.last())
+        else {
+            continue;
+        };
+        let values = [median, *best, *worst].map(share);
+        let [median, best, worst] = values;
+        table.row(&[name, format!("**{median}**"), best, worst, ratios.len().to_string()]);
+    }
+    let of = |row: usize| medians.get(row).copied().flatten().map_or_else(|| "—".to_owned(), share);
+    format!(
+        "**On the same server, the {recipes} of zk-curator take {} × the time of Apache Curator 5.4's\n\
+         with servers 2 ms away, and {} × on one machine, with {} × the CPU time of the client** (medians).\n\n{}",
+        of(0),
+        of(1),
+        of(4),
+        table.text()
+    )
+}
+
+type Picture = (String, Chart<'static>);
+
+const SUBTITLE: &str =
+    "zk-curator's time divided by Curator's; shorter is faster; thin lines: the spread of both";
+
+/// The pictures of a page, with the names of their files.
+fn pictures(figures: &Figures, page: Page) -> Vec<Picture> {
+    let (prefix, away, near, cpu_title) = match page {
+        Page::Benchmarks => (
+            "",
+            "Recipes, servers 2 ms away: time",
+            "Recipes, on one machine: time",
+            "CPU time of the client, on one machine",
+        ),
+        Page::Data => (
+            "data-",
+            "Counters, caches and discovery, servers 2 ms away: time",
+            "Counters, caches and discovery, on one machine: time",
+            "CPU time of the client, counters, caches and discovery",
+        ),
+    };
+    let cpu_subtitle = "zk-curator's CPU time divided by Curator's; shorter is less";
+    let mut all = vec![
+        ("recipes-away.svg", away, SUBTITLE, times(figures, Setting::Distant, Kind::Recipe)),
+        ("recipes-near.svg", near, SUBTITLE, times(figures, Setting::Loopback, Kind::Recipe)),
+        ("cpu.svg", cpu_title, cpu_subtitle, cpu(figures)),
+    ];
+    if page == Page::Benchmarks {
+        let bars = times(figures, Setting::Loopback, Kind::Request);
+        all.push(("requests-near.svg", "Single requests, on one machine: time", SUBTITLE, bars));
+    }
+    all.retain(|(_, _, _, bars)| !bars.is_empty());
+    let drawn = |(name, title, subtitle, bars)| {
+        (format!("{prefix}{name}"), Chart { title, subtitle, bars })
+    };
+    all.into_iter().map(drawn).collect()
 }
 
 #[cfg(test)]
@@ -144,11 +264,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_between_the_marks_is_replaced_and_nothing_else() {
+    fn only_the_text_between_the_marks_is_replaced() {
         let text = format!("# Title\n{BEGIN}old\n{END}\nby hand\n");
         let once = replaced(&text, "new\n").unwrap();
         assert_eq!(once, format!("# Title\n{BEGIN}new\n{END}\nby hand\n"));
         assert_eq!(replaced(&once, "new\n").unwrap(), once);
         assert!(replaced("# Title\n", "new\n").is_err());
+    }
+
+    #[test]
+    fn the_pages_are_those_of_their_figures() {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        for page in [Page::Benchmarks, Page::Data] {
+            let figures = Figures::load(&figures_file(&docs, page)).unwrap();
+            let text = fs::read_to_string(docs.join(format!("{}.md", page.name()))).unwrap();
+            let generated = generated(&figures, page, &pictures(&figures, page));
+            let is_current = replaced(&text, &generated).unwrap() == text;
+            assert!(is_current, "zk-curator-peers --page {} --report writes it", page.name());
+        }
     }
 }

@@ -1,6 +1,5 @@
-//! The runs, and what they come to.
+//! The runs of the clients, and the figures made of them.
 
-use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::Path;
@@ -8,11 +7,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::plan::{Case, Client, Measure, Setting, Workload};
+use super::figures::{Figure, Value};
+use super::matrix::{Client, Setting};
+use super::plan::{Case, Measure, WORKLOADS};
 use crate::common::Spread;
 use crate::peer::Result;
 
-/// What one run of one client has given.
+/// The results of one run of one client.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Run {
     pub(super) setting: Setting,
@@ -27,12 +28,12 @@ pub(super) struct Run {
     pub(super) requests: Option<f64>,
     /// Of the process, in bytes.
     pub(super) memory: Option<usize>,
-    /// Memory of each of what the workload has so many of.
+    /// The memory of each of the objects, of which the workload has this number.
     pub(super) bytes_each: Option<f64>,
 }
 
 impl Run {
-    /// What was done once, and took so long.
+    /// A run of a single operation.
     pub(super) fn once(client: Client, case: &Case, workload: &str, took: Duration) -> Self {
         Self {
             setting: case.setting,
@@ -49,10 +50,11 @@ impl Run {
         }
     }
 
-    /// For the progress.
-    pub(super) fn told(&self) -> String {
+    /// The text that reports the progress.
+    pub(super) fn summary(&self) -> String {
         let cpu = self.cpu_us.map_or_else(String::new, |cpu| format!(", {cpu:.1} µs CPU"));
-        let requests = self.requests.map_or_else(String::new, |requests| format!(", {requests:.2} requests"));
+        let requests =
+            self.requests.map_or_else(String::new, |requests| format!(", {requests:.2} requests"));
         format!("{:.1} µs{cpu}{requests}", self.per_operation_us)
     }
 
@@ -69,7 +71,7 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// Those of a file, a line each; none when there is no file.
+    /// Reads a file of one run a line. Returns no runs if there is no file.
     pub(super) fn load(file: &Path) -> Result<Self> {
         let Ok(text) = fs::read_to_string(file) else { return Ok(Self::default()) };
         let runs = text.lines().map(serde_json::from_str).collect::<std::result::Result<_, _>>()?;
@@ -91,81 +93,82 @@ impl Results {
         self.runs.push(run);
     }
 
-    /// Those of an earlier invocation, but for what is there anew.
-    pub(super) fn add_missing(&mut self, earlier: Self) {
-        let missing: Vec<_> =
-            earlier.runs.into_iter().filter(|run| !self.runs.iter().any(|other| other.is_of(run))).collect();
+    /// Adds the runs of an earlier invocation, except for workloads that were run again.
+    pub(super) fn add_missing(&mut self, earlier: &Self) {
+        let is_missing = |run: &&Run| !self.runs.iter().any(|other| other.is_of(run));
+        let missing: Vec<_> = earlier.runs.iter().filter(is_missing).cloned().collect();
         self.runs.extend(missing);
     }
 
-    /// Something of the rounds of a client.
-    fn values(
-        &self,
-        setting: Setting,
-        (workload, size): (&str, usize),
-        client: Client,
-        of: impl Fn(&Run) -> Option<f64>,
-    ) -> impl Iterator<Item = f64> {
-        let of_case = move |run: &&Run| {
-            run.setting == setting && run.workload == workload && run.size == size && run.client == client
-        };
-        self.runs.iter().filter(of_case).filter_map(of)
+    /// The figures of all runs: one of each workload, setting and client.
+    pub(super) fn figures(&self, run: usize) -> Vec<Figure> {
+        let mut firsts: Vec<&Run> = Vec::new();
+        for run in &self.runs {
+            if !firsts.iter().any(|first| first.is_of(run)) {
+                firsts.push(run);
+            }
+        }
+        firsts.into_iter().map(|first| self.figure(first, run)).collect()
     }
 
-    /// The median of something over the rounds of a client, and its spread; `None` where nothing is.
-    pub(super) fn spread(
-        &self,
-        setting: Setting,
-        key: (&str, usize),
-        client: Client,
-        of: impl Fn(&Run) -> Option<f64>,
-    ) -> Option<Spread> {
-        let mut values = self.values(setting, key, client, of).peekable();
-        values.peek().is_some().then(|| Spread::of(values))
-    }
-
-    /// The least of something over the rounds of a client.
-    pub(super) fn best(
-        &self,
-        setting: Setting,
-        key: (&str, usize),
-        client: Client,
-        of: impl Fn(&Run) -> Option<f64>,
-    ) -> Option<f64> {
-        self.values(setting, key, client, of).min_by(f64::total_cmp)
-    }
-
-    /// The median of something.
-    pub(super) fn median(
-        &self,
-        setting: Setting,
-        key: (&str, usize),
-        client: Client,
-        of: impl Fn(&Run) -> Option<f64>,
-    ) -> Option<f64> {
-        self.spread(setting, key, client, of).map(|spread| spread.median)
-    }
-
-    /// How long an operation of a workload takes, in microseconds, by its measure.
-    pub(super) fn time(&self, setting: Setting, workload: &Workload, client: Client) -> Option<Spread> {
-        self.spread(setting, (workload.name, workload.size), client, |run| Self::time_of(workload, run))
-    }
-
-    fn time_of(workload: &Workload, run: &Run) -> Option<f64> {
-        match workload.measure {
-            Measure::Latency => run.p50_us.or(Some(run.per_operation_us)),
-            Measure::PerOperation => Some(run.per_operation_us),
+    fn figure(&self, of: &Run, run: usize) -> Figure {
+        let workload = WORKLOADS
+            .iter()
+            .find(|workload| (workload.name, workload.size) == (&*of.workload, of.size));
+        let is_per_operation =
+            workload.is_some_and(|workload| workload.measure == Measure::PerOperation);
+        let time =
+            |run: &Run| run.p50_us.filter(|_| !is_per_operation).or(Some(run.per_operation_us));
+        // Where operations follow each other, the median is not disturbed by the few that something
+        // has held up.
+        let alone = of.size == 1 || !is_per_operation;
+        let alone = |run: &Run| run.p50_us.filter(|_| alone).or(Some(run.per_operation_us));
+        let best = (of.setting == Setting::Distant && workload.is_some())
+            .then(|| self.values(of, alone).min_by(f64::total_cmp))
+            .flatten();
+        Figure {
+            setting: of.setting,
+            workload: of.workload.clone(),
+            size: of.size,
+            client: of.client,
+            run,
+            time: self.value(of, time),
+            cpu: self.value(of, |run| run.cpu_us),
+            requests: self.value(of, |run| run.requests),
+            round_trips: best.zip(self.one_request()).map(|(best, one)| best / one),
+            memory: self.value(of, |run| run.memory.map(bytes)),
+            bytes_each: self.value(of, |run| run.bytes_each),
         }
     }
 
-    /// How many rounds there were, at least and at most.
+    /// One request to a distant server that writes, in the best round, in microseconds.
+    fn one_request(&self) -> Option<f64> {
+        let is_one = |run: &&Run| {
+            (run.setting, run.client, run.size) == (Setting::Distant, Client::Rust, 1)
+                && run.workload == "raw-set"
+        };
+        self.runs.iter().filter(is_one).filter_map(|run| run.p50_us).min_by(f64::total_cmp)
+    }
+
+    /// Something of the rounds of a workload and client.
+    fn values(&self, first: &Run, of: impl Fn(&Run) -> Option<f64>) -> impl Iterator<Item = f64> {
+        self.runs.iter().filter(|run| run.is_of(first)).filter_map(of)
+    }
+
+    fn value(&self, first: &Run, of: impl Fn(&Run) -> Option<f64>) -> Option<Value> {
+        let mut values = self.values(first, of).peekable();
+        values.peek().is_some().then(|| Spread::of(values).into())
+    }
+
+    /// The fewest and the most rounds of a workload.
     pub(super) fn rounds(&self) -> (usize, usize) {
         let count = |run: &Run| self.runs.iter().filter(|other| other.is_of(run)).count();
         let counts: Vec<usize> = self.runs.iter().map(count).collect();
         (counts.iter().min().copied().unwrap_or(0), counts.iter().max().copied().unwrap_or(0))
     }
+}
 
-    pub(super) fn settings(&self) -> BTreeSet<Setting> {
-        self.runs.iter().map(|run| run.setting).collect()
-    }
+#[expect(clippy::cast_precision_loss, reason = "bytes of memory are far below 2^52")]
+fn bytes(memory: usize) -> f64 {
+    memory as f64
 }

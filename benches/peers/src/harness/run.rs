@@ -14,7 +14,8 @@ use zk_curator_proto::records::{Acl, CreateRequest, GetDataRequest, SetDataReque
 use zk_curator_real::RealZooKeeper;
 
 use super::check::verify;
-use super::plan::{Case, Client, reconnect};
+use super::matrix::Client;
+use super::plan::{Case, reconnect};
 use super::programs::Peer;
 use super::results::Run;
 use crate::common::{Wire, frames, resident};
@@ -22,18 +23,18 @@ use crate::peer::Result;
 
 /// Bytes of a node, and of an item.
 pub(super) const PAYLOAD: usize = 100;
-/// Longer than pings may disturb.
+/// Long enough that pings hardly count.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(60);
-/// For everything that a program does.
+/// The time limit of a program.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// How the embedded servers are asked.
+/// The requests in flight to an embedded server.
 const IN_FLIGHT: usize = 128;
 const BATCHES: usize = 200;
 const LOAD: &str = "/load";
 const GET: &str = "embedded-get";
 const SET: &str = "embedded-set";
 
-/// What a program tells when it is done.
+/// The last line of a program.
 #[derive(Deserialize)]
 pub(super) struct Told {
     pub(super) operations: usize,
@@ -45,7 +46,7 @@ pub(super) struct Told {
     bytes_each: Option<f64>,
 }
 
-/// A program under way.
+/// A running program.
 pub(super) struct Talk {
     child: Child,
     input: ChildStdin,
@@ -53,7 +54,12 @@ pub(super) struct Talk {
 }
 
 impl Talk {
-    pub(super) fn begin(peer: &Peer, case: &Case, connect: SocketAddr, number: usize) -> Result<Self> {
+    pub(super) fn begin(
+        peer: &Peer,
+        case: &Case,
+        connect: SocketAddr,
+        number: usize,
+    ) -> Result<Self> {
         let mut command = peer.command();
         for (option, value) in [
             ("--connect", connect.to_string()),
@@ -73,14 +79,18 @@ impl Talk {
         Ok(Self { child, input, output })
     }
 
-    /// The next line, whatever it is.
+    /// Returns the next line.
     pub(super) async fn line(&mut self) -> Result<String> {
         Ok(self.output.next_line().await?.ok_or("the program has ended")?)
     }
 
     pub(super) async fn hear(&mut self, word: &str) -> Result<()> {
         let line = self.line().await?;
-        if line == word { Ok(()) } else { Err(format!("{word:?} was to come, and {line:?} came").into()) }
+        if line == word {
+            Ok(())
+        } else {
+            Err(format!("{word:?} was to come, and {line:?} came").into())
+        }
     }
 
     pub(super) async fn say(&mut self, word: &str) -> Result<()> {
@@ -91,44 +101,48 @@ impl Talk {
     pub(super) async fn end(mut self) -> Result<()> {
         self.say("end").await?;
         let status = self.child.wait().await?;
-        if status.success() { Ok(()) } else { Err(format!("the program ended with {status}").into()) }
+        if status.success() {
+            Ok(())
+        } else {
+            Err(format!("the program ended with {status}").into())
+        }
     }
 
-    /// Its memory, in bytes.
+    /// The resident set of the program, in bytes.
     pub(super) fn memory(&self) -> Result<usize> {
         Ok(resident(&self.child.id().ok_or("the program has ended")?.to_string()))
     }
 }
 
-/// Where a run has its nodes.
+/// The path of the nodes of a run.
 pub(super) fn path(case: &Case, number: usize) -> String {
     format!("/bench/{}-{number}", case.workload.name)
 }
 
-/// Where a client runs.
+/// The server of a run, and the way to it.
 pub(super) struct Place<'a> {
     pub(super) server: &'a RealZooKeeper,
-    /// The server, or what is before it.
+    /// The address for the clients: the server, or a relay in front of it.
     pub(super) connect: SocketAddr,
 }
 
 impl Place<'_> {
-    /// How many packets the server has received, this question aside.
+    /// The number of packets that the server has received, without this question.
     pub(super) async fn packets(&self) -> Result<u64> {
         self.counted("Received: ").await
     }
 
-    /// A number of the server.
+    /// A number of the server's `srvr`.
     pub(super) async fn counted(&self, name: &str) -> Result<u64> {
         let answer = self.server.four_letter_word("srvr").await?;
         let told = answer.lines().find_map(|line| line.strip_prefix(name));
         Ok(told.ok_or_else(|| format!("srvr does not tell {name:?}"))?.trim().parse()?)
     }
 
-    /// Runs a case, and gives what came of it: more than one result for an embedded server.
+    /// Runs a case. An embedded server has more than one result.
     ///
     /// # Errors
-    /// Whatever went wrong, with the program or with its results.
+    /// A program that fails or takes too long, and a wrong result.
     pub(super) async fn run(&self, peer: &Peer, case: &Case, number: usize) -> Result<Vec<Run>> {
         let run = async {
             match case.workload.name {
@@ -144,7 +158,7 @@ impl Place<'_> {
     async fn workload(&self, peer: &Peer, case: &Case, number: usize) -> Result<Vec<Run>> {
         let mut talk = Talk::begin(peer, case, self.connect, number)?;
         talk.hear("ready").await?;
-        // What asking costs is found out before.
+        // The packets of a question are measured first.
         let (once, before) = (self.packets().await?, self.packets().await?);
         talk.say("go").await?;
         let told: Told = serde_json::from_str(&talk.line().await?)?;
@@ -158,7 +172,7 @@ impl Place<'_> {
 
     async fn startup(&self, peer: &Peer, case: &Case, number: usize) -> Result<Vec<Run>> {
         let began = Instant::now();
-        drop(first_answer(self.connect));
+        drop(first_response(self.connect));
         let floor = began.elapsed();
         let began = Instant::now();
         let mut talk = Talk::begin(peer, case, self.connect, number)?;
@@ -172,17 +186,19 @@ impl Place<'_> {
         ])
     }
 
-    /// The server of the client, asked by us.
+    /// Measures the client's server with requests of the harness.
     async fn embedded(&self, peer: &Peer, case: &Case, number: usize) -> Result<Vec<Run>> {
         let began = Instant::now();
         let mut talk = Talk::begin(peer, case, self.connect, number)?;
         let line = talk.line().await?;
-        let listening = line.strip_prefix("listening ").ok_or("the program does not listen")?.parse()?;
-        let mut wire = first_answer(listening);
+        let listening =
+            line.strip_prefix("listening ").ok_or("the program does not listen")?.parse()?;
+        let mut wire = first_response(listening);
         let seconds = began.elapsed();
         talk.hear("ready").await?;
         let memory = Some(talk.memory()?);
-        let mut runs = vec![Run { memory, ..Run::once(peer.client, case, "embedded-start", seconds) }];
+        let mut runs =
+            vec![Run { memory, ..Run::once(peer.client, case, "embedded-start", seconds) }];
         wire.write(&frames([Request::Create(CreateRequest {
             path: LOAD.to_owned(),
             data: Some(Bytes::from_static(&[7; PAYLOAD])),
@@ -208,7 +224,10 @@ impl Place<'_> {
         let told: Told = serde_json::from_str(&talk.line().await?)?;
         talk.end().await?;
         verify(case, PAYLOAD, told.operations, &told.check)?;
-        runs.push(Run { workload: "embedded-again".to_owned(), ..result(peer.client, case, &told) });
+        runs.push(Run {
+            workload: "embedded-again".to_owned(),
+            ..result(peer.client, case, &told)
+        });
         Ok(runs)
     }
 }
@@ -216,7 +235,8 @@ impl Place<'_> {
 pub(super) fn result(client: Client, case: &Case, told: &Told) -> Run {
     let mut latencies = told.latencies_us.clone();
     latencies.sort_by(f64::total_cmp);
-    let percentile = |percent: usize| latencies.get((latencies.len().max(1) - 1) * percent / 100).copied();
+    let percentile =
+        |percent: usize| latencies.get((latencies.len().max(1) - 1) * percent / 100).copied();
     let operations = ratio(told.operations as u64, 1);
     Run {
         setting: case.setting,
@@ -238,8 +258,8 @@ pub(super) fn ratio(count: u64, by: usize) -> f64 {
     count as f64 / by as f64
 }
 
-/// A session on a plain socket, and the answer to its first request.
-pub(super) fn first_answer(server: SocketAddr) -> Wire {
+/// A session on a plain socket, and the response to its first request.
+pub(super) fn first_response(server: SocketAddr) -> Wire {
     let mut wire = Wire::connect(server);
     let root = Request::GetData(GetDataRequest { path: "/".to_owned(), watch: false });
     wire.write(&frames([root]));
@@ -247,7 +267,7 @@ pub(super) fn first_answer(server: SocketAddr) -> Wire {
     wire
 }
 
-/// What an embedded server is asked to do, again and again.
+/// The request that an embedded server is measured with.
 fn ask(name: &str) -> Request {
     let (path, data) = (LOAD.to_owned(), Some(Bytes::from_static(&[7; PAYLOAD])));
     match name {

@@ -1,17 +1,17 @@
-//! Tables of results, in Markdown.
+//! Tables of figures, in Markdown.
 
 use std::fmt::Write;
 
-use super::plan::{Client, Measure, Setting, WORKLOADS, Workload};
-use super::results::{Results, Run};
-use crate::common::Spread;
+use super::figures::{Figure, Figures, Value};
+use super::matrix::{Client, Setting};
+use super::plan::{WORKLOADS, Workload};
 
-/// What nobody has measured.
+/// A cell without a measurement.
 const NOTHING: &str = "—";
-/// A spread of numbers of requests that is not told, in percent.
+/// Spreads of numbers of requests up to this are not shown, in percent.
 const LITTLE: f64 = 2.0;
 
-/// A table: the first column to the left, the others to the right.
+/// A table: the first column is aligned to the left, the others to the right.
 pub(super) struct Table {
     text: String,
     rows: usize,
@@ -39,7 +39,7 @@ impl Table {
     }
 }
 
-/// Three digits, and no more than one after the point.
+/// Three digits, and at most one after the point.
 pub(super) fn number(value: f64) -> String {
     match value {
         v if v >= 10_000.0 => thousands(v),
@@ -61,39 +61,52 @@ fn thousands(value: f64) -> String {
     text
 }
 
+/// A ratio. Small ones have three digits after the point.
+pub(super) fn share(value: f64) -> String {
+    if value < 0.1 { format!("{value:.3}") } else { number(value) }
+}
+
 pub(super) fn cell(value: Option<f64>) -> String {
     value.map_or_else(|| NOTHING.to_owned(), number)
 }
 
-fn with_spread(spread: Option<&Spread>) -> String {
-    spread.map_or_else(
-        || NOTHING.to_owned(),
-        |spread| format!("{} ±{:.0} %", number(spread.median), spread.percent),
-    )
+fn ratio_cell(ratio: Option<(f64, Option<f64>)>) -> String {
+    ratio.map_or_else(|| NOTHING.to_owned(), |(ratio, _)| share(ratio))
 }
 
-/// A number that is the same on every machine, unless something is wrong: its spread only where there is one.
-fn counted(spread: Option<&Spread>) -> String {
-    match spread {
-        Some(spread) if spread.percent <= LITTLE => number(spread.median),
+fn with_spread(value: Option<Value>) -> String {
+    match value {
+        Some(Value { median, percent: Some(percent) }) => {
+            format!("{} ±{percent:.0} %", number(median))
+        }
+        Some(Value { median, percent: None }) => number(median),
+        None => NOTHING.to_owned(),
+    }
+}
+
+/// A number that is the same on every machine, unless something is wrong: its spread only where
+/// there is one.
+fn counted(value: Option<Value>) -> String {
+    match value {
+        Some(Value { median, percent: Some(percent) }) if percent <= LITTLE => number(median),
         other => with_spread(other),
     }
 }
 
-pub(super) fn times(value: Option<f64>) -> String {
-    value.map_or_else(|| NOTHING.to_owned(), |value| format!("{} ×", number(value)))
-}
-
-/// Those of a setting that anybody has run, without scale, starts and servers.
-pub(super) fn compared(results: &Results, setting: Setting) -> impl Iterator<Item = &'static Workload> {
+/// The measured workloads of a setting, except those with a table of their own.
+pub(super) fn compared(
+    figures: &Figures,
+    setting: Setting,
+) -> impl Iterator<Item = &'static Workload> {
     WORKLOADS.iter().filter(move |workload| {
         !workload.is_scale()
-            && !matches!(workload.name, "startup" | "embedded-server")
-            && results.time(setting, workload, Client::Rust).is_some()
+            && !matches!(workload.name, "startup" | "embedded-server" | "fleet-return")
+            && figures.time(setting, workload, Client::Rust).is_some()
     })
 }
 
-/// What a workload of Curator or kazoo is compared with: they have one way to release, and we several.
+/// The workload of Curator or kazoo that ours is compared with: they have one way to release, and
+/// we have two.
 pub(super) fn counterpart(workload: &Workload) -> Option<&'static Workload> {
     let (name, size) = match workload.name {
         "mutex-drop" => ("mutex", 1),
@@ -102,180 +115,254 @@ pub(super) fn counterpart(workload: &Workload) -> Option<&'static Workload> {
     WORKLOADS.iter().find(|workload| workload.name == name && workload.size == size)
 }
 
-/// How many times as long the other one takes.
+/// Our time divided by the other client's, with the relative error: the spreads of both, added as
+/// independent ones.
+pub(super) fn relative(
+    figures: &Figures,
+    setting: Setting,
+    workload: &Workload,
+    other: Client,
+) -> Option<(f64, Option<f64>)> {
+    let ours = figures.time(setting, workload, Client::Rust)?;
+    quotient(ours, figures.time(setting, counterpart(workload)?, other)?)
+}
+
+pub(super) fn quotient(ours: Value, theirs: Value) -> Option<(f64, Option<f64>)> {
+    let error = ours.percent.zip(theirs.percent).map(|(ours, theirs)| ours.hypot(theirs) / 100.0);
+    (theirs.median > 0.0).then(|| (ours.median / theirs.median, error))
+}
+
+/// Our speed, as a multiple of the other client's.
 pub(super) fn advantage(
-    results: &Results,
+    figures: &Figures,
     setting: Setting,
     workload: &Workload,
     other: Client,
 ) -> Option<f64> {
-    ratio(results, setting, workload, counterpart(workload)?, other)
+    ratio(figures, setting, workload, counterpart(workload)?, other)
 }
 
-/// How many times as long the other one takes for `theirs` as we for `ours`.
+/// The other client's time for `theirs`, divided by ours for `ours`.
 pub(super) fn ratio(
-    results: &Results,
+    figures: &Figures,
     setting: Setting,
     ours: &Workload,
     theirs: &Workload,
     other: Client,
 ) -> Option<f64> {
-    let ours = results.time(setting, ours, Client::Rust)?.median;
-    Some(results.time(setting, theirs, other)?.median / ours)
+    let ours = figures.time(setting, ours, Client::Rust)?.median;
+    Some(figures.time(setting, theirs, other)?.median / ours)
 }
 
 /// Microseconds an operation.
-pub(super) fn time(results: &Results, setting: Setting) -> String {
-    let columns = ["µs an operation", "zk-curator", "Curator", "kazoo", "Curator / ours", "kazoo / ours"];
+pub(super) fn time(figures: &Figures, setting: Setting) -> String {
+    let columns = [
+        "µs an operation",
+        "zk-curator",
+        "Curator",
+        "kazoo",
+        "ours, Curator = 1",
+        "ours, kazoo = 1",
+    ];
     let mut table = Table::new(&columns);
-    for workload in compared(results, setting) {
-        let mut cells = vec![workload.title.to_owned()];
+    for workload in compared(figures, setting) {
+        let mut cells = vec![figures.title(setting, workload)];
         for client in Client::ALL {
-            cells.push(with_spread(results.time(setting, workload, client).as_ref()));
+            cells.push(with_spread(figures.time(setting, workload, client)));
         }
         for client in [Client::Java, Client::Python] {
-            cells.push(times(advantage(results, setting, workload, client)));
+            cells.push(ratio_cell(relative(figures, setting, workload, client)));
         }
         table.row(&cells);
     }
     table.text()
 }
 
-/// Microseconds on the CPU an operation, near the server, and requests, near and 2 ms away.
-pub(super) fn cost(results: &Results) -> String {
+/// Microseconds on the CPU an operation, near the server.
+pub(super) fn cpu(figures: &Figures) -> String {
+    let columns = ["CPU µs an operation", "zk-curator", "Curator", "kazoo", "ours, Curator = 1"];
+    let mut table = Table::new(&columns);
+    for workload in compared(figures, Setting::Loopback) {
+        let key = (workload.name, workload.size);
+        let cpu = Client::ALL
+            .map(|client| figures.of(Setting::Loopback, key, client).and_then(|figure| figure.cpu));
+        let mut cells = vec![figures.title(Setting::Loopback, workload)];
+        cells.extend(cpu.map(with_spread));
+        let relative = cpu[0].zip(cpu[1]).and_then(|(ours, theirs)| quotient(ours, theirs));
+        cells.push(ratio_cell(relative));
+        table.row(&cells);
+    }
+    table.text()
+}
+
+/// Requests an operation, near the server and 2 ms away.
+pub(super) fn requests(figures: &Figures) -> String {
     let columns = [
-        "",
-        "CPU µs: zk-curator",
+        "requests an operation",
+        "zk-curator",
         "Curator",
         "kazoo",
-        "ours / Curator",
-        "requests: zk-curator",
-        "Curator",
-        "kazoo",
-        "requests 2 ms away: zk-curator",
+        "2 ms away: zk-curator",
         "Curator",
         "kazoo",
     ];
     let mut table = Table::new(&columns);
-    for workload in compared(results, Setting::Loopback) {
+    for workload in compared(figures, Setting::Loopback) {
         let key = (workload.name, workload.size);
-        let cpu = Client::ALL.map(|client| results.median(Setting::Loopback, key, client, |run| run.cpu_us));
         let requests = |setting| {
-            Client::ALL
-                .map(|client| counted(results.spread(setting, key, client, |run| run.requests).as_ref()))
+            Client::ALL.map(|client| {
+                counted(figures.of(setting, key, client).and_then(|figure| figure.requests))
+            })
         };
-        let mut cells = vec![workload.title.to_owned()];
-        cells.extend(cpu.map(cell));
-        cells.push(times(cpu[0].zip(cpu[1]).map(|(ours, theirs)| ours / theirs)));
+        let mut cells = vec![figures.title(Setting::Loopback, workload)];
         cells.extend([Setting::Loopback, Setting::Distant].into_iter().flat_map(requests));
         table.row(&cells);
     }
     table.text()
 }
 
-/// One request to a distant server that writes, in microseconds.
-fn one_request(results: &Results) -> Option<f64> {
-    results.best(Setting::Distant, ("raw-set", 1), Client::Rust, |run| run.p50_us)
-}
-
-/// How often an operation waits for the network: in the best round, for what else the machine does only adds to it.
-pub(super) fn flights(results: &Results, workload: &Workload, client: Client) -> Option<f64> {
-    // Where operations follow each other, the median is not disturbed by the few that something has held up.
-    let alone = workload.size == 1 || workload.measure == Measure::Latency;
-    let of = |run: &Run| run.p50_us.filter(|_| alone).or(Some(run.per_operation_us));
-    Some(results.best(Setting::Distant, (workload.name, workload.size), client, of)? / one_request(results)?)
-}
-
-/// Flights, and the fewest there can be.
-pub(super) fn all_flights(results: &Results) -> String {
-    let mut table = Table::new(&["flights", "zk-curator", "Curator", "kazoo", "at least", "to 1.1 × of it"]);
-    for workload in compared(results, Setting::Distant) {
-        let of = |client| flights(results, workload, client);
-        let mut cells = vec![workload.title.to_owned()];
+/// Round trips, and the fewest that the protocol allows.
+pub(super) fn all_round_trips(figures: &Figures) -> String {
+    let columns =
+        ["round trips", "zk-curator", "Curator", "kazoo", "fewest possible", "within 1.1 × of it"];
+    let mut table = Table::new(&columns);
+    for workload in compared(figures, Setting::Distant) {
+        let of = |client| figures.round_trips(workload, client);
+        let Some(ours) = of(Client::Rust) else { continue };
+        let mut cells = vec![figures.title(Setting::Distant, workload)];
         cells.extend(Client::ALL.map(|client| cell(of(client))));
-        cells.push(cell(workload.flights));
-        let met = workload.flights.zip(of(Client::Rust)).map(|(least, ours)| ours <= 1.1 * least);
+        cells.push(cell(workload.round_trips));
+        let met = workload.round_trips.map(|least| ours <= 1.1 * least);
         cells.push(met.map_or("", |met| if met { "met" } else { "**missed**" }).to_owned());
         table.row(&cells);
     }
     table.text()
 }
 
-/// The start of clients, and their servers for tests.
-pub(super) fn beginnings(results: &Results) -> String {
-    let mut table = Table::new(&["", "zk-curator", "Curator", "kazoo", "a plain socket"]);
-    let clients = [Client::Rust, Client::Java, Client::Python, Client::Socket];
-    let mut row = |title: &str, name: &str, of: &dyn Fn(&Run) -> Option<f64>| {
-        let values = clients.map(|client| results.spread(Setting::Loopback, (name, 1), client, of));
-        if values.iter().any(Option::is_some) {
-            let mut cells = vec![title.to_owned()];
-            cells.extend(values.iter().map(|value| with_spread(value.as_ref())));
-            table.row(&cells);
-        }
-    };
-    let millis = |run: &Run| Some(run.per_operation_us / 1e3);
-    let megabytes = |run: &Run| run.memory.map(bytes_to_mb);
-    let rate = |run: &Run| Some(1e6 / run.per_operation_us);
-    row("process start to first `getData`, ms", "startup", &millis);
-    row("memory of that process, MB", "startup", &megabytes);
-    row("process start to an embedded server that has answered, ms", "embedded-start", &millis);
-    row("memory of that process, MB", "embedded-start", &megabytes);
-    row("another server in the same process, ms", "embedded-again", &|run| run.p50_us.map(|us| us / 1e3));
-    row("embedded server, `getData`, 128 in flight, requests/s", "embedded-get", &rate);
-    row("embedded server, `setData`, 128 in flight, requests/s", "embedded-set", &rate);
-    table.text()
-}
+/// Takes one value of a figure.
+type Of = fn(&Figure) -> Option<Value>;
 
-/// What grows.
-pub(super) fn scale(results: &Results) -> String {
-    let columns = ["", "µs an operation", "CPU µs", "requests", "bytes of memory each", "process, MB"];
+/// Sessions that come back after an outage.
+pub(super) fn fleet(figures: &Figures) -> String {
+    let Some(workload) = WORKLOADS.iter().find(|workload| workload.name == "fleet-return") else {
+        return String::new();
+    };
+    let title = figures.title(Setting::Loopback, workload);
+    let columns = [&*title, "zk-curator", "Curator", "ours, Curator = 1"];
     let mut table = Table::new(&columns);
-    for workload in WORKLOADS.iter().filter(|workload| workload.is_scale()) {
-        let key = (workload.name, workload.size);
-        let of = |value: fn(&Run) -> Option<f64>| results.median(Setting::Loopback, key, Client::Rust, value);
-        let Some(time) = results.time(Setting::Loopback, workload, Client::Rust) else { continue };
+    let rows: [(&str, Of); 4] = [
+        ("until the last session has read, ms", |figure| {
+            figure.time.map(|time| time.map(|us| us / 1e3))
+        }),
+        ("packets that the server received", |figure| figure.requests),
+        ("CPU of the client's process from the cut on, ms", |figure| {
+            figure.cpu.map(|cpu| cpu.map(|us| us / 1e3))
+        }),
+        ("memory of that process, MB", |figure| figure.memory.map(megabytes)),
+    ];
+    for (name, of) in rows {
+        let values = [Client::Rust, Client::Java].map(|client| {
+            let key = (workload.name, workload.size);
+            figures.of(Setting::Loopback, key, client).and_then(of)
+        });
+        let [Some(ours), Some(theirs)] = values else { continue };
         table.row(&[
-            workload.title.to_owned(),
-            with_spread(Some(&time)),
-            cell(of(|run| run.cpu_us)),
-            cell(of(|run| run.requests)),
-            cell(of(|run| run.bytes_each)),
-            cell(of(|run| run.memory.map(bytes_to_mb))),
+            name.to_owned(),
+            with_spread(Some(ours)),
+            with_spread(Some(theirs)),
+            ratio_cell(quotient(ours, theirs)),
         ]);
     }
     table.text()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "bytes of memory are far below 2^52")]
-pub(super) fn bytes_to_mb(bytes: usize) -> f64 {
-    bytes as f64 / 1e6
+/// The start of clients, and their servers for tests.
+pub(super) fn starts(figures: &Figures) -> String {
+    let mut table = Table::new(&["", "zk-curator", "Curator", "kazoo", "a plain socket"]);
+    let clients = [Client::Rust, Client::Java, Client::Python, Client::Socket];
+    let mut row = |title: &str, name: &str, of: &dyn Fn(&Figure) -> Option<Value>| {
+        let values =
+            clients.map(|client| figures.of(Setting::Loopback, (name, 1), client).and_then(of));
+        if values.iter().any(Option::is_some) {
+            let mut cells = vec![title.to_owned()];
+            cells.extend(values.map(with_spread));
+            table.row(&cells);
+        }
+    };
+    let millis = |figure: &Figure| figure.time.map(|time| time.map(|us| us / 1e3));
+    let memory = |figure: &Figure| figure.memory.map(megabytes);
+    let rate = |figure: &Figure| figure.time.map(|time| time.map(|us| 1e6 / us));
+    row("process start to first `getData`, ms", "startup", &millis);
+    row("memory of that process, MB", "startup", &memory);
+    row("process start to an embedded server that has answered, ms", "embedded-start", &millis);
+    row("memory of that process, MB", "embedded-start", &memory);
+    row("another server in the same process, ms", "embedded-again", &millis);
+    row("embedded server, `getData`, 128 in flight, requests/s", "embedded-get", &rate);
+    row("embedded server, `setData`, 128 in flight, requests/s", "embedded-set", &rate);
+    table.text()
+}
+
+/// Workloads that grow.
+pub(super) fn scale(figures: &Figures) -> String {
+    let columns =
+        ["", "µs an operation", "CPU µs", "requests", "bytes of memory each", "process, MB"];
+    let mut table = Table::new(&columns);
+    for workload in WORKLOADS.iter().filter(|workload| workload.is_scale()) {
+        let key = (workload.name, workload.size);
+        let Some(figure) = figures.of(Setting::Loopback, key, Client::Rust) else { continue };
+        let median = |value: Option<Value>| cell(value.map(|value| value.median));
+        table.row(&[
+            figures.title(Setting::Loopback, workload),
+            with_spread(figure.time),
+            median(figure.cpu),
+            median(figure.requests),
+            median(figure.bytes_each),
+            median(figure.memory.map(megabytes)),
+        ]);
+    }
+    table.text()
+}
+
+pub(super) fn megabytes(bytes: Value) -> Value {
+    bytes.map(|bytes| bytes / 1e6)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use super::super::plan::Case;
     use super::*;
 
-    /// What the server has counted for the first workload in some rounds.
-    fn requests(results: &mut Results, setting: Setting, rounds: &[f64]) {
-        let workload = &WORKLOADS[0];
-        let case = Case { workload, setting, size: workload.size, operations: 1, warmup: 0 };
-        for requests in rounds {
-            let run = Run::once(Client::Rust, &case, workload.name, Duration::from_micros(100));
-            results.push(Run { requests: Some(*requests), cpu_us: Some(7.0), ..run });
+    fn requests_of(setting: Setting, median: f64, percent: f64) -> Figure {
+        Figure {
+            setting,
+            workload: WORKLOADS[0].name.to_owned(),
+            size: WORKLOADS[0].size,
+            client: Client::Rust,
+            run: 0,
+            time: Some(Value { median: 100.0, percent: Some(3.0) }),
+            cpu: Some(Value { median: 7.0, percent: None }),
+            requests: Some(Value { median, percent: Some(percent) }),
+            round_trips: None,
+            memory: None,
+            bytes_each: None,
         }
     }
 
     #[test]
-    fn requests_are_told_near_and_away_with_a_spread_where_there_is_one() {
-        let mut results = Results::default();
-        requests(&mut results, Setting::Loopback, &[2.0, 2.04, 2.01]);
-        let row = |results: &Results| cost(results).lines().nth(2).unwrap().to_owned();
-        let near = "| getData, 1 in flight | 7.00 | — | — | — | 2.01 | — | — |";
-        assert_eq!(row(&results), format!("{near} — | — | — |"));
-        requests(&mut results, Setting::Distant, &[3.0, 4.0, 5.0]);
-        assert_eq!(row(&results), format!("{near} 4.00 ±25 % | — | — |"));
+    fn requests_are_shown_near_and_away_with_their_spread() {
+        let row = |figures| requests(&Figures::with(figures)).lines().nth(2).unwrap().to_owned();
+        let near = requests_of(Setting::Loopback, 2.01, 1.0);
+        assert_eq!(row(vec![near.clone()]), "| getData, 1 in flight | 2.01 | — | — | — | — | — |");
+        let away = requests_of(Setting::Distant, 4.0, 25.0);
+        let both = "| getData, 1 in flight | 2.01 | — | — | 4.00 ±25 % | — | — |";
+        assert_eq!(row(vec![near, away]), both);
+    }
+
+    #[test]
+    fn a_ratio_has_the_error_of_both_sides() {
+        let value = |median, percent| Value { median, percent };
+        let (ratio, error) = quotient(value(50.0, Some(3.0)), value(100.0, Some(4.0))).unwrap();
+        assert!((ratio - 0.5).abs() < 1e-9 && (error.unwrap() - 0.05).abs() < 1e-9);
+        assert_eq!(quotient(value(50.0, None), value(100.0, Some(4.0))), Some((0.5, None)));
+        assert_eq!(quotient(value(50.0, None), value(0.0, None)), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Caches: the load of a tree, the way of a change to its subscriber, and what a new connection costs.
+//! Caches: the load of a tree, the notification of a subscriber, and the cost of a new connection.
 
 use std::time::Instant;
 
@@ -7,8 +7,7 @@ use futures_util::future::try_join_all;
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::cache::{CacheEvent, CuratorCache};
 
-use super::scale::each;
-use super::stage::{Outcome, Result, Samples, Stage, say};
+use super::stage::{Outcome, Result, Samples, Stage, each, say};
 use crate::common::resident;
 
 /// The nodes that are created in one transaction, and the transactions under way.
@@ -17,13 +16,14 @@ const IN_FLIGHT: usize = 16;
 /// The nodes of the cache that is changed.
 const NODES: usize = 100;
 
-/// The children of a node of a large tree: an answer with a million names is longer than clients and servers accept.
+/// The children of a node of a large tree: a response with a million names is longer than clients
+/// and servers accept.
 const GROUP: usize = 1_000;
 
 /// The number of a node, as the end of its path.
 type Name = fn(usize) -> String;
 
-fn flat(number: usize) -> String {
+pub(super) fn flat(number: usize) -> String {
     format!("{number:08}")
 }
 
@@ -32,7 +32,13 @@ fn grouped(number: usize) -> String {
 }
 
 /// Creates a node with `count` nodes below it.
-async fn plant(zk: &CuratorFramework, path: &str, count: usize, name: Name, payload: &[u8]) -> Result<()> {
+pub(super) async fn plant(
+    zk: &CuratorFramework,
+    path: &str,
+    count: usize,
+    name: Name,
+    payload: &[u8],
+) -> Result<()> {
     zk.create(path).creating_parents().await?;
     let payload = Bytes::copy_from_slice(payload);
     let firsts: Vec<_> = (0..count).step_by(AT_ONCE).collect();
@@ -49,7 +55,7 @@ async fn plant(zk: &CuratorFramework, path: &str, count: usize, name: Name, payl
             };
             numbers.fold(zk.transaction(), create).commit()
         });
-        // Sent in this order, so that a group is there before its nodes.
+        // Sent in this order, so that a group exists before its nodes.
         try_join_all(all).await?;
     }
     Ok(())
@@ -88,7 +94,9 @@ pub(crate) async fn change(stage: &mut Stage) -> Result<()> {
     let (reading, writing) = (stage.client().await?, stage.client().await?);
     plant(&reading, &path, NODES, flat, &payload).await?;
     let cache = CuratorCache::tree(&reading, path.as_str()).start();
-    let run = async |operations| changes(&cache, &writing, &path, (NODES, flat), &payload, operations).await;
+    let run = async |operations| {
+        changes(&cache, &writing, &path, (NODES, flat), &payload, operations).await
+    };
     stage.run_plain(run).await
 }
 
@@ -128,15 +136,22 @@ pub(crate) async fn large(stage: &mut Stage) -> Result<()> {
     let cache = CuratorCache::tree(&reading, path.as_str()).start();
     loaded(&cache).await?;
     let bytes = each(before, size);
-    let run =
-        async |operations| changes(&cache, &writing, &path, (size, grouped), &payload, operations).await;
+    let run = async |operations| {
+        changes(&cache, &writing, &path, (size, grouped), &payload, operations).await
+    };
     stage.measure(bytes, run).await?;
     cache.close().await;
     stage.clear().await
 }
 
-/// Caches of several clients, whose connections the harness cuts; it writes to `changes` nodes meanwhile.
-pub(crate) async fn reconnect(stage: &mut Stage, clients: usize, nodes: usize, changes: usize) -> Result<()> {
+/// Caches of several clients, whose connections the harness cuts; it writes to `changes` nodes
+/// in between.
+pub(crate) async fn reconnect(
+    stage: &mut Stage,
+    clients: usize,
+    nodes: usize,
+    changes: usize,
+) -> Result<()> {
     let (path, payload) = (stage.below("measured"), stage.payload());
     let mut caches = Vec::new();
     for number in 0..clients {

@@ -15,7 +15,7 @@ pub(crate) async fn fail_over(stage: &mut Stage) -> Result<()> {
     let mut candidates: Vec<Candidate> = Vec::new();
     for zk in &contenders {
         candidates.push(latch(zk).join());
-        // It takes part when its node is there.
+        // It takes part when its node exists.
         while zk.children(&path).await.map_or(0, |children| children.len()) < candidates.len() {
             tokio::task::yield_now().await;
         }
@@ -25,7 +25,7 @@ pub(crate) async fn fail_over(stage: &mut Stage) -> Result<()> {
     let run = async |operations: usize| {
         let (mut latencies, mut most) = (Samples::new(), 0);
         for _ in 0..operations {
-            // Those who did not lead, and among them the next.
+            // Clients that did not lead, and among them the next.
             let left = candidates.remove(leader);
             let began = Instant::now();
             let takes_over = async {
@@ -39,7 +39,7 @@ pub(crate) async fn fail_over(stage: &mut Stage) -> Result<()> {
             let next = next?;
             let leads = |candidate: &&Candidate| matches!(candidate.state(), LatchState::Leader(_));
             most = most.max(candidates.iter().filter(leads).count());
-            // Enough others are in line: nobody waits for it.
+            // Enough others are in line: no candidate waits for it.
             candidates.insert(leader, latch(&contenders[leader]).join());
             leader = if next >= leader { next + 1 } else { next };
         }

@@ -5,11 +5,14 @@ use std::time::Instant;
 
 use futures_util::future::try_join_all;
 use zk_curator::CuratorFramework;
-use zk_curator_recipes::lock::{InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore};
+use zk_curator_recipes::lock::{
+    InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore,
+};
 
-use super::stage::{Outcome, Result, Samples, Stage};
+use super::caches::{flat, plant};
+use super::stage::{Outcome, Result, Samples, Stage, at_most};
 
-/// Who is inside, as seen by the process.
+/// Counts the holders within the process.
 #[derive(Default)]
 pub(crate) struct Inside {
     now: Cell<usize>,
@@ -37,7 +40,7 @@ impl Inside {
     }
 }
 
-/// Nobody else wants the lock. With `drop` the release is left to the guard.
+/// Acquires and releases a lock without contention. With `leave`, dropping the guard releases it.
 pub(crate) async fn mutex(stage: &mut Stage, leave: bool) -> Result<()> {
     let lock = InterProcessMutex::new(&stage.client().await?, stage.below("lock"));
     let run = async |operations| {
@@ -55,6 +58,42 @@ pub(crate) async fn mutex(stage: &mut Stage, leave: bool) -> Result<()> {
             latencies.push(began.elapsed());
         }
         Ok(Outcome { operations, latencies, check: inside.check() })
+    };
+    stage.run_plain(run).await
+}
+
+/// The locks that the tasks of a process share.
+const LOCKS: usize = 1000;
+
+/// The lock of an operation: splitmix64, the same numbers in every client.
+fn lock_of(operation: usize) -> usize {
+    let mixed = (operation as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    usize::try_from((mixed ^ (mixed >> 31)) % LOCKS as u64).unwrap_or(0)
+}
+
+/// One session, and `size` tasks that each use one of many locks after another.
+pub(crate) async fn many(stage: &mut Stage) -> Result<()> {
+    let (zk, path, size) = (stage.client().await?, stage.below("locks"), stage.size);
+    plant(&zk, &path, LOCKS, flat, &[]).await?;
+    let lock = |number| InterProcessMutex::new(&zk, format!("{path}/{}", flat(number)));
+    let locks: Vec<_> = (0..LOCKS).map(lock).collect();
+    let run = async |operations| {
+        let insides: Vec<Inside> = (0..LOCKS).map(|_| Inside::default()).collect();
+        let one = async |number| {
+            let lock = lock_of(number);
+            let guard = locks[lock].acquire().await?;
+            insides[lock].enter();
+            insides[lock].leave();
+            Ok(guard.release().await?)
+        };
+        let latencies = at_most(size, operations, one).await?;
+        let most = insides.iter().map(|inside| inside.most.get()).max().unwrap_or(0);
+        let acquired = insides.iter().map(|inside| inside.acquired.get()).sum();
+        let used = insides.iter().filter(|inside| inside.acquired.get() > 0).count();
+        let check = format!("max_holders={most} acquired={acquired} locks={used}");
+        Ok(Outcome { operations: acquired, latencies, check })
     };
     stage.run_plain(run).await
 }
@@ -91,7 +130,8 @@ pub(crate) async fn handover(stage: &mut Stage) -> Result<()> {
 pub(crate) async fn read_write(stage: &mut Stage) -> Result<()> {
     let path = stage.below("lock");
     let contenders = stage.contenders().await?;
-    let locks: Vec<_> = contenders.iter().map(|zk| InterProcessReadWriteLock::new(zk, &path)).collect();
+    let locks: Vec<_> =
+        contenders.iter().map(|zk| InterProcessReadWriteLock::new(zk, &path)).collect();
     let run = async |operations: usize| {
         let (readers, writers, mixed) = (Inside::default(), Inside::default(), Cell::new(0));
         let latencies = RefCell::new(Samples::new());
@@ -119,7 +159,11 @@ pub(crate) async fn read_write(stage: &mut Stage) -> Result<()> {
         };
         try_join_all(locks.iter().enumerate().map(|(number, lock)| contend(number, lock))).await?;
         let operations = readers.acquired.get() + writers.acquired.get();
-        let check = format!("max_writers={} mixed={} acquired={operations}", writers.most.get(), mixed.get());
+        let check = format!(
+            "max_writers={} mixed={} acquired={operations}",
+            writers.most.get(),
+            mixed.get()
+        );
         Ok(Outcome { operations, latencies: latencies.take(), check })
     };
     stage.run_plain(run).await
@@ -140,7 +184,7 @@ pub(crate) async fn semaphore(stage: &mut Stage) -> Result<()> {
                 let lease = semaphore.acquire().await?;
                 latencies.borrow_mut().push(began.elapsed());
                 inside.enter();
-                // The others get a chance to be inside too.
+                // Lets the other holders in.
                 tokio::task::yield_now().await;
                 inside.leave();
                 lease.release().await?;

@@ -3,6 +3,8 @@
 
 mod caches;
 mod counters;
+mod discovery;
+mod fleet;
 mod leader;
 mod locks;
 mod queues;
@@ -17,13 +19,14 @@ use std::process::ExitCode;
 pub(crate) use stage::Result;
 use stage::Stage;
 
-/// What this client takes part in.
-const WORKLOADS: [&str; 37] = [
+/// The workloads of this client.
+const WORKLOADS: [&str; 45] = [
     "raw-get",
     "raw-set",
     "raw-create-delete",
     "mutex",
     "mutex-drop",
+    "many-locks",
     "handover",
     "read-write",
     "semaphore",
@@ -54,6 +57,13 @@ const WORKLOADS: [&str; 37] = [
     "scale-sessions",
     "scale-queue",
     "scale-watches",
+    "fleet-return",
+    "discovery-register",
+    "discovery-query",
+    "discovery-load",
+    "discovery-change",
+    "discovery-pick",
+    "scale-registrations",
     "startup",
     "embedded-server",
 ];
@@ -80,6 +90,7 @@ async fn run() -> Result<()> {
         "raw-create-delete" => raw::create_delete(stage).await,
         "mutex" => locks::mutex(stage, false).await,
         "mutex-drop" => locks::mutex(stage, true).await,
+        "many-locks" => locks::many(stage).await,
         "handover" => locks::handover(stage).await,
         "read-write" => locks::read_write(stage).await,
         "semaphore" => locks::semaphore(stage).await,
@@ -109,6 +120,13 @@ async fn run() -> Result<()> {
         "scale-sessions" => scale::sessions(stage).await,
         "scale-queue" => queues::take_of_many(stage).await,
         "scale-watches" => scale::watches(stage).await,
+        "fleet-return" => fleet::come_back(stage).await,
+        "discovery-register" => discovery::register(stage).await,
+        "discovery-query" => discovery::query(stage).await,
+        "discovery-load" => discovery::load(stage).await,
+        "discovery-change" => discovery::change(stage).await,
+        "discovery-pick" => discovery::pick(stage).await,
+        "scale-registrations" => discovery::many(stage).await,
         "startup" => servers::startup(stage).await,
         "embedded-server" => servers::embedded(stage).await,
         other => Err(format!("there is no workload {other}").into()),

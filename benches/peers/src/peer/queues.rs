@@ -5,13 +5,13 @@ use std::time::Instant;
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use zk_curator_recipes::queue::{
-    AutoAckConsumer, DistributedPriorityQueue, DistributedQueue, FifoQueue, LockingQueue,
+    AutoAck, Consumer, DistributedPriorityQueue, DistributedQueue, FifoQueue, LockingQueue,
     SimpleDistributedQueue,
 };
 
 use super::stage::{Outcome, Result, Samples, Stage, at_most};
 
-/// How many items are put in one flight while a queue is filled.
+/// The number of items that are put in one round trip while a queue is filled.
 const BATCH: usize = 500;
 /// Priorities of items in turn.
 const PRIORITIES: usize = 10;
@@ -75,7 +75,7 @@ impl Taken {
     }
 }
 
-/// Puts so many items, in the order of their numbers.
+/// Puts this many items, in the order of their numbers.
 async fn fill(queue: &DistributedQueue, items: usize, length: usize) -> Result<()> {
     for first in (0..items).step_by(BATCH) {
         queue.put_all((first..items.min(first + BATCH)).map(|number| item(number, length))).await?;
@@ -88,7 +88,8 @@ pub(crate) async fn simple_put(stage: &mut Stage) -> Result<()> {
         (SimpleDistributedQueue::new(&stage.client().await?, stage.below("queue")), stage.payload);
     let run = async |operations| {
         let latencies =
-            at_most(1, operations, async |number| Ok(queue.offer(item(number, length)).await?)).await?;
+            at_most(1, operations, async |number| Ok(queue.offer(item(number, length)).await?))
+                .await?;
         Ok(Outcome { operations, check: format!("items={}", latencies.len()), latencies })
     };
     stage.run_plain(run).await
@@ -121,7 +122,8 @@ pub(crate) async fn put(stage: &mut Stage) -> Result<()> {
     let size = stage.size;
     let run = async |operations| {
         let latencies =
-            at_most(size, operations, async |number| Ok(queue.put(item(number, length)).await?)).await?;
+            at_most(size, operations, async |number| Ok(queue.put(item(number, length)).await?))
+                .await?;
         Ok(Outcome { operations, check: format!("items={}", latencies.len()), latencies })
     };
     stage.run_plain(run).await
@@ -130,22 +132,32 @@ pub(crate) async fn put(stage: &mut Stage) -> Result<()> {
 pub(crate) async fn take(stage: &mut Stage, window: usize) -> Result<()> {
     let (queue, length) =
         (DistributedQueue::new(&stage.client().await?, stage.below("queue")), stage.payload);
-    let run =
-        async |operations| take_all(queue.auto_ack_consumer().ack_batch(window), operations, false).await;
+    let run = async |operations| {
+        take_all(queue.auto_ack_consumer().ack_batch(window), operations, false).await
+    };
     stage.run(async |operations| fill(&queue, operations, length).await, run).await
 }
 
 /// The first of many items.
 pub(crate) async fn take_of_many(stage: &mut Stage) -> Result<()> {
-    let (queue, length, size) =
-        (DistributedQueue::new(&stage.client().await?, stage.below("queue")), stage.payload, stage.size);
+    let (queue, length, size) = (
+        DistributedQueue::new(&stage.client().await?, stage.below("queue")),
+        stage.payload,
+        stage.size,
+    );
     fill(&queue, size, length).await?;
-    let run = async |operations| take_all(queue.auto_ack_consumer().ack_batch(64), operations, false).await;
+    let run = async |operations| {
+        take_all(queue.auto_ack_consumer().ack_batch(64), operations, false).await
+    };
     stage.measure(None, run).await?;
     stage.clear().await
 }
 
-async fn take_all(mut auto_ack: AutoAckConsumer, operations: usize, priorities: bool) -> Result<Outcome> {
+async fn take_all(
+    mut auto_ack: Consumer<AutoAck>,
+    operations: usize,
+    priorities: bool,
+) -> Result<Outcome> {
     let mut taken = Taken::of(operations);
     for _ in 0..operations {
         for item in auto_ack.next().await?.items {
@@ -172,11 +184,16 @@ pub(crate) async fn priority_take(stage: &mut Stage) -> Result<()> {
     let prepare = async |operations| {
         for first in (0..operations).step_by(BATCH) {
             let numbers = first..operations.min(first + BATCH);
-            try_join_all(numbers.map(|number| queue.put(item(number, length), priority(number)))).await?;
+            try_join_all(numbers.map(|number| queue.put(item(number, length), priority(number))))
+                .await?;
         }
         Ok(())
     };
-    stage.run(prepare, async |operations| take_all(queue.auto_ack_consumer(), operations, true).await).await
+    stage
+        .run(prepare, async |operations| {
+            take_all(queue.auto_ack_consumer(), operations, true).await
+        })
+        .await
 }
 
 pub(crate) async fn locking_take(stage: &mut Stage) -> Result<()> {
@@ -199,7 +216,8 @@ pub(crate) async fn locking_take(stage: &mut Stage) -> Result<()> {
 
 /// The queue that has its claims below its items.
 pub(crate) async fn own_locking_take(stage: &mut Stage) -> Result<()> {
-    let (queue, length) = (LockingQueue::new(&stage.client().await?, stage.below("queue")), stage.payload);
+    let (queue, length) =
+        (LockingQueue::new(&stage.client().await?, stage.below("queue")), stage.payload);
     let prepare = async |operations: usize| {
         for first in (0..operations).step_by(BATCH) {
             let numbers = first..operations.min(first + BATCH);
@@ -220,7 +238,8 @@ pub(crate) async fn own_locking_take(stage: &mut Stage) -> Result<()> {
 }
 
 pub(crate) async fn fifo_take(stage: &mut Stage) -> Result<()> {
-    let (queue, length) = (FifoQueue::new(&stage.client().await?, stage.below("queue")), stage.payload);
+    let (queue, length) =
+        (FifoQueue::new(&stage.client().await?, stage.below("queue")), stage.payload);
     let prepare = async |operations: usize| {
         for first in (0..operations).step_by(BATCH) {
             let numbers = first..operations.min(first + BATCH);

@@ -21,7 +21,8 @@ pub(crate) async fn get(stage: &mut Stage) -> Result<()> {
 }
 
 pub(crate) async fn set(stage: &mut Stage) -> Result<()> {
-    let (zk, path, size, payload) = (stage.client().await?, stage.below("node"), stage.size, stage.payload());
+    let (zk, path, size, payload) =
+        (stage.client().await?, stage.below("node"), stage.size, stage.payload());
     zk.create(&path).data(payload.clone()).creating_parents().await?;
     let version = Cell::new(0);
     let run = async |operations| {

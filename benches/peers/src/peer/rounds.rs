@@ -1,4 +1,4 @@
-//! What several do together: double barriers and two-phase commits.
+//! Double barriers and two-phase commits.
 
 use std::cell::Cell;
 use std::time::Instant;
@@ -47,7 +47,8 @@ pub(crate) async fn two_phase(stage: &mut Stage) -> Result<()> {
         for _ in 0..operations {
             let path = format!("{parent}/{}", number.replace(number.get() + 1));
             let began = Instant::now();
-            let mut coordinator = Coordinator::begin(&coordinates, &path, &names, payload.clone()).await?;
+            let mut coordinator =
+                Coordinator::begin(&coordinates, &path, &names, payload.clone()).await?;
             let site = async |(zk, name): (&CuratorFramework, &String)| {
                 let mut site = Site::join(zk, &path, name).await?;
                 site.vote(Vote::Commit).await?;
@@ -60,10 +61,15 @@ pub(crate) async fn two_phase(stage: &mut Stage) -> Result<()> {
             let (decided, all) = (decided?, all?);
             let agreed = all.iter().all(|(_, outcome)| *outcome == Decision::Committed);
             committed += usize::from(agreed && decided == Decision::Committed);
-            try_join_all(all.into_iter().map(async |(mut site, _)| site.acknowledge().await)).await?;
+            try_join_all(all.into_iter().map(async |(mut site, _)| site.acknowledge().await))
+                .await?;
             coordinator.clean_up().await?;
         }
-        Ok(Outcome { operations: latencies.len(), latencies, check: format!("committed={committed}") })
+        Ok(Outcome {
+            operations: latencies.len(),
+            latencies,
+            check: format!("committed={committed}"),
+        })
     };
     stage.run_plain(run).await
 }

@@ -1,4 +1,5 @@
-//! What grows: waiters on a lock, sessions, watches. Memory of each, and whether an operation costs the same.
+//! Growing numbers of waiters, sessions and watches: the memory of each, and the cost of an
+//! operation.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -9,24 +10,18 @@ use tokio::task::{JoinSet, LocalSet};
 use zk_curator_recipes::lock::InterProcessMutex;
 
 use super::locks::Inside;
-use super::stage::{Outcome, Result, Samples, Stage, at_most, cpu_time};
+use super::stage::{Outcome, Result, Samples, Stage, at_most, cpu_time, each};
 use crate::common::resident;
 
-/// Of the waiters.
+/// The sessions of the waiters.
 const SESSIONS: usize = 10;
 const IN_FLIGHT: usize = 128;
-/// So many come to wait together.
+/// The waiters that arrive together.
 const AT_ONCE: usize = 32;
-/// A process that does nothing for so long has nothing under way.
+/// A process that is idle for this long has no work left.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// What each takes since then.
-#[expect(clippy::cast_precision_loss, reason = "bytes of memory are far below 2^52")]
-pub(super) fn each(before: usize, count: usize) -> Option<f64> {
-    Some(resident("self").saturating_sub(before) as f64 / count as f64)
-}
-
-/// The first waiters are granted one after another; the others go on waiting.
+/// The first waiters get the lock one after another; the others keep waiting.
 pub(crate) async fn waiters(stage: &mut Stage) -> Result<()> {
     let (path, size, operations) = (stage.below("lock"), stage.size, stage.operations);
     let mut clients = Vec::new();
@@ -35,7 +30,8 @@ pub(crate) async fn waiters(stage: &mut Stage) -> Result<()> {
     }
     let gate = InterProcessMutex::new(&clients[0], &path).acquire().await?;
     let before = resident("self");
-    let shared = Rc::new((Inside::default(), Cell::new(None::<Instant>), RefCell::new(Samples::new())));
+    let shared =
+        Rc::new((Inside::default(), Cell::new(None::<Instant>), RefCell::new(Samples::new())));
     let done = Rc::new(tokio::sync::Notify::new());
     let mut tasks = JoinSet::new();
     let waiter = |number: usize| {
@@ -51,7 +47,7 @@ pub(crate) async fn waiters(stage: &mut Stage) -> Result<()> {
             }
             inside.leave();
             if inside.acquired.get() == operations {
-                // The last one keeps it.
+                // The last holder keeps the lock.
                 done.notify_one();
                 return Ok(Some(guard));
             }
@@ -64,7 +60,8 @@ pub(crate) async fn waiters(stage: &mut Stage) -> Result<()> {
         .run_until(async {
             for number in 0..size {
                 tasks.spawn_local(waiter(number));
-                // Of those that come at once, each has a list of all, until it has found its place.
+                // Waiters that arrive together each hold a list of all of them until they have found
+                // their place.
                 while (number % AT_ONCE == 0 || number + 1 == size)
                     && clients[0]
                         .exists(&path)
@@ -74,7 +71,7 @@ pub(crate) async fn waiters(stage: &mut Stage) -> Result<()> {
                     tokio::task::yield_now().await;
                 }
             }
-            // The last ones still list all of them, and watch two.
+            // The last waiters still list the others and set their watches.
             let mut busy = cpu_time();
             loop {
                 tokio::time::sleep(QUIET).await;

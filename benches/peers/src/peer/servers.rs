@@ -28,7 +28,11 @@ pub(crate) async fn embedded(stage: &mut Stage) -> Result<()> {
             }
             drop(another);
         }
-        Ok(Outcome { operations: latencies.len(), check: format!("started={}", latencies.len()), latencies })
+        Ok(Outcome {
+            operations: latencies.len(),
+            check: format!("started={}", latencies.len()),
+            latencies,
+        })
     };
     stage.measure(None, run).await?;
     drop(server);

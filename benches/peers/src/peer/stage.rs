@@ -1,4 +1,4 @@
-//! What all workloads share: the options, the talk with the harness, the measuring.
+//! Shared by all workloads: the options, the protocol with the harness, the measurement.
 
 use std::cell::Cell;
 use std::error::Error;
@@ -11,12 +11,14 @@ use serde::Serialize;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin, stdin};
 use zk_curator::CuratorFramework;
 
+use crate::common::resident;
+
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// How many latencies are told.
+/// The largest number of reported latencies.
 const SAMPLES: usize = 10_000;
 
-/// A run: what is asked for, and who asks.
+/// A run: its options, its sessions, and the harness.
 pub(crate) struct Stage {
     connect: String,
     pub(crate) workload: String,
@@ -30,20 +32,20 @@ pub(crate) struct Stage {
     harness: Lines<BufReader<Stdin>>,
 }
 
-/// When what is measured began.
+/// The start of the measurement.
 pub(crate) struct Begun {
     at: Instant,
     cpu: Duration,
 }
 
-/// What was done and seen.
+/// The result of the operations.
 pub(crate) struct Outcome {
     pub(crate) operations: usize,
     pub(crate) latencies: Samples,
     pub(crate) check: String,
 }
 
-/// How long each operation took.
+/// The latency of each operation.
 pub(crate) type Samples = Vec<Duration>;
 
 /// The line for the harness.
@@ -76,7 +78,7 @@ impl Stage {
         let mut parser = Parser::from_env();
         while let Some(argument) = parser.next()? {
             match argument {
-                // What makes this program the client.
+                // Selects the client in this program.
                 Arg::Value(word) if word == "peer" => {}
                 Arg::Long("list") => return Ok(None),
                 Arg::Long("connect") => stage.connect = parser.value()?.string()?,
@@ -95,7 +97,7 @@ impl Stage {
         Ok(Some(stage))
     }
 
-    /// A node of this run.
+    /// The path of a node of this run.
     pub(crate) fn below(&self, name: &str) -> String {
         format!("{}/{name}", self.path)
     }
@@ -104,7 +106,7 @@ impl Stage {
         vec![7; self.payload]
     }
 
-    /// A session of its own.
+    /// Opens a session.
     pub(crate) async fn client(&mut self) -> Result<CuratorFramework> {
         let zk = CuratorFramework::builder()
             .connect_string(&self.connect)
@@ -115,7 +117,7 @@ impl Stage {
         Ok(zk)
     }
 
-    /// So many sessions as `size` says.
+    /// Opens `size` sessions.
     pub(crate) async fn contenders(&mut self) -> Result<Vec<CuratorFramework>> {
         let mut clients = Vec::with_capacity(self.size);
         for _ in 0..self.size {
@@ -124,8 +126,8 @@ impl Stage {
         Ok(clients)
     }
 
-    /// Warms up, waits for the harness, runs and reports; then removes everything. Before each, `prepare` makes what
-    /// so many operations need.
+    /// Warms up, waits for the harness, runs and reports, and then removes everything. `prepare`
+    /// creates the nodes for the operations, before the warm-up and before the run.
     pub(crate) async fn run(
         &mut self,
         mut prepare: impl AsyncFnMut(usize) -> Result<()>,
@@ -140,12 +142,15 @@ impl Stage {
         self.clear().await
     }
 
-    /// [`run`](Self::run) for what needs no preparation.
-    pub(crate) async fn run_plain(&mut self, run: impl AsyncFnMut(usize) -> Result<Outcome>) -> Result<()> {
+    /// [`run`](Self::run) without preparation.
+    pub(crate) async fn run_plain(
+        &mut self,
+        run: impl AsyncFnMut(usize) -> Result<Outcome>,
+    ) -> Result<()> {
         self.run(async |_| Ok(()), run).await
     }
 
-    /// Runs what has been prepared, from `go` to `end`.
+    /// Runs the prepared operations, from `go` to `end`.
     pub(crate) async fn measure(
         &mut self,
         bytes_each: Option<f64>,
@@ -163,7 +168,7 @@ impl Stage {
         Ok(Begun { at: Instant::now(), cpu: cpu_time() })
     }
 
-    /// Tells the harness what came of it, and waits for `end`.
+    /// Reports the result to the harness, and waits for `end`.
     pub(crate) async fn report(
         &mut self,
         begun: &Begun,
@@ -185,7 +190,7 @@ impl Stage {
     /// Removes all nodes and ends all sessions.
     pub(crate) async fn clear(&self) -> Result<()> {
         if let Some(zk) = self.clients.first() {
-            // Ephemeral nodes of the others would be in the way.
+            // Their ephemeral nodes would prevent the deletion.
             try_join_all(self.clients[1..].iter().map(CuratorFramework::close)).await?;
             zk.delete(&self.path).deleting_children().quietly().await?;
             zk.close().await?;
@@ -202,24 +207,30 @@ impl Stage {
     }
 }
 
-/// Tells the harness.
+/// Prints a line for the harness.
 pub(crate) fn say(line: &str) {
     println!("{line}");
 }
 
-/// At most [`SAMPLES`] of them, evenly.
+/// At most [`SAMPLES`] of the latencies, evenly spaced.
 fn thinned(latencies: Samples) -> Vec<f64> {
     let step = latencies.len().div_ceil(SAMPLES).max(1);
     latencies.iter().step_by(step).map(|latency| latency.as_secs_f64() * 1e6).collect()
 }
 
-/// Time on the CPU of all threads, user and system.
+/// The memory that each of `count` takes since `before`.
+#[expect(clippy::cast_precision_loss, reason = "bytes of memory are far below 2^52")]
+pub(crate) fn each(before: usize, count: usize) -> Option<f64> {
+    Some(resident("self").saturating_sub(before) as f64 / count as f64)
+}
+
+/// The CPU time of all threads, user and system.
 pub(crate) fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
 }
 
-/// Does `operations`, at most `size` at a time: `one` gets their numbers. How long each took.
+/// Does `operations`, at most `size` at a time. `one` gets their numbers. Returns their latencies.
 pub(crate) async fn at_most(
     size: usize,
     operations: usize,
