@@ -1,7 +1,7 @@
-//! Four workers sort in phases: nobody begins a phase before all are there, nobody goes on before all are done. One of
-//! them dies in the middle of a phase.
+//! Four workers sort in phases. No worker begins a phase before all have arrived, and none
+//! continues before all are done. One of them dies in the middle of a phase.
 //!
-//! `cargo run --example barrier`; with `ZK_CONNECT=host:port` on Apache ZooKeeper.
+//! Run `cargo run --example barrier`; set `ZK_CONNECT=host:port` to use Apache ZooKeeper.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
 
 mod support;
@@ -18,7 +18,7 @@ const WORKERS: u32 = 4;
 async fn main() -> Result<()> {
     let stage = Stage::new("barrier").await;
     let zk = stage.client().await?;
-    // Nobody begins before the gate is open.
+    // No worker begins before the gate is open.
     let gate = DistributedBarrier::new(&zk, format!("{}/gate", stage.root));
     gate.set().await?;
 
@@ -27,11 +27,13 @@ async fn main() -> Result<()> {
     for worker in 1..=WORKERS {
         let zk = stage.client().await?;
         let gate = DistributedBarrier::new(&zk, gate.path());
-        let phases = DistributedDoubleBarrier::new(&zk, format!("{}/phases", stage.root), WORKERS as usize);
+        let phases =
+            DistributedDoubleBarrier::new(&zk, format!("{}/phases", stage.root), WORKERS as usize);
         let phases = phases.label(format!("worker {worker}"));
         workers.spawn(async move {
-            let say =
-                |what: &str| println!("{:5.2} s  worker {worker}  {what}", began.elapsed().as_secs_f32());
+            let say = |what: &str| {
+                println!("{:5.2} s  worker {worker}  {what}", began.elapsed().as_secs_f32());
+            };
             gate.wait().await?;
             for phase in 1..=2 {
                 let round = phases.enter().await?;
@@ -56,7 +58,7 @@ async fn main() -> Result<()> {
         clients.push(worker??);
     }
 
-    // More than there can be are refused.
+    // A client beyond the number of members is refused.
     let one = DistributedDoubleBarrier::new(&clients[0], format!("{}/alone", stage.root), 1);
     let round = one.enter().await?;
     match one.enter().await {

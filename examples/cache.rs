@@ -1,7 +1,7 @@
-//! A router keeps the list of its backends in memory. Its server is cut off: the screen turns stale, then fresh, and the two
-//! differences are told.
+//! A router keeps the list of its backends in memory. Its server is cut off. The cache becomes
+//! stale, then fresh, and reports the two differences.
 //!
-//! `cargo run --example cache`; with `ZK_CONNECT=host:port` on Apache ZooKeeper.
+//! Run `cargo run --example cache`; set `ZK_CONNECT=host:port` to use Apache ZooKeeper.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
 
 mod support;
@@ -21,7 +21,7 @@ async fn main() -> Result<()> {
         administrator.create(format!("{root}/{name}")).creating_parents().data(address).await?;
     }
 
-    // The network of the router can be cut.
+    // The connection of the router can be cut.
     let server = lookup_host(&stage.servers).await?.next().ok_or("no server")?;
     let network = FaultProxy::start(&[server]).await?;
     let zk = CuratorFramework::builder().connect_string(network.connect_string()).build()?;
@@ -36,7 +36,7 @@ async fn main() -> Result<()> {
                 network.down();
             }
             CacheEvent::Stale { .. } => {
-                println!("STALE: routes with the list from before");
+                println!("STALE: routes with the previous list");
                 administrator.delete(format!("{root}/blue")).await?;
                 administrator.set_data(format!("{root}/green"), "10.0.0.9:8080").await?;
                 network.up();
@@ -44,7 +44,12 @@ async fn main() -> Result<()> {
             CacheEvent::Deleted(node) => println!("{} is gone", node.name()),
             CacheEvent::Changed { old, new } => {
                 let text = |data| String::from_utf8_lossy(data).into_owned();
-                println!("{} has moved from {} to {}", new.name(), text(&old.data), text(&new.data));
+                println!(
+                    "{} has moved from {} to {}",
+                    new.name(),
+                    text(&old.data),
+                    text(&new.data)
+                );
             }
             CacheEvent::Fresh { .. } => break,
             _ => {}
@@ -52,7 +57,7 @@ async fn main() -> Result<()> {
     }
     println!("fresh: {} backend", backends.len() - 1);
 
-    // What this client writes itself it can read from memory, as soon as it has the answer.
+    // A client can read its own write from memory after the response.
     let stat = zk.set_data(format!("{root}/green"), "10.0.0.10:8080").await?;
     backends.reflects(stat.mzxid).await?;
     match backends.get(&format!("{root}/green")) {

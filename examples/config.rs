@@ -1,6 +1,7 @@
-//! A service follows its configuration, two administrators change it at once, and one of the changes is taken back.
+//! A service follows its configuration, two administrators change it at the same time, and one of
+//! the changes is rolled back.
 //!
-//! `cargo run --example config`; with `ZK_CONNECT=host:port` on Apache ZooKeeper.
+//! Run `cargo run --example config`; set `ZK_CONNECT=host:port` to use Apache ZooKeeper.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
 
 mod support;
@@ -14,8 +15,13 @@ async fn main() -> Result<()> {
     let (zk, other) = (stage.client().await?, stage.client().await?);
     let path = format!("{}/orders", stage.root);
     let store = ConfigStore::new(&zk, path.as_str());
-    let first =
-        store.update().set("db.host", "10.0.0.7").set("db.port", 5432).set("log", "info").commit().await?;
+    let first = store
+        .update()
+        .set("db.host", "10.0.0.7")
+        .set("db.port", 5432)
+        .set("log", "info")
+        .commit()
+        .await?;
 
     // A service: it never sees the host of one database with the port of another.
     let mut database = ConfigStore::new(&other, path).follow_below("db");
@@ -30,7 +36,7 @@ async fn main() -> Result<()> {
         }
     });
 
-    // Two administrators have seen the same.
+    // Two administrators have seen the same revision.
     let seen = store.snapshot().await?.entry("db.host").map(|entry| entry.revision);
     let moved = |host: &str, port: u16| {
         store.update().if_revision("db.host", seen).set("db.host", host).set("db.port", port)
@@ -38,7 +44,7 @@ async fn main() -> Result<()> {
     moved("10.0.0.8", 5433).commit().await?;
     match moved("10.0.0.9", 5439).commit().await {
         Err(error @ Error::Conflict { .. }) => println!("too late: {error}"),
-        other => println!("this should not be: {other:?}"),
+        other => println!("unexpected: {other:?}"),
     }
 
     store.roll_back(first).await?;

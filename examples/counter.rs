@@ -1,6 +1,6 @@
-//! Four processes count orders. In the middle of it the reply to a write is lost: the total is exact all the same.
+//! Four processes count orders. The response to one write is lost, and the total is still exact.
 //!
-//! `cargo run --example counter`; with `ZK_CONNECT=host:port` on Apache ZooKeeper.
+//! Run `cargo run --example counter`; set `ZK_CONNECT=host:port` to use Apache ZooKeeper.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
 
 mod support;
@@ -19,7 +19,7 @@ async fn main() -> Result<()> {
     let path = format!("{}/orders", stage.root);
     let zk = stage.client().await?;
 
-    // The network of one of the four loses what the server answers.
+    // The network of one of the four can lose responses.
     let server = lookup_host(&stage.servers).await?.next().ok_or("no server")?;
     let network = FaultProxy::start(&[server]).await?;
     let cut_off = CuratorFramework::builder().connect_string(network.connect_string()).build()?;
@@ -46,11 +46,11 @@ async fn main() -> Result<()> {
         let increment = orders.increment();
         let cut = async {
             if lost {
-                // The write has reached the server, and nobody hears of it.
+                // The write has reached the server, and its response is lost.
                 network.passed(before + 1).await;
                 network.cut();
                 network.replies(Flow::Open);
-                println!("the reply to an increment is lost");
+                println!("the response to an increment is lost");
             }
         };
         let (counted, ()) = tokio::join!(increment, cut);

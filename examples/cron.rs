@@ -1,6 +1,7 @@
-//! Three services share a schedule: each slot runs in one of them. One dies in the middle of a slot, and another one takes it over.
+//! Three services share a schedule: each slot runs in one of them. One dies in the middle of a
+//! slot, and another one takes the slot over.
 //!
-//! `cargo run --example cron`; with `ZK_CONNECT=host:port` on Apache ZooKeeper.
+//! Run `cargo run --example cron`; set `ZK_CONNECT=host:port` to use Apache ZooKeeper.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
 
 mod support;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use support::{Result, Stage};
 use tokio::time::sleep;
 use zk_curator::CuratorFramework;
+use zk_curator::retry::RetryForever;
 use zk_curator_recipes::schedule::{OncePer, Schedule, Slot, SlotState};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -18,9 +20,11 @@ const SECOND: Duration = Duration::from_secs(1);
 async fn main() -> Result<()> {
     let stage = Stage::new("cron").await;
     let path = format!("{}/cleanup", stage.root);
-    // A slot that is not done is taken over half a second after its runner has gone.
+    // An unfinished slot is taken over half a second after its runner is gone.
     let schedule = |zk: &CuratorFramework, id: &str| {
-        OncePer::new(zk, path.as_str(), Schedule::every(SECOND)).id(id).at_least_once(SECOND / 2)
+        OncePer::new(zk, path.as_str(), Schedule::every(SECOND))
+            .id(id)
+            .at_least_once(RetryForever::new(SECOND / 2))
     };
 
     let zk = stage.client().await?;
@@ -36,7 +40,7 @@ async fn main() -> Result<()> {
     while overview.slots().await?.len() < 3 {
         sleep(SECOND / 10).await;
     }
-    // The death of a service that runs a slot.
+    // Waits for a service that runs a slot, and lets it die.
     let victim = loop {
         let slots = overview.slots().await?.into_iter();
         let mut running = slots.filter(|slot| slot.state == SlotState::Running);
@@ -59,7 +63,10 @@ async fn main() -> Result<()> {
         }
         sleep(SECOND / 10).await;
     };
-    println!("{} has run {} at attempt {}", taken_over.claimed_by, taken_over.name, taken_over.attempt);
+    println!(
+        "{} has run {} at attempt {}",
+        taken_over.claimed_by, taken_over.name, taken_over.attempt
+    );
     for (id, zk, task) in services {
         task.abort();
         if id != victim {
@@ -69,7 +76,7 @@ async fn main() -> Result<()> {
     stage.clear(&zk).await
 }
 
-/// The work of a slot.
+/// Does the work of a slot.
 async fn clean_up(id: &str, slot: Slot) -> Result<()> {
     println!("{id} runs {}, attempt {}", slot.name(), slot.attempt());
     sleep(SECOND / 5).await;

@@ -1,6 +1,6 @@
-//! Workers come and go, and an administrator sees it.
+//! Workers come and go, and an administrator follows them.
 //!
-//! `cargo run --example group`; with `ZK_CONNECT=host:port` on Apache ZooKeeper.
+//! Run `cargo run --example group`; set `ZK_CONNECT=host:port` to use Apache ZooKeeper.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
 
 mod support;
@@ -46,7 +46,7 @@ async fn main() -> Result<()> {
     if let Some((member, _)) = members.get(&1) {
         member.set_data("10.0.1.1").await?;
     }
-    // One leaves, one ends without a word, and the group is deleted with the last.
+    // One member leaves, one dies, and the group is deleted with the last member.
     if let Some((member, _)) = members.remove(&1) {
         member.leave().await?;
     }

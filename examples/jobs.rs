@@ -1,8 +1,10 @@
-//! Two workers execute jobs, one is killed in the middle of one, the cleaner gives it to the other: as a timeline.
+//! Two workers execute jobs, one worker is killed in the middle of a job, and the cleaner gives the
+//! job to the other worker. The output is a timeline.
 //!
-//! `cargo run --release --example jobs` runs it on the embedded server; with `ZK_CONNECT=host:port` on Apache ZooKeeper.
-//! Each worker is a process of its own, so that one can really be killed. It ends with exit code 0 only if the other one has
-//! done all jobs, that of the killed one at its second attempt.
+//! Run `cargo run --release --example jobs` for the embedded server; set `ZK_CONNECT=host:port` to
+//! use Apache ZooKeeper. Each worker is a separate process, so that one can really be killed. The
+//! exit code is 0 only if the other worker has done all jobs, including the job of the killed one
+//! at its second attempt.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
 
 #[path = "support/process.rs"]
@@ -18,7 +20,7 @@ use tokio::sync::mpsc;
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::queue::jobs::{JobState, Jobs};
 
-/// How long a killed worker keeps its jobs; servers may ask for more.
+/// The time for which a killed worker keeps its jobs; servers may grant more.
 const SESSION: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(40);
 
@@ -31,9 +33,11 @@ async fn main() -> Result<()> {
     }
 }
 
-/// One worker. The slow one does not come to an end with its first job. The other half of this file only watches.
+/// Runs a worker. The slow worker never finishes its first job. The other half of this file only
+/// watches.
 async fn work(servers: &str, root: &str, name: &str) -> Result<()> {
-    let zk = CuratorFramework::builder().connect_string(servers).session_timeout(SESSION).build()?;
+    let zk =
+        CuratorFramework::builder().connect_string(servers).session_timeout(SESSION).build()?;
     zk.start().await?;
     let worker = Jobs::new(&zk, format!("{root}/jobs")).worker(name);
     let slow = name == "slow";
@@ -54,17 +58,20 @@ async fn stage() -> Result<()> {
     let zk = stage.client().await?;
     let jobs = Jobs::new(&zk, format!("{}/jobs", stage.root));
     let began = Instant::now();
-    let say = |who: &str, what: &str| println!("{:>7.3}  {who:<5} {what}", began.elapsed().as_secs_f64());
+    let say =
+        |who: &str, what: &str| println!("{:>7.3}  {who:<5} {what}", began.elapsed().as_secs_f64());
 
     for id in ["cat.png", "dog.png", "owl.png"] {
-        jobs.submit_as(id, "resize").await?;
+        jobs.submit("resize").id(id).await?;
         say("", &format!("submits {id:?}"));
     }
     let (sender, mut lines) = mpsc::unbounded_channel();
     let mut slow = start(&stage.servers, &stage.root, "slow", sender.clone())?;
-    let Some((name, line)) = lines.recv().await else { return Err("the worker has not begun".into()) };
+    let Some((name, line)) = lines.recv().await else {
+        return Err("the worker has not begun".into());
+    };
     say(name, &line);
-    for job in jobs.inspect().await? {
+    for job in jobs.list().all().await? {
         if let JobState::Executing { worker, session, .. } = &job.state {
             say("", &format!("{:?} is executed by {worker} in session {session:#x}", job.id));
         }
@@ -75,7 +82,9 @@ async fn stage() -> Result<()> {
     let mut other = start(&stage.servers, &stage.root, "other", sender)?;
     let mut executed = 0;
     while executed < 3 {
-        let Some((name, line)) = lines.recv().await else { return Err("the other worker has ended".into()) };
+        let Some((name, line)) = lines.recv().await else {
+            return Err("the other worker has ended".into());
+        };
         say(name, &line);
         executed += usize::from(name == "other");
     }

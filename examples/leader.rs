@@ -1,8 +1,9 @@
-//! Two services elect a leader, the leader is killed, the other one takes over: as a timeline.
+//! Two services elect a leader, the leader is killed, and the other service takes over. The output
+//! is a timeline.
 //!
-//! `cargo run --release --example leader` runs it on the embedded server; with `ZK_CONNECT=host:port` on Apache
-//! ZooKeeper. Each service is a process of its own, so that one can really be killed. It ends with exit code 0 only if
-//! the other one has taken over, with a higher fencing token.
+//! Run `cargo run --release --example leader` for the embedded server; set `ZK_CONNECT=host:port`
+//! to use Apache ZooKeeper. Each service is a separate process, so that one can really be killed.
+//! The exit code is 0 only if the other service has taken over, with a higher fencing token.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
 
 #[path = "support/process.rs"]
@@ -17,7 +18,7 @@ use tokio::sync::mpsc;
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::leader::{Candidate, LatchState, LeaderLatch};
 
-/// How long a killed leader keeps its node; servers may ask for more.
+/// The time for which a killed leader keeps its node; servers may grant more.
 const SESSION: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(40);
 
@@ -30,9 +31,11 @@ async fn main() -> Result<()> {
     }
 }
 
-/// One service: it works while it leads, and says what happens. The other half of this file only watches.
+/// Runs a service: it works while it leads, and prints its states. The other half of this file only
+/// watches.
 async fn service(servers: &str, root: &str, name: &str) -> Result<()> {
-    let zk = CuratorFramework::builder().connect_string(servers).session_timeout(SESSION).build()?;
+    let zk =
+        CuratorFramework::builder().connect_string(servers).session_timeout(SESSION).build()?;
     zk.start().await?;
     let candidate = LeaderLatch::new(&zk, format!("{root}/leader")).id(name.to_owned()).join();
     let mut states = candidate.states();
@@ -48,7 +51,7 @@ async fn service(servers: &str, root: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// What only the leader does: its result is written only if it still leads.
+/// Does the work of the leader. Its result is written only if it still leads.
 async fn work(root: &str, name: &str, candidate: &Candidate) -> Result<()> {
     let report = format!("{root}/report");
     let mut written = 0;
@@ -64,17 +67,19 @@ async fn work(root: &str, name: &str, candidate: &Candidate) -> Result<()> {
     Ok(())
 }
 
-/// Starts two services, one after the other, kills the one that leads, and waits for the other.
+/// Starts two services, one after the other, kills the leader, and waits for the other.
 async fn stage() -> Result<()> {
     let stage = Stage::new("leader").await;
     let zk = stage.client().await?;
     zk.create(format!("{}/report", stage.root)).creating_parents_as_containers().await?;
     let election = LeaderLatch::new(&zk, format!("{}/leader", stage.root));
     let began = Instant::now();
-    let say = |who: &str, what: &str| println!("{:5.2} s  {who:<4} {what}", began.elapsed().as_secs_f64());
+    let say = |who: &str, what: &str| {
+        println!("{:5.2} s  {who:<4} {what}", began.elapsed().as_secs_f64());
+    };
     let (lines, mut heard) = mpsc::unbounded_channel::<(&str, String)>();
     let mut tokens: Vec<i64> = Vec::new();
-    // Shows what they say, until this is said.
+    // Prints the lines of the services until one of them is `wanted`.
     let mut until = async |wanted: &str| -> Result<()> {
         loop {
             let (name, line) = heard.recv().await.ok_or("nobody speaks")?;

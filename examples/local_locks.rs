@@ -1,6 +1,7 @@
-//! Many tasks of one process and one lock: an owner that acquires it again, and tasks that pass it on among themselves.
+//! Many tasks of one process and one lock: an owner that acquires it again, and tasks that pass the
+//! lock on to each other.
 //!
-//! `cargo run --example local_locks`; with `ZK_CONNECT=host:port` on Apache ZooKeeper.
+//! Run `cargo run --example local_locks`; set `ZK_CONNECT=host:port` to use Apache ZooKeeper.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
 
 mod support;
@@ -25,7 +26,8 @@ async fn main() -> Result<()> {
     inner.release().await?;
     outer.release().await?;
 
-    let lock = HandoverMutex::new(InterProcessMutex::new(&zk, format!("{}/handover", stage.root)), 3);
+    let lock =
+        HandoverMutex::new(InterProcessMutex::new(&zk, format!("{}/handover", stage.root)), 3);
     let mut tasks = JoinSet::new();
     for task in 1..=8 {
         let lock = lock.clone();

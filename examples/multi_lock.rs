@@ -1,6 +1,6 @@
-//! Money moves between accounts, under the locks of both.
+//! Transfers between accounts, under the locks of both accounts.
 //!
-//! `cargo run --example multi_lock`; with `ZK_CONNECT=host:port` on Apache ZooKeeper.
+//! Run `cargo run --example multi_lock`; set `ZK_CONNECT=host:port` to use Apache ZooKeeper.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
 
 mod support;
@@ -12,11 +12,18 @@ use zk_curator_recipes::lock::InterProcessMultiLock;
 
 async fn transfer(zk: CuratorFramework, root: String, from: &str, to: &str) -> Result<()> {
     let [from, to] = [from, to].map(|name| format!("{root}/{name}"));
-    let locks = InterProcessMultiLock::of_mutexes(&zk, [format!("{from}-lock"), format!("{to}-lock")]);
+    let locks =
+        InterProcessMultiLock::of_mutexes(&zk, [format!("{from}-lock"), format!("{to}-lock")]);
     let guard = locks.acquire().await?;
-    let balance = async |path| Result::Ok(std::str::from_utf8(&zk.get_data(path).await?)?.parse::<i32>()?);
+    let balance =
+        async |path| Result::Ok(std::str::from_utf8(&zk.get_data(path).await?)?.parse::<i32>()?);
     let (less, more) = (balance(&from).await? - 1, balance(&to).await? + 1);
-    guard.fenced().set_data(&from, less.to_string()).set_data(&to, more.to_string()).commit().await?;
+    guard
+        .fenced()
+        .set_data(&from, less.to_string())
+        .set_data(&to, more.to_string())
+        .commit()
+        .await?;
     println!("{from} {less} -> {to} {more}");
     guard.release().await?;
     Ok(())
@@ -30,7 +37,8 @@ async fn main() -> Result<()> {
         zk.create(format!("{}/{account}", stage.root)).data("10").creating_parents().await?;
     }
     let mut transfers = JoinSet::new();
-    // In every direction at once: the locks are taken in one order, so nobody waits for ever.
+    // All directions run concurrently. The locks are always taken in one order, so there is no
+    // deadlock.
     for (from, to) in [("a", "b"), ("b", "a"), ("b", "c"), ("c", "a"), ("a", "c"), ("c", "b")] {
         transfers.spawn(transfer(zk.clone(), stage.root.clone(), from, to));
     }

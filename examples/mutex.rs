@@ -1,6 +1,7 @@
-//! Three workers share one lock; each writes under it, in a transaction that fails if the lock is lost.
+//! Three workers share one lock. Each writes under the lock, in a transaction that fails if the
+//! lock is lost.
 //!
-//! `cargo run --example mutex`; with `ZK_CONNECT=host:port` on Apache ZooKeeper.
+//! Run `cargo run --example mutex`; set `ZK_CONNECT=host:port` to use Apache ZooKeeper.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
 
 mod support;
@@ -26,7 +27,10 @@ async fn main() -> Result<()> {
                 let read = zk.get_data(&total).await?;
                 let sum = std::str::from_utf8(&read)?.parse::<u32>()? + 1;
                 guard.fenced().set_data(&total, sum.to_string()).commit().await?;
-                println!("{worker:>5} has the lock with token {} and counts {sum}", guard.fencing_token());
+                println!(
+                    "{worker:>5} has the lock with token {} and counts {sum}",
+                    guard.fencing_token()
+                );
                 guard.release().await?;
             }
             zk.close().await?;

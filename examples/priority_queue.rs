@@ -1,6 +1,6 @@
-//! The most urgent first, also when it comes last.
+//! The most urgent item is delivered first, even if it is put last.
 //!
-//! `cargo run --example priority_queue`; with `ZK_CONNECT=host:port` on Apache ZooKeeper.
+//! Run `cargo run --example priority_queue`; set `ZK_CONNECT=host:port` to use Apache ZooKeeper.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
 
 mod support;

@@ -1,8 +1,10 @@
-//! Two producers and two consumers; one consumer is killed with an item in its hands, which is delivered again.
+//! Two producers and two consumers. One consumer is killed while it has an item, and the item is
+//! delivered again.
 //!
-//! `cargo run --release --example queue` runs it on the embedded server; with `ZK_CONNECT=host:port` on Apache ZooKeeper.
-//! Each consumer is a process of its own, so that one can really be killed. It ends with exit code 0 only if the other one
-//! has been given all items, that of the killed one after its death.
+//! Run `cargo run --release --example queue` for the embedded server; set `ZK_CONNECT=host:port` to
+//! use Apache ZooKeeper. Each consumer is a separate process, so that one can really be killed. The
+//! exit code is 0 only if the other consumer has received all items, including the item of the
+//! killed one after its death.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
 
 #[path = "support/process.rs"]
@@ -20,7 +22,7 @@ use zk_curator_recipes::queue::DistributedQueue;
 
 const PRODUCERS: [&str; 2] = ["red", "blue"];
 const ITEMS: usize = 5;
-/// How long a killed consumer keeps its item; servers may ask for more.
+/// The time for which a killed consumer keeps its item; servers may grant more.
 const SESSION: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(40);
 
@@ -33,12 +35,14 @@ async fn main() -> Result<()> {
     }
 }
 
-/// One consumer: says which item it has, and acknowledges it. The slow one does not come to an end with its first. The
-/// other half of this file produces and watches.
+/// Runs a consumer, which prints its items and acknowledges them. The slow consumer never finishes
+/// its first item. The other half of this file produces and watches.
 async fn consume(servers: &str, root: &str, name: &str) -> Result<()> {
-    let zk = CuratorFramework::builder().connect_string(servers).session_timeout(SESSION).build()?;
+    let zk =
+        CuratorFramework::builder().connect_string(servers).session_timeout(SESSION).build()?;
     zk.start().await?;
-    let mut consumer = DistributedQueue::new(&zk, format!("{root}/queue")).consumer(format!("{root}/locks"));
+    let mut consumer =
+        DistributedQueue::new(&zk, format!("{root}/queue")).consumer(format!("{root}/locks"));
     loop {
         let delivery = consumer.next().await?;
         for item in delivery.items() {
@@ -57,7 +61,8 @@ async fn stage() -> Result<()> {
     let (path, ids) = (format!("{}/queue", stage.root), format!("{}/ids", stage.root));
     let queue = DistributedQueue::new(&zk, &path).idempotent_puts(ids);
     let began = Instant::now();
-    let say = |who: &str, what: &str| println!("{:>7.3}  {who:<5} {what}", began.elapsed().as_secs_f64());
+    let say =
+        |who: &str, what: &str| println!("{:>7.3}  {who:<5} {what}", began.elapsed().as_secs_f64());
 
     let mut expected = BTreeSet::new();
     for producer in PRODUCERS {
@@ -74,7 +79,11 @@ async fn stage() -> Result<()> {
     let mut delivered = async |to: &str| -> Result<String> {
         let (name, item) = lines.recv().await.ok_or("nobody consumes")?;
         say(name, &format!("has {item:?}"));
-        if name == to { Ok(item) } else { Err(format!("{name} has an item instead of {to}").into()) }
+        if name == to {
+            Ok(item)
+        } else {
+            Err(format!("{name} has an item instead of {to}").into())
+        }
     };
     let mut slow = start(&stage.servers, &stage.root, "slow", sender.clone())?;
     let held = delivered("slow").await?;
@@ -91,7 +100,7 @@ async fn stage() -> Result<()> {
     assert_eq!(again, held, "another item than that of the killed consumer");
     handled.insert(again);
     assert_eq!(handled, expected);
-    // The last one is gone when it is acknowledged.
+    // The last item is gone when it is acknowledged.
     while queue.count().await? > 0 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

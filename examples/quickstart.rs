@@ -1,8 +1,10 @@
-//! Several services contend for one lock, one of them is killed while it holds the lock, the next takes over.
+//! Several services contend for one lock. One of them is killed while it holds the lock, and the
+//! next one takes over.
 //!
-//! `cargo run --release --example quickstart` runs it on the embedded server; with `ZK_CONNECT=host:port` it
-//! runs on Apache ZooKeeper. Every service is a process of its own, so that one can really be killed. It ends
-//! with exit code 0 only if never two held the lock at once, and every service but the killed one had its turn.
+//! Run `cargo run --release --example quickstart` for the embedded server; set
+//! `ZK_CONNECT=host:port` to use Apache ZooKeeper. Every service is a separate process, so that one
+//! can really be killed. The exit code is 0 only if two services never held the lock at the same
+//! time, and every service except the killed one had its turn.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
 
 #[path = "support/process.rs"]
@@ -20,10 +22,11 @@ use zk_curator_testing::TestServer;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Comes first, works for long, and is killed while it holds the lock.
+/// The service that comes first, works for a long time, and is killed while it holds the lock.
 const VICTIM: &str = "ada";
 const OTHERS: [&str; 3] = ["ben", "cleo", "dan"];
-/// Servers with their default settings take up to 6 s to notice a killed service; the embedded one takes 1 s.
+/// The time limit. Servers with default settings take up to 6 s to notice a killed service; the
+/// embedded server takes 1 s.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[tokio::main]
@@ -44,7 +47,8 @@ async fn connect(servers: &str) -> Result<CuratorFramework> {
     Ok(zk)
 }
 
-/// One service: acquires the lock, works, releases it. The other half of this file only watches.
+/// Runs a service: it acquires the lock, works, and releases it. The other half of this file only
+/// watches.
 async fn service(servers: &str, root: &str, name: &str) -> Result<ExitCode> {
     let zk = connect(servers).await?;
     let lock = InterProcessMutex::new(&zk, format!("{root}/lock")).label(name.to_owned());
@@ -52,16 +56,20 @@ async fn service(servers: &str, root: &str, name: &str) -> Result<ExitCode> {
     println!("waits for the lock");
     let guard = lock.acquire().await?;
 
-    // A second opinion, which owes nothing to the lock: never may two be here.
+    // An independent check of the lock: two services must never be here at the same time.
     let witness = format!("{root}/holder");
     match zk.create(&witness).mode(CreateMode::Ephemeral).data(name.to_owned()).await {
         Err(error) if error.kind() == ErrorKind::NodeExists => {
-            println!("VIOLATION: somebody else holds the lock as well");
+            println!("VIOLATION: another service holds the lock as well");
             return Ok(ExitCode::from(3));
         }
         other => other?,
     };
-    println!("HOLDS the lock after {} ms, token {}", began.elapsed().as_millis(), guard.fencing_token());
+    println!(
+        "HOLDS the lock after {} ms, token {}",
+        began.elapsed().as_millis(),
+        guard.fencing_token()
+    );
 
     // The work. Its result is written only if the lock is still held.
     tokio::time::sleep(Duration::from_millis(if name == VICTIM { 60_000 } else { 300 })).await;
@@ -77,7 +85,7 @@ async fn service(servers: &str, root: &str, name: &str) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts a server if there is none, then the services; shows what they say, and kills one.
+/// Starts a server if there is none, then the services. Prints their lines, and kills one of them.
 async fn stage() -> Result<ExitCode> {
     let (embedded, servers) = match std::env::var("ZK_CONNECT") {
         Ok(servers) => (None, servers),

@@ -1,6 +1,7 @@
-//! Many read a catalogue together; one writes it alone, and goes on reading without letting another writer in.
+//! Many clients read a catalogue together. One client writes it alone, and then continues to read
+//! without letting another writer in.
 //!
-//! `cargo run --example read_write_lock`; with `ZK_CONNECT=host:port` on Apache ZooKeeper.
+//! Run `cargo run --example read_write_lock`; set `ZK_CONNECT=host:port` to use Apache ZooKeeper.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
 
 mod support;
@@ -29,7 +30,7 @@ async fn main() -> Result<()> {
     let waiting = tokio::spawn(async move { theirs.read_lock().acquire().await });
     let reader = writer.downgrade().await?;
     let shared = waiting.await??;
-    println!("and a reader again, who lets others in: {}, {}", reader.path(), shared.path());
+    println!("a reader again, next to other readers: {}, {}", reader.path(), shared.path());
 
     reader.release().await?;
     shared.release().await?;

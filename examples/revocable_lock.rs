@@ -1,6 +1,7 @@
-//! Somebody asks the holder of a lock to let go. One does; another does not listen, and is made to.
+//! A client asks the holder of a lock to release it. One holder does; another holder does not
+//! respond, and its lock is removed.
 //!
-//! `cargo run --example revocable_lock`; with `ZK_CONNECT=host:port` on Apache ZooKeeper.
+//! Run `cargo run --example revocable_lock`; set `ZK_CONNECT=host:port` to use Apache ZooKeeper.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
 
 mod support;
@@ -22,7 +23,7 @@ async fn main() -> Result<()> {
     let node = polite.path().to_owned();
     let job = tokio::spawn(async move {
         polite.revoked().await;
-        println!("the nightly job was asked to let go, and does");
+        println!("the nightly job was asked to release the lock, and does");
         polite.release().await
     });
     println!("the holder was {:?}", ours.revoke(&node, Duration::from_secs(10)).await?);
@@ -32,7 +33,7 @@ async fn main() -> Result<()> {
     println!("the holder was {:?}", ours.revoke(deaf.path(), Duration::from_millis(200)).await?);
     deaf.lost().await;
     let late = deaf.fenced().create(format!("{}/late", stage.root), "").commit().await;
-    println!("what it still writes is refused: {}", late.is_err());
+    println!("its late write is refused: {}", late.is_err());
     drop(ours.write_lock().acquire().await?);
 
     drop(deaf);

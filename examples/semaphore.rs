@@ -1,6 +1,6 @@
 //! Six jobs share two printers.
 //!
-//! `cargo run --example semaphore`; with `ZK_CONNECT=host:port` on Apache ZooKeeper.
+//! Run `cargo run --example semaphore`; set `ZK_CONNECT=host:port` to use Apache ZooKeeper.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
 
 mod support;
@@ -32,7 +32,7 @@ async fn main() -> Result<()> {
         job??;
     }
 
-    // A semaphore of one is a lock, the one that Curator calls so.
+    // A semaphore with one lease is a lock; Curator has this class.
     let stapler = InterProcessSemaphoreMutex::new(&zk, format!("{}/stapler", stage.root));
     let held = stapler.acquire().await?;
     println!("the stapler is taken: {}", stapler.try_acquire().await?.is_none());

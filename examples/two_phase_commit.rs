@@ -1,9 +1,11 @@
-//! Three services commit together, abort together, and learn from another coordinator what one has begun that is killed.
+//! Three services commit together, abort together, and learn the outcome of a killed coordinator's
+//! transaction from another coordinator.
 //!
-//! `cargo run --release --example two_phase_commit` runs it on the embedded server; with `ZK_CONNECT=host:port` on Apache
-//! ZooKeeper. The coordinator of the third order is a process of its own, so that it can really be killed: when all
-//! services have voted, and before it has decided. It ends with exit code 0 only if the other one has found that out, and
-//! all have committed.
+//! Run `cargo run --release --example two_phase_commit` for the embedded server; set
+//! `ZK_CONNECT=host:port` to use Apache ZooKeeper. The coordinator of the third order is a separate
+//! process, so that it can really be killed: after all services have voted, and before it has
+//! decided. The exit code is 0 only if another coordinator has decided, and all services have
+//! committed.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
 
 #[path = "support/process.rs"]
@@ -22,7 +24,8 @@ use zk_curator_recipes::two_phase::{
 };
 
 const SITES: [&str; 3] = ["orders", "stock", "billing"];
-/// Sites end a transaction by themselves when they have waited so long; here another coordinator is there before.
+/// The time after which sites end a transaction by themselves. In this example another coordinator
+/// comes first.
 const DEADLINE: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(40);
 
@@ -35,7 +38,7 @@ async fn main() -> Result<()> {
     }
 }
 
-/// The coordinator that is killed: it does not come from the votes to the decision.
+/// Runs the coordinator that is killed: it collects the votes and never decides.
 async fn hesitate(servers: &str, root: &str) -> Result<()> {
     let zk = CuratorFramework::builder().connect_string(servers).build()?;
     zk.start().await?;
@@ -54,8 +57,13 @@ fn all_vote_to_commit(order: &TransactionInspection) -> bool {
     order.sites.iter().all(|(_, state)| *state == SiteState::Voted(Vote::Commit))
 }
 
-/// A service: votes, does what was decided, and says so.
-async fn site(zk: CuratorFramework, path: String, name: &'static str, vote: Vote) -> Result<Outcome> {
+/// Runs a service: it votes, carries out the decision, and prints it.
+async fn site(
+    zk: CuratorFramework,
+    path: String,
+    name: &'static str,
+    vote: Vote,
+) -> Result<Outcome> {
     let mut site = Site::join(&zk, path, name).await?;
     site.vote(vote).await.or_else(|error| match error {
         zk_curator_recipes::two_phase::Error::Late { .. } => Ok(()),
@@ -70,7 +78,7 @@ async fn site(zk: CuratorFramework, path: String, name: &'static str, vote: Vote
     Ok(outcome)
 }
 
-/// All services, where this one votes as it is told.
+/// Starts all services. The service `stock` casts this vote, the others vote to commit.
 fn services(zk: &CuratorFramework, path: &str, stock: Vote) -> JoinSet<Result<Outcome>> {
     let mut services = JoinSet::new();
     for name in SITES {
@@ -117,7 +125,7 @@ async fn stage() -> Result<()> {
     print!("{left}");
     assert!(all_vote_to_commit(&left) && left.outcome.is_none(), "{left}");
 
-    // Another one finishes what the nodes say, and cleans up.
+    // Another coordinator decides by the nodes, and cleans up.
     let mut other = Coordinator::resume(&zk, &path).await?;
     let outcome = other.outcome().await?;
     println!("order-3: another coordinator decides: {outcome:?}");

@@ -1,4 +1,4 @@
-//! Where the examples run: on the embedded server, or, with `ZK_CONNECT=host:port`, on Apache ZooKeeper.
+//! The server of an example: the embedded server or, with `ZK_CONNECT=host:port`, Apache ZooKeeper.
 
 use std::error::Error;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use zk_curator_testing::TestServer;
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// A place to run an example.
+/// The environment of an example.
 pub(crate) struct Stage {
     pub(crate) servers: String,
-    /// Nobody else's nodes are below it.
+    /// The parent of all nodes of this example.
     pub(crate) root: String,
     _server: Option<TestServer>,
 }
@@ -29,7 +29,7 @@ impl Stage {
         Self { servers, root, _server: server }
     }
 
-    /// A client of its own: what would be another process, or another machine.
+    /// Returns a separate client, as another process or another machine would have.
     pub(crate) async fn client(&self) -> Result<CuratorFramework> {
         let zk = CuratorFramework::builder()
             .connect_string(&self.servers)
@@ -39,7 +39,7 @@ impl Stage {
         Ok(zk)
     }
 
-    /// Takes away what the example has left on a server that goes on.
+    /// Deletes the nodes that the example has left on a server that keeps running.
     pub(crate) async fn clear(&self, zk: &CuratorFramework) -> Result<()> {
         zk.delete(&self.root).deleting_children().quietly().await?;
         zk.close().await?;

@@ -1,4 +1,4 @@
-//! Examples whose services are processes: the example itself, started again.
+//! Services of an example as processes: the example itself, started again.
 
 use std::io;
 use std::process::Stdio;
@@ -7,7 +7,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 
-/// Starts a service as a process and forwards what it prints. The last argument is its name.
+/// Starts a service as a process and forwards its output. The last argument is its name.
 pub(crate) fn start(
     servers: &str,
     root: &str,

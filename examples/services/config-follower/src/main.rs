@@ -1,6 +1,7 @@
 //! A service that follows its configuration, and a flag that other programs set with plain writes.
 //!
-//! It starts without ZooKeeper, with what it was built with, and goes on with what it knows in an outage.
+//! It starts without ZooKeeper, with its built-in configuration, and keeps the last known one in an
+//! outage.
 
 use std::error::Error;
 use std::time::Duration;
@@ -20,14 +21,18 @@ impl TryFrom<Snapshot> for Limits {
     type Error = config::Error;
 
     fn try_from(now: Snapshot) -> Result<Self, config::Error> {
-        Ok(Self { requests: now.get("requests")?.unwrap_or(100), burst: now.get("burst")?.unwrap_or(10) })
+        Ok(Self {
+            requests: now.get("requests")?.unwrap_or(100),
+            burst: now.get("burst")?.unwrap_or(10),
+        })
     }
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
-    let timeout = std::env::var("SESSION_TIMEOUT_MS").map_or(Ok(10_000), |millis| millis.parse())?;
+    let timeout =
+        std::env::var("SESSION_TIMEOUT_MS").map_or(Ok(10_000), |millis| millis.parse())?;
     let zk = CuratorFramework::builder()
         .connect_string(std::env::var("ZOOKEEPER")?)
         .session_timeout(Duration::from_millis(timeout))
@@ -38,7 +43,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut limits = ConfigStore::new(&zk, "/config/limits").follow_as::<Limits>().await?;
     let now = limits.get();
     println!("limits {} {}", now.requests, now.burst);
-    // Written by others, for example by kazoo: zk.set("/flags/checkout", b"on").
+    // Other programs write it, for example kazoo: zk.set("/flags/checkout", b"on").
     let mut flag = zk.watch_data("/flags/checkout");
     let mut terminate = signal(SignalKind::terminate())?;
     loop {

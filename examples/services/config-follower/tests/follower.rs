@@ -1,4 +1,4 @@
-//! The service has the configuration that there is, whatever happens on the way.
+//! The service always gets the current configuration, in spite of outages.
 
 use services_support::Service;
 use zk_curator_recipes::config::ConfigStore;
@@ -24,7 +24,7 @@ async fn it_starts_without_a_server_and_follows_through_an_outage() {
     zk.create("/flags/checkout").creating_parents().data("on").await.expect("a write");
     assert_eq!(service.line("flag ").await, "on");
 
-    // What happens while it is cut off it learns afterwards; and what is no value changes nothing.
+    // It learns of changes during an outage after it, and ignores invalid values.
     server.stop().await;
     server.restart().await.expect("its port is free");
     store.update().set("requests", "many").commit().await.expect("an update");

@@ -1,6 +1,7 @@
-//! An HTTP service of which one process leads. `GET /healthz`: whether it can do its work. `GET /leader`: whether it leads.
+//! An HTTP service of several processes, one of which leads. `GET /healthz` returns the health of
+//! the service. `GET /leader` returns `true` if this process leads.
 //!
-//! It serves requests also without ZooKeeper, and leaves the election before it ends.
+//! It also serves requests without ZooKeeper, and leaves the election before it ends.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -35,7 +36,8 @@ async fn leader(State(service): State<Arc<Service>>) -> Json<Value> {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
-    let timeout = std::env::var("SESSION_TIMEOUT_MS").map_or(Ok(10_000), |millis| millis.parse())?;
+    let timeout =
+        std::env::var("SESSION_TIMEOUT_MS").map_or(Ok(10_000), |millis| millis.parse())?;
     let zk = CuratorFramework::builder()
         .connect_string(std::env::var("ZOOKEEPER")?)
         .session_timeout(Duration::from_millis(timeout))
@@ -54,9 +56,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let stop = async move {
         terminate.recv().await;
     };
-    axum::serve(listener, routes.with_state(Arc::clone(&service))).with_graceful_shutdown(stop).await?;
+    axum::serve(listener, routes.with_state(Arc::clone(&service)))
+        .with_graceful_shutdown(stop)
+        .await?;
 
-    // The next leader need not wait until our session expires.
+    // The next leader need not wait until this session expires.
     service.candidate.close().await?;
     service.zk.close().await?;
     println!("ended");

@@ -1,4 +1,4 @@
-//! One process leads, whatever happens to the others.
+//! One process leads, even if others are killed.
 
 use services_support::{Service, get};
 use zk_curator_testing::{Probe, TestServer};
@@ -10,9 +10,9 @@ fn candidates(probe: &Probe) -> usize {
     probe.children(ELECTION).len()
 }
 
-/// Waits until a process leads by its own words.
+/// Waits until a process reports that it leads.
 async fn leads(address: &str, server: &TestServer) -> bool {
-    // Its node is the first: it hears of that within a flight, so that asking again is enough.
+    // Its node is first, so it learns that within a round trip; asking again is enough.
     server.until(|probe| candidates(probe) > 0).await;
     for _ in 0..1_000 {
         if get(address, "/leader").await.1.contains("\"leads\":true") {
@@ -23,7 +23,7 @@ async fn leads(address: &str, server: &TestServer) -> bool {
 }
 
 #[tokio::test]
-async fn another_process_takes_over_from_a_killed_one_and_from_a_stopped_one() {
+async fn another_process_takes_over_from_a_killed_or_stopped_one() {
     let server = TestServer::start().await;
     let mut first = Service::start(PROGRAM, &server, &[]);
     let first_address = first.line("listening on ").await;
@@ -37,12 +37,12 @@ async fn another_process_takes_over_from_a_killed_one_and_from_a_stopped_one() {
     assert_eq!(status, 200, "{health}");
     assert!(health.contains("\"state\":\"connected\""), "{health}");
 
-    // Its session expires, and its node goes.
+    // Its session expires, and its node is deleted.
     first.kill().await;
     server.until(|probe| candidates(probe) == 1).await;
     assert!(leads(&second_address, &server).await);
 
-    // It leaves the election itself, before its session would.
+    // It leaves the election by itself, before its session expires.
     let mut third = Service::start(PROGRAM, &server, &[]);
     let third_address = third.line("listening on ").await;
     server.until(|probe| candidates(probe) == 2).await;

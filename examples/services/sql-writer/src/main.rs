@@ -1,5 +1,5 @@
-//! The leader of several processes writes to a database. A process that stands still and goes on writes nothing any more: the
-//! database refuses what has an older token than it has seen.
+//! The leader of several processes writes to a database. If a process is paused for too long and
+//! continues, the database refuses its writes, because their token is older than the newest one.
 //!
 //! `sql-writer DATABASE`
 
@@ -11,6 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep;
 use zk_curator_recipes::leader::{LeaderSelector, Leadership};
 use zk_curator_recipes::zk_curator::{CuratorFramework, FencingToken};
+use zk_curator_recipes::{CancellationToken, Shutdown};
 
 const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS fence (id INTEGER PRIMARY KEY CHECK (id = 1), token INTEGER NOT NULL);
@@ -18,12 +19,15 @@ const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS entries (number INTEGER PRIMARY KEY AUTOINCREMENT, token INTEGER NOT NULL, writer INTEGER NOT NULL);
 ";
 
-/// Writes an entry in one transaction with the token; not `true` if a later leader has written.
+/// Writes an entry in one transaction with the token. Returns `false` if a later leader has
+/// written.
 fn write(database: &mut Connection, token: FencingToken) -> rusqlite::Result<bool> {
     let token = token.get();
-    let transaction = database.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    let is_newest =
-        transaction.execute("UPDATE fence SET token = ?1 WHERE id = 1 AND token <= ?1", [token])? == 1;
+    let transaction =
+        database.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let is_newest = transaction
+        .execute("UPDATE fence SET token = ?1 WHERE id = 1 AND token <= ?1", [token])?
+        == 1;
     if is_newest {
         let entry = params![token, std::process::id()];
         transaction.execute("INSERT INTO entries (token, writer) VALUES (?1, ?2)", entry)?;
@@ -34,12 +38,18 @@ fn write(database: &mut Connection, token: FencingToken) -> rusqlite::Result<boo
 
 async fn lead(path: &str, term: Leadership) -> Result<(), Box<dyn Error>> {
     let mut database = Connection::open(path)?;
-    println!("leads with {}", term.fencing_token().get());
+    let token = term.fencing_token();
+    println!("leads with {}", token.get());
     loop {
-        match write(&mut database, term.fencing_token())? {
-            true => println!("wrote with {}", term.fencing_token().get()),
+        // In a thread of its own: a database that keeps the write waiting must not keep the session
+        // waiting.
+        let writing = move || (write(&mut database, token), database);
+        let (written, returned) = tokio::task::spawn_blocking(writing).await?;
+        database = returned;
+        match written? {
+            true => println!("wrote with {}", token.get()),
             false => {
-                println!("refused with {}", term.fencing_token().get());
+                println!("refused with {}", token.get());
                 return Ok(());
             }
         }
@@ -51,7 +61,8 @@ async fn lead(path: &str, term: Leadership) -> Result<(), Box<dyn Error>> {
 async fn main() -> Result<(), Box<dyn Error>> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let path = std::env::args().nth(1).ok_or("usage: sql-writer DATABASE")?;
-    let timeout = std::env::var("SESSION_TIMEOUT_MS").map_or(Ok(10_000), |millis| millis.parse())?;
+    let timeout =
+        std::env::var("SESSION_TIMEOUT_MS").map_or(Ok(10_000), |millis| millis.parse())?;
     let database = Connection::open(&path)?;
     database.busy_timeout(Duration::from_secs(10))?;
     database.execute_batch(SCHEMA)?;
@@ -63,16 +74,19 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .build()?;
     zk.start().await?;
     let mut terminate = signal(SignalKind::terminate())?;
-    let stop = async {
+    let stop = CancellationToken::new();
+    let told = stop.clone();
+    tokio::spawn(async move {
         terminate.recv().await;
-    };
+        told.cancel();
+    });
     let selector = LeaderSelector::new(&zk, "/leaders/ledger");
     let body = |term| async {
         if let Err(error) = lead(&path, term).await {
             eprintln!("the database: {error}");
         }
     };
-    selector.run_until(stop, Duration::ZERO, body).await?;
+    selector.run_until(Shutdown::on(stop).drain(Duration::ZERO), body).await?;
     zk.close().await?;
     Ok(())
 }

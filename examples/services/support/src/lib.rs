@@ -1,4 +1,5 @@
-//! What the tests of the services share: the program as a process, with its lines, and signals to it.
+//! Shared functions of the services' tests: the program as a process, its output lines, and signals
+//! to it.
 
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -9,19 +10,19 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 use zk_curator_testing::TestServer;
 
-/// Longer than anything here takes.
+/// The time limit of every wait.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 /// The session timeout of the services in tests.
 pub const SESSION_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A running service. Killed when it is dropped.
+/// A running service. It is killed when the value is dropped.
 pub struct Service {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Service {
-    /// Starts a program for a server.
+    /// Starts a program with the address of a server.
     pub fn start(program: &str, server: &TestServer, arguments: &[&str]) -> Self {
         let mut child = Command::new(program)
             .args(arguments)
@@ -35,24 +36,26 @@ impl Service {
         Self { child, lines: BufReader::new(stdout).lines() }
     }
 
-    /// The next line; `None` after the last one.
+    /// Returns the next line; `None` after the last one.
     pub async fn next_line(&mut self) -> Option<String> {
         let line = timeout(PATIENCE, self.lines.next_line()).await.expect("the service is silent");
         line.expect("its output can be read")
     }
 
-    /// Waits for a line that begins so, and returns the rest of it.
+    /// Waits for a line with this beginning, and returns the rest of it.
     pub async fn line(&mut self, beginning: &str) -> String {
-        loop {
-            let line = self.next_line().await;
-            let line = line.unwrap_or_else(|| panic!("the service has ended before it said {beginning:?}"));
-            if let Some(rest) = line.strip_prefix(beginning) {
-                return rest.trim().to_owned();
+        let found = async {
+            while let Some(line) = self.next_line().await {
+                if let Some(rest) = line.strip_prefix(beginning) {
+                    return rest.trim().to_owned();
+                }
             }
-        }
+            panic!("the service has ended before it said {beginning:?}");
+        };
+        timeout(PATIENCE, found).await.unwrap_or_else(|_| panic!("no line {beginning:?}"))
     }
 
-    /// `kill -9`.
+    /// Kills the process, like `kill -9`.
     pub async fn kill(mut self) {
         self.child.kill().await.expect("it runs");
     }
@@ -60,24 +63,28 @@ impl Service {
     /// Sends a signal such as `TERM`, `STOP`, `CONT`.
     pub async fn signal(&self, name: &str) {
         let pid = self.child.id().expect("it runs").to_string();
-        let sent = Command::new("kill").args(["-s", name, &pid]).status().await.expect("there is a kill");
+        let sent =
+            Command::new("kill").args(["-s", name, &pid]).status().await.expect("there is a kill");
         assert!(sent.success(), "kill -s {name} {pid}");
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the process.
     pub async fn ended(mut self) -> ExitStatus {
         while self.next_line().await.is_some() {}
         timeout(PATIENCE, self.child.wait()).await.expect("it goes on").expect("it has ended")
     }
 }
 
-/// Asks a service over HTTP: the status and the body.
+/// Sends an HTTP request to a service, and returns the status and the body.
 pub async fn get(address: &str, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.expect("it reads");
     let mut answer = String::new();
-    timeout(PATIENCE, stream.read_to_string(&mut answer)).await.expect("no answer").expect("it is text");
+    timeout(PATIENCE, stream.read_to_string(&mut answer))
+        .await
+        .expect("no answer")
+        .expect("it is text");
     let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
     let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
     (status, body.to_owned())

@@ -1,4 +1,5 @@
-//! A pool of workers. `worker-pool submit COUNT` submits thumbnails to make, `worker-pool work` makes them until SIGTERM.
+//! A pool of workers. `worker-pool submit COUNT` submits jobs that make thumbnails; `worker-pool
+//! work` executes jobs until SIGTERM.
 
 use std::error::Error;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use tokio::time::sleep;
 use zk_curator_recipes::queue::jobs::{Jobs, Task};
 use zk_curator_recipes::zk_curator::CuratorFramework;
 use zk_curator_recipes::zk_curator::value::Json;
+use zk_curator_recipes::{CancellationToken, Shutdown};
 
 /// A job: the thumbnail to make.
 #[derive(Debug, Serialize, Deserialize)]
@@ -29,7 +31,8 @@ async fn make(task: Task) -> Result<Option<Vec<u8>>, Box<dyn Error>> {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
-    let timeout = std::env::var("SESSION_TIMEOUT_MS").map_or(Ok(10_000), |millis| millis.parse())?;
+    let timeout =
+        std::env::var("SESSION_TIMEOUT_MS").map_or(Ok(10_000), |millis| millis.parse())?;
     let zk = CuratorFramework::builder()
         .connect_string(std::env::var("ZOOKEEPER")?)
         .session_timeout(Duration::from_millis(timeout))
@@ -41,19 +44,23 @@ async fn main() -> Result<(), Box<dyn Error>> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["submit", count] => {
             for number in 0..count.parse()? {
-                jobs.submit(Json(Thumbnail { image: format!("image-{number}"), width: 64 })).await?;
+                jobs.submit(Json(Thumbnail { image: format!("image-{number}"), width: 64 }))
+                    .await?;
             }
         }
         ["work"] => {
             println!("works");
             let mut terminate = signal(SignalKind::terminate())?;
-            let stop = async {
+            let stop = CancellationToken::new();
+            let told = stop.clone();
+            tokio::spawn(async move {
                 terminate.recv().await;
-            };
-            // Two at a time. At SIGTERM, what is begun is finished, within ten seconds.
+                told.cancel();
+            });
+            // Two jobs at a time. At SIGTERM, the running jobs are finished within ten seconds.
             let worker = jobs.worker(format!("worker-{}", std::process::id()));
             worker
-                .run_until(2, stop, Duration::from_secs(10), |task| async {
+                .run_until(Shutdown::on(stop).drain(Duration::from_secs(10)), 2, |task| async {
                     make(task).await.map(|made| made.map(Into::into))
                 })
                 .await?;

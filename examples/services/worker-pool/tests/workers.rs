@@ -1,4 +1,4 @@
-//! Every job is done, whatever happens to the workers.
+//! Every job is done, even if workers are killed or stopped.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use zk_curator_testing::{Probe, TestServer};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_worker-pool");
 const JOBS: usize = 12;
 
-/// How many nodes there are two levels below a directory: buckets, and what is in them.
+/// Returns the number of nodes two levels below a directory: the nodes in its buckets.
 fn below(probe: &Probe, directory: &str) -> usize {
     let prefix = format!("/thumbnails/{directory}/");
     let inside = |path: &&String| path.strip_prefix(&prefix).is_some_and(|rest| rest.contains('/'));
@@ -26,12 +26,12 @@ async fn every_job_is_done_although_workers_are_killed_and_stopped() {
     assert!(submitted.ended().await.success());
     assert_eq!(below(&server.probe(), "pending"), JOBS);
 
-    // Killed with jobs in its hands: others do them again.
+    // Killed while it has jobs: other workers execute them again.
     let mut killed = Service::start(PROGRAM, &server, &["work"]);
     let lost = [killed.line("begins ").await, killed.line("begins ").await];
     killed.kill().await;
 
-    // Stopped with jobs in its hands: it finishes them, and takes no more.
+    // Stopped while it has jobs: it finishes them, and takes no more.
     let mut stopped = Service::start(PROGRAM, &server, &["work"]);
     let mut begun = BTreeSet::from([stopped.line("begins ").await]);
     stopped.signal("TERM").await;
