@@ -1,5 +1,6 @@
-//! Makes the seeds of the corpus of `decode` from the frames that were captured from Apache ZooKeeper, one of each kind
-//! and opcode, and some scripts for `session` and `server`. Run it in `fuzz/`: `cargo run --example seed`.
+//! Makes the seeds of the corpus of `decode` from the frames that were captured from Apache
+//! ZooKeeper, one of each kind and opcode, and some scripts for `session` and `server`. Run it in
+//! `fuzz/`: `cargo run --example seed`.
 
 use std::collections::{HashMap, VecDeque};
 use std::{env, fs, io};
@@ -12,7 +13,7 @@ fn main() -> io::Result<()> {
         fs::create_dir_all(directory)?;
     }
     let frames = fs::read_to_string(format!("{root}/../proto/testdata/frames-3.8.txt"))?;
-    // Per connection: the opcodes of what has not been answered.
+    // The opcodes of unanswered requests, per connection.
     let mut connections: HashMap<&str, VecDeque<[u8; 4]>> = HashMap::new();
     for line in frames.lines().filter(|line| !line.starts_with('#')) {
         let mut fields = line.split(' ');
@@ -52,7 +53,8 @@ fn main() -> io::Result<()> {
         }
     }
     fs::write(format!("{decode}/frames"), [5, 4, 0, 0, 0, 2, 7, 7, 0, 0, 0, 0, 0, 0, 1, 0])?;
-    // Everything is refused; some is answered, with pauses and events; the connection ends, and the session.
+    // The server refuses everything; or answers some requests, with pauses and events; or ends the
+    // connection, and the session.
     fs::write(format!("{session}/refused"), [&[9], &[0x80_u8; 40][..]].concat())?;
     let mut answered = vec![9_u8, 2, 0x0a];
     for _ in 0..8 {
@@ -64,7 +66,8 @@ fn main() -> io::Result<()> {
     let grant = [&[0xe4, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 8][..], &[7; 8]];
     fs::write(format!("{session}/weeks"), [grant.concat(), vec![0xf6; 8]].concat())?;
     fs::write(format!("{session}/garbage"), b"\xe5HTTP/1.1 400 Bad Request\r\n\r\n")?;
-    // Every request of one connection while another has watches; what is no frame; sessions that come and go.
+    // Every request of one connection while another has watches; invalid frames; sessions that
+    // begin and end.
     let mut requests = vec![0x40 | 25, 0, 1, 1, 0];
     for kind in 0..40 {
         requests.extend([8 + (kind + 26) % 40, 2 + kind % 4, kind, 1, 0]);

@@ -10,7 +10,7 @@ mod common;
 #[path = "../targets/server.rs"]
 mod server;
 
-/// More than this ends the process.
+/// A larger allocation aborts the process.
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, 128 << 20);
 

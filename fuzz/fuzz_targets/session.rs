@@ -8,7 +8,7 @@ use cap::Cap;
 #[path = "../targets/session.rs"]
 mod session;
 
-/// More than this ends the process.
+/// A larger allocation aborts the process.
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, 256 << 20);
 

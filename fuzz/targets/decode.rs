@@ -1,15 +1,19 @@
-//! Every decoder, in both directions, on hostile bytes: no panic, no allocation beyond a small multiple of the input,
-//! and what was read is written and read again as the same.
+//! Tests every decoder, in both directions, with hostile bytes. A decoder must not panic, nor
+//! allocate more than a small multiple of the input. A decoded value must be the same after it is
+//! encoded and decoded again.
 //!
 //! The first byte is the kind of the message, as in `examples/seed.rs`.
 
 use std::fmt::Debug;
 
 use bytes::{Bytes, BytesMut};
-use zk_curator_proto::records::{ConnectRequest, ConnectResponse, ReplyHeader, RequestHeader, WatcherEvent};
+use zk_curator_proto::records::{
+    ConnectRequest, ConnectResponse, ReplyHeader, RequestHeader, WatcherEvent,
+};
 use zk_curator_proto::{Decoder, Encoder, OpCode, Record, Request, Response, frame};
 
-/// How much a decoder may allocate: so many bytes for each of the input, and a little for errors.
+/// The limit of a decoder's allocations: this many bytes per input byte, plus a small amount for
+/// errors.
 const MULTIPLE: usize = 64;
 const BASE: usize = 64 * 1024;
 
@@ -48,7 +52,7 @@ fn request(body: Bytes) {
     }
 }
 
-/// In front of it the opcode of the request, which a real answer does not have.
+/// The body is preceded by the opcode of the request, which a real response does not contain.
 fn response(mut body: Bytes) {
     if body.len() < 4 {
         return;
@@ -56,7 +60,8 @@ fn response(mut body: Bytes) {
     let opcode = body.split_to(4);
     let opcode = i32::from_be_bytes([opcode[0], opcode[1], opcode[2], opcode[3]]);
     let mut input = Decoder::new(body);
-    let (Ok(opcode), Ok(_)) = (OpCode::try_from(opcode), ReplyHeader::decode(&mut input, "header")) else {
+    let (Ok(opcode), Ok(_)) = (OpCode::try_from(opcode), ReplyHeader::decode(&mut input, "header"))
+    else {
         return;
     };
     if let Ok(response) = Response::decode_body(opcode, &mut input) {
@@ -73,7 +78,8 @@ fn event(body: Bytes) {
     }
 }
 
-/// Whole frames come out whatever the limit, and never more than has come in.
+/// Checks that only whole frames are returned, whatever the limit is, and never more bytes than the
+/// input.
 fn frames(mut body: Bytes) {
     if body.is_empty() {
         return;

@@ -1,5 +1,6 @@
-//! A mutator for ordinary tests: inputs made from the seeds of a corpus, the same ones every time. libFuzzer finds more,
-//! because it sees which code an input reaches; this one needs no tools.
+//! A mutator for ordinary tests: it makes inputs from the seeds of a corpus, the same ones every
+//! time. libFuzzer finds more, because it sees which code an input reaches; this mutator needs no
+//! tools.
 
 use std::fs;
 use std::path::Path;
@@ -9,8 +10,9 @@ use fastrand::Rng;
 /// The longest input, in bytes, as in `scripts/fuzz`.
 const LONGEST: usize = 1024;
 
-/// Calls `run` with every seed, and then with inputs made from them: `FUZZ_ROUNDS` of them instead of `rounds`, beginning
-/// with number `FUZZ_FIRST`. The number of the one that fails is printed.
+/// Calls `run` with every seed, and then with `rounds` inputs made from the seeds. `FUZZ_ROUNDS`
+/// replaces `rounds`, and `FUZZ_FIRST` sets the number of the first input. The number of a failing
+/// input is printed.
 pub(crate) fn for_each_input(target: &str, rounds: u64, run: impl Fn(&[u8])) {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
     let entries = fs::read_dir(&corpus).expect("a corpus");
@@ -26,7 +28,8 @@ pub(crate) fn for_each_input(target: &str, rounds: u64, run: impl Fn(&[u8])) {
     for (file, seed) in files.iter().zip(&seeds) {
         run(file.display().to_string(), seed);
     }
-    let setting = |name, default| std::env::var(name).map_or(default, |value| value.parse().expect(name));
+    let setting =
+        |name, default| std::env::var(name).map_or(default, |value| value.parse().expect(name));
     let first = setting("FUZZ_FIRST", 0);
     for number in first..first + setting("FUZZ_ROUNDS", rounds) {
         let name = format!("FUZZ_FIRST={number} FUZZ_ROUNDS=1");
@@ -34,7 +37,7 @@ pub(crate) fn for_each_input(target: &str, rounds: u64, run: impl Fn(&[u8])) {
     }
 }
 
-/// Dropped only when a run panics: tells which input it was.
+/// The number of an input, printed when its run panics.
 struct Failed(String);
 
 impl Drop for Failed {
@@ -45,8 +48,9 @@ impl Drop for Failed {
 }
 
 fn input(seeds: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
-    /// Lengths, counts and codes at which decoders turn.
-    const NUMBERS: [i32; 12] = [0, 1, 2, 4, 127, 255, -1, -2, -101, 0x0010_0000, i32::MIN, i32::MAX];
+    /// Lengths, counts and codes at the limits of decoders.
+    const NUMBERS: [i32; 12] =
+        [0, 1, 2, 4, 127, 255, -1, -2, -101, 0x0010_0000, i32::MIN, i32::MAX];
     let mut bytes = seeds[rng.usize(..seeds.len())].clone();
     for _ in 0..1 << rng.u32(..5) {
         let at = rng.usize(..=bytes.len());
@@ -67,7 +71,8 @@ fn input(seeds: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
             }
             6 => bytes.insert(at, rng.u8(..)),
             _ if at + 4 <= bytes.len() => {
-                bytes[at..at + 4].copy_from_slice(&NUMBERS[rng.usize(..NUMBERS.len())].to_be_bytes());
+                bytes[at..at + 4]
+                    .copy_from_slice(&NUMBERS[rng.usize(..NUMBERS.len())].to_be_bytes());
             }
             _ => bytes.truncate(at),
         }

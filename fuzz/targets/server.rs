@@ -1,7 +1,9 @@
-//! A server whose connections send anything: it never panics, its memory stays bounded, a healthy session on it gets right
-//! answers, and nothing is left of the others in the end.
+//! Tests a server whose connections send anything. The server must never panic, its memory must
+//! stay bounded, a healthy session must get correct responses, and nothing of the other sessions
+//! may be left at the end.
 //!
-//! The input is a script of steps of four connections: the byte in front of each says whose turn it is, and for what.
+//! The input is a script of steps of four connections. The byte before each step selects the
+//! connection and the kind of the step.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,18 +14,18 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{advance, timeout};
 use zk_curator_client::{Connector, Transport};
 use zk_curator_proto::records::{
-    Acl, AddWatchMode, AddWatchRequest, AuthPacket, CheckVersionRequest, ConnectRequest, CreateMode,
-    CreateRequest, CreateTtlRequest, DeleteRequest, EventType, ExistsRequest, GetAclRequest,
-    GetAllChildrenNumberRequest, GetChildrenRequest, GetDataRequest, GetEphemeralsRequest, MultiOp, ReadOp,
-    RequestHeader, SaslToken, SetAclRequest, SetDataRequest, SetWatches2, SyncRequest, WatcherType,
-    WatchesRequest,
+    Acl, AddWatchMode, AddWatchRequest, AuthPacket, CheckVersionRequest, ConnectRequest,
+    CreateMode, CreateRequest, CreateTtlRequest, DeleteRequest, EventType, ExistsRequest,
+    GetAclRequest, GetAllChildrenNumberRequest, GetChildrenRequest, GetDataRequest,
+    GetEphemeralsRequest, MultiOp, ReadOp, RequestHeader, SaslToken, SetAclRequest, SetDataRequest,
+    SetWatches2, SyncRequest, WatcherType, WatchesRequest,
 };
 use zk_curator_proto::{Record, Request, Response, frame};
 use zk_curator_testing::{TestServer, WatchKind};
 
 use crate::common::{RawClient, auth, new_session};
 
-/// Where connections that do as they like may look for something. The last two are the healthy session's.
+/// The paths that the hostile connections use. The last two belong to the healthy session.
 const PATHS: [&str; 16] = [
     "/",
     "",
@@ -46,14 +48,14 @@ const PATHS: [&str; 16] = [
 /// The step that lets time pass.
 const ADVANCE: u8 = 1;
 
-/// How much a connection is given at once, in the end; one that blocks is left alone.
+/// The time for which a write may block. After it, the connection is dropped.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 /// Runs a script.
 pub(crate) fn run(script: &[u8]) {
     static HOOK: Once = Once::new();
     static PANICS: AtomicUsize = AtomicUsize::new(0);
-    // Tokio catches panics of tasks: those of the server have to be counted where they begin.
+    // Tokio catches panics of tasks, so a hook counts the server's panics.
     HOOK.call_once(|| {
         let print = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
@@ -62,7 +64,8 @@ pub(crate) fn run(script: &[u8]) {
         }));
     });
     let before = crate::ALLOCATOR.allocated();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime").block_on(attack(script));
     assert_eq!(PANICS.load(Ordering::SeqCst), 0, "a task has panicked");
     let kept = crate::ALLOCATOR.allocated().saturating_sub(before);
@@ -86,7 +89,7 @@ async fn attack(script: &[u8]) {
     }
     healthy.check().await;
     drop(attackers);
-    // As long as the longest timeout that is granted, and the tick after it.
+    // The time of the longest granted timeout, and one more tick.
     for _ in 0..9 {
         advance(Duration::from_secs(5)).await;
         healthy.check().await;
@@ -96,11 +99,12 @@ async fn attack(script: &[u8]) {
     assert_eq!(sessions, [healthy.client.id()], "sessions go on without their clients: {probe}");
     let ephemeral = |path: &String| probe.stat(path).is_some_and(|stat| stat.ephemeral_owner != 0);
     assert!(!probe.paths().iter().any(ephemeral), "nodes of sessions that are over: {probe}");
-    let watches: Vec<_> = probe.watches().iter().map(|watch| (watch.path.as_str(), watch.kind)).collect();
+    let watches: Vec<_> =
+        probe.watches().iter().map(|watch| (watch.path.as_str(), watch.kind)).collect();
     assert_eq!(watches, [("/healthy/node", WatchKind::Persistent)], "{probe}");
 }
 
-/// A session with a node that is its own, which it writes, reads and watches.
+/// A session with its own node, which it writes, reads and watches.
 struct Healthy {
     client: RawClient,
     written: u8,
@@ -115,7 +119,8 @@ impl Healthy {
             let body = CreateRequest { path, data, acl: Acl::creator_all(), flags: 0 };
             client.call(Request::Create(body)).await.expect("no fault");
         }
-        let body = AddWatchRequest { path: "/healthy/node".into(), mode: AddWatchMode::Persistent.code() };
+        let body =
+            AddWatchRequest { path: "/healthy/node".into(), mode: AddWatchMode::Persistent.code() };
         client.call(Request::AddWatch(body)).await.expect("no fault");
         Self { client, written: 0 }
     }
@@ -126,17 +131,20 @@ impl Healthy {
         let body = SetDataRequest { path: path.into(), data: Some(data.clone()), version: -1 };
         let answer = self.client.call(Request::SetData(body)).await;
         assert!(matches!(answer, Ok(Response::Stat(_))), "{answer:?}");
-        assert_eq!(self.client.events.pop_front(), Some((EventType::NodeDataChanged, path.to_owned())));
+        assert_eq!(
+            self.client.events.pop_front(),
+            Some((EventType::NodeDataChanged, path.to_owned()))
+        );
         assert_eq!(self.client.events, [], "events that are not its own");
         assert_eq!(self.client.get_data(path, false).await, Ok(Some(data)));
     }
 }
 
-/// A connection that does as it likes.
+/// A hostile connection.
 #[derive(Default)]
 struct Attacker {
     stream: Option<Box<dyn Transport>>,
-    /// What it has read of the answer to its handshake.
+    /// The received part of the response to its handshake.
     answer: BytesMut,
 }
 
@@ -162,7 +170,8 @@ impl Attacker {
             6 => self.handshake(server, script).await,
             7 => {
                 self.stream = None;
-                let words = [b"ruok", b"stat", b"mntr", b"dump", b"wchp", b"cons", b"envi", b"conf"];
+                let words =
+                    [b"ruok", b"stat", b"mntr", b"dump", b"wchp", b"cons", b"envi", b"conf"];
                 let word = words[usize::from(script.byte()) % words.len()];
                 self.send(server, word).await;
             }
@@ -172,12 +181,13 @@ impl Attacker {
                 }
                 let mut out = BytesMut::new();
                 let request = request(kind - 8, script);
-                let header = RequestHeader { xid: script.byte().into(), opcode: request.opcode().code() };
+                let header =
+                    RequestHeader { xid: script.byte().into(), opcode: request.opcode().code() };
                 frame::put(&mut out, |out| {
                     header.encode(out);
                     request.encode_body(out);
                 });
-                // Some bytes are others than they should be, most often none.
+                // Replaces some bytes, most often none.
                 for _ in 0..script.byte().saturating_sub(0xf0) {
                     let at = usize::from(script.byte()) % out.len();
                     out[at] = script.byte();
@@ -191,7 +201,7 @@ impl Attacker {
         let flags = script.byte();
         let mut request = ConnectRequest { timeout: i32::from(flags) * 400, ..new_session() };
         if flags & 1 != 0 {
-            // What it was answered before: a session to take up again, or to take over from itself.
+            // Its earlier response: a session to resume, or to take over from itself.
             if let Some(answer) = self.answer.get(12..36) {
                 request.session_id = i64::from_be_bytes(answer[..8].try_into().expect("no fault"));
                 request.password = Some(Bytes::copy_from_slice(&answer[8..]));
@@ -204,7 +214,7 @@ impl Attacker {
         }
         let mut out = BytesMut::new();
         frame::put(&mut out, |out| request.encode(out));
-        // Another connection, while the one before is still there.
+        // Another connection, while the earlier one is still open.
         let before = self.stream.take();
         self.answer.clear();
         self.send(server, &out).await;
@@ -217,7 +227,7 @@ impl Attacker {
             self.stream = server.connector().connect("memory", 2181).await.ok();
         }
         let Some(stream) = &mut self.stream else { return };
-        // Most never read: then nothing more goes out at some time.
+        // Most connections never read, so at some point nothing more can be written.
         if !timeout(PATIENCE, stream.write_all(bytes)).await.is_ok_and(|sent| sent.is_ok()) {
             self.stream = None;
         }
@@ -227,7 +237,9 @@ impl Attacker {
         let Some(stream) = &mut self.stream else { return };
         for _ in 0..times {
             let mut chunk = [0; 4096];
-            let Ok(Ok(read @ 1..)) = timeout(PATIENCE, stream.read(&mut chunk)).await else { return };
+            let Ok(Ok(read @ 1..)) = timeout(PATIENCE, stream.read(&mut chunk)).await else {
+                return;
+            };
             if self.answer.len() < 36 {
                 self.answer.extend_from_slice(&chunk[..read]);
             }
@@ -235,7 +247,7 @@ impl Attacker {
     }
 }
 
-/// A request as a client would send it.
+/// Returns a request as a client would send it.
 fn request(kind: u8, script: &mut Script<'_>) -> Request {
     let path = script.path();
     let watch = script.flag();
@@ -245,7 +257,9 @@ fn request(kind: u8, script: &mut Script<'_>) -> Request {
         0 => Request::Ping,
         1 => Request::CloseSession,
         2 => auth(["digest", "ip", "super", "x509"][usize::from(script.byte()) % 4], b"a:b"),
-        3 => Request::Create2(CreateRequest { path, data: None, acl: Acl::creator_all(), flags: 0 }),
+        3 => {
+            Request::Create2(CreateRequest { path, data: None, acl: Acl::creator_all(), flags: 0 })
+        }
         4 => Request::CreateContainer(CreateRequest { path, data: data(), acl, flags: 4 }),
         5 => {
             let ttl = i64::from(script.byte()) - 1;
@@ -296,7 +310,8 @@ fn request(kind: u8, script: &mut Script<'_>) -> Request {
             Request::Auth(AuthPacket { scheme: "digest".into(), auth })
         }
         _ => {
-            let modes = [CreateMode::Persistent, CreateMode::Ephemeral, CreateMode::EphemeralSequential];
+            let modes =
+                [CreateMode::Persistent, CreateMode::Ephemeral, CreateMode::EphemeralSequential];
             let flags = modes[usize::from(kind) % modes.len()].flags();
             Request::Create(CreateRequest { path, data: data(), acl, flags })
         }
@@ -306,7 +321,9 @@ fn request(kind: u8, script: &mut Script<'_>) -> Request {
 fn operation(script: &mut Script<'_>) -> MultiOp {
     let (path, acl, data) = (script.path(), Acl::open_unsafe(), Some(Bytes::from_static(b"d")));
     match script.byte() % 6 {
-        0 => MultiOp::Create(CreateRequest { path, data, acl, flags: i32::from(script.byte() % 8) }),
+        0 => {
+            MultiOp::Create(CreateRequest { path, data, acl, flags: i32::from(script.byte() % 8) })
+        }
         1 => MultiOp::CreateTtl(CreateTtlRequest { path, data, acl, flags: 6, ttl: 1 }),
         2 => MultiOp::Delete(DeleteRequest { path, version: -1 }),
         3 => MultiOp::SetData(SetDataRequest { path, data, version: -1 }),
@@ -315,7 +332,7 @@ fn operation(script: &mut Script<'_>) -> MultiOp {
     }
 }
 
-/// Bytes that say what happens; zeros when there are no more.
+/// The bytes that control the run; zeros after the end.
 struct Script<'a> {
     left: &'a [u8],
 }

@@ -1,7 +1,8 @@
-//! A whole client against servers that say anything: it never panics, every request is answered once, the end comes in
-//! time, and memory stays bounded.
+//! Tests a whole client with servers that send anything. The client must never panic, every request
+//! must be answered once, the client must end in time, and its memory must stay bounded.
 //!
-//! The input is a script of servers, one after another: each byte below chooses what is said next.
+//! The input is a script of servers, one after another: each of the following bytes selects the
+//! next message.
 
 use std::io;
 use std::pin::Pin;
@@ -12,24 +13,28 @@ use std::time::Duration;
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use zk_curator_client::{
-    Acl, AddWatchMode, Connector, CreateMode, DisconnectedPolicy, Op, Read, Transport, WatcherType, ZooKeeper,
+    Acl, AddWatchMode, Connector, CreateMode, DisconnectedPolicy, Op, Read, Transport, WatcherType,
+    ZooKeeper,
 };
 use zk_curator_proto::records::{ConnectResponse, ReplyHeader, WatcherEvent};
-use zk_curator_proto::{Encoder, Record, XID_AUTH, XID_NOTIFICATION, XID_PING, XID_SET_WATCHES, frame};
+use zk_curator_proto::{
+    Encoder, Record, XID_AUTH, XID_NOTIFICATION, XID_PING, XID_SET_WATCHES, frame,
+};
 
-/// How long the client may take for everything, in simulated time.
+/// The time limit of the client, in simulated time.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// The longest answer that the client reads, in bytes.
+/// The largest response that the client reads, in bytes.
 const MAX_ANSWER: usize = 64 * 1024;
 
 #[derive(Debug)]
 struct Script {
-    /// What is left to be said.
+    /// The rest of the script.
     left: Mutex<(Bytes, u32)>,
 }
 
-/// A connection to the script: says what is next, and forgets what it hears.
+/// A connection to the script. It sends the next messages, and discards everything that it
+/// receives.
 struct Line {
     script: Arc<Script>,
     handshaken: bool,
@@ -52,7 +57,7 @@ impl Connector for ToScript {
 }
 
 impl Line {
-    /// Says something; `false` when the connection ends here.
+    /// Sends a message. Returns `false` if the connection ends here.
     fn next(&mut self) -> bool {
         let mut guard = self.script.left.lock().expect("no panic");
         let (left, xid) = &mut *guard;
@@ -61,12 +66,14 @@ impl Line {
         }
         let kind = left.get_u8();
         let out = &mut self.out;
-        // Most of what is said begins as it should: what follows is more interesting then.
+        // Most scripts begin with a valid handshake, because the messages after it are more
+        // interesting.
         if !self.handshaken && kind < 0xe0 {
             self.handshaken = true;
             let timeout = if kind == 0xdf { 0 } else { 1000 + i32::from(kind) * 10 };
             let password = Some(Bytes::from_static(&[7; 16]));
-            let response = ConnectResponse { timeout, session_id: 1, password, ..ConnectResponse::default() };
+            let response =
+                ConnectResponse { timeout, session_id: 1, password, ..ConnectResponse::default() };
             frame::put(out, |body| response.encode(body));
             return true;
         }
@@ -100,7 +107,10 @@ impl Line {
             }),
             4 => frame::put_parts(out, &[&said]),
             5 => out.extend_from_slice(&said),
-            6 => self.pause = Some(Box::pin(tokio::time::sleep(Duration::from_millis(40 << (kind >> 4))))),
+            6 => {
+                self.pause =
+                    Some(Box::pin(tokio::time::sleep(Duration::from_millis(40 << (kind >> 4)))));
+            }
             _ => return false,
         }
         true
@@ -135,7 +145,11 @@ impl AsyncRead for Line {
 }
 
 impl AsyncWrite for Line {
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Poll::Ready(Ok(buf.len()))
     }
 
@@ -149,7 +163,8 @@ impl AsyncWrite for Line {
 }
 
 pub(crate) fn run(input: &[u8]) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime").block_on(async {
         let script = Arc::new(Script { left: Mutex::new((Bytes::copy_from_slice(input), 0)) });
         let zk = ZooKeeper::builder("script/chroot")
@@ -157,7 +172,7 @@ pub(crate) fn run(input: &[u8]) {
             .session_timeout(Duration::from_secs(5))
             .disconnected(DisconnectedPolicy::Wait(Duration::from_secs(2)))
             .max_frame(MAX_ANSWER)
-            .max_answer(MAX_ANSWER)
+            .max_response(MAX_ANSWER)
             .seed(7)
             .connect()
             .expect("valid settings");
@@ -168,18 +183,19 @@ pub(crate) fn run(input: &[u8]) {
                 let data = zk.get_data_watched("/a");
                 let exists = zk.exists_watched("/a/b");
                 let children = zk.get_children_watched("/a");
-                let lasting = zk.add_watch("/a", AddWatchMode::PersistentRecursive);
+                let persistent = zk.add_watch("/a", AddWatchMode::PersistentRecursive);
                 let created = zk.create("/a/b", b"", &acl, CreateMode::EphemeralSequential);
                 let multi = zk.multi(&[Op::Delete { path: "/a".into(), version: None.into() }]);
                 let reads = zk.multi_read(&[Read::Data("/a".into()), Read::Children("/a".into())]);
                 let removed = zk.remove_watches("/a", WatcherType::Any);
-                let others = (zk.get_acl("/a"), zk.who_am_i(), zk.get_ephemerals("/"), zk.get_config());
+                let others =
+                    (zk.get_acl("/a"), zk.who_am_i(), zk.get_ephemerals("/"), zk.get_config());
                 let data = data.await;
                 drop((exists.await, children.await));
-                let lasting = lasting.await;
+                let persistent = persistent.await;
                 drop((created.await, multi.await, reads.await, removed.await));
                 drop((others.0.await, others.1.await, others.2.await, others.3.await));
-                drop((data, lasting, auth));
+                drop((data, persistent, auth));
             }
             drop(zk.close().await);
             let mut states = zk.states();
