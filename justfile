@@ -1,12 +1,12 @@
-# The tasks of a contributor; `just` lists them. CI runs .ci/run, which calls the same commands.
+# The tasks of a contributor: `just` lists them. CI runs .ci/run, which calls the same commands.
 
 _default:
-    @just --list
+    @just --list --unsorted
 
-# All that a change has to pass on any machine. Changes nothing.
+# Checks a change on any machine: format, lints, documentation, tests. Changes nothing.
 verify: fmt-check lint doc test
 
-# Writes what can be repaired by tools.
+# Applies the repairs of clippy and rustfmt.
 fix:
     cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged
     cargo fmt --all
@@ -20,34 +20,119 @@ lint:
 doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
 
-# Every test but the slow ones.
+# Runs every test except the slow ones: `just test`, `just test --test locks mutex`.
 test *arguments:
     cargo test --workspace {{arguments}}
 
-# Every test; installs Apache ZooKeeper and its clients (Debian).
-test-all:
-    scripts/test-all
+# Runs every test, on Apache ZooKeeper and with its clients too, which it installs (Debian).
+test-all *arguments:
+    scripts/test-all {{arguments}}
 
-# How long users and contributors wait.
-measure-builds:
-    scripts/measure-builds
+# Simulates a scenario: `just sim mutex 0..10000`, or `just sim all 0..500`.
+sim scenario="all" seeds="0..500" *arguments:
+    cargo run --release -p zk-curator-sim --bin zk-sim -- --scenario {{scenario}} --seeds {{seeds}} {{arguments}}
+
+# Simulates committed code, and records the result in docs/simulated.tsv and docs/reliability.md.
+reliability *arguments:
+    scripts/reliability run {{arguments}}
+
+# Plants bugs in a copy of the sources, and shows that the simulation finds each: `just mutants [--record] [NAME…]`.
+mutants *arguments:
+    scripts/sim-mutants {{arguments}}
+
+# Simulates a flapping network for a number of hours.
+hours hours="1000" seed="7":
+    SIM_HOURS={{hours}} SIM_SEED={{seed}} cargo test --profile quick -p zk-curator-sim --test session -- --nocapture hours
+
+# Runs queues of a million items in bounded memory.
+million:
+    cargo test --profile quick -p zk-curator-recipes --test million
+
+# Runs scenarios on an Apache ZooKeeper whose servers, network and clients fail: `just chaos mutex 10m`.
+chaos scenario="all" duration="30m" *arguments:
+    cargo run --release -p zk-curator-real --bin zk-chaos -- --scenario {{scenario}} --duration {{duration}} {{arguments}}
+
+# Compares a million random operations of the embedded server with Apache ZooKeeper.
+differential operations="1000000" seed="1000":
+    ZK_DIFFERENTIAL_OPERATIONS={{operations}} ZK_DIFFERENTIAL_SEED={{seed}} cargo test -p zk-curator-testing --test server -- --ignored --nocapture differential_real
+
+# Runs the conformance cases whose names contain a text on Apache ZooKeeper.
+conformance case="":
+    CONFORMANCE={{case}} cargo test -p zk-curator-client --test client -- --ignored --nocapture conformance_real
+
+# Feeds hostile bytes to the decoders, a client and a server.
+fuzz rounds="1000000":
+    FUZZ_ROUNDS={{rounds}} cargo test --release -p zk-curator-tests --test limits fuzz
+
+# Fuzzes decode, session, server, service_instance or flw with libFuzzer for a number of seconds. Needs cargo-fuzz.
+libfuzzer target="decode" seconds="180":
+    scripts/fuzz {{target}} {{seconds}}
+
+# Compares with Curator and kazoo, and writes the benchmark pages: `just compare --smoke`.
+compare *arguments:
+    cargo run --release -p zk-curator-peers -- {{arguments}}
+
+# Measures requests, the embedded server, and writes.
+bench name="ops" *arguments:
+    cargo bench -p zk-curator-peers --bench {{name}} -- {{arguments}}
+
+# Runs a command with ZK_CONNECT set to an Apache ZooKeeper of its own.
+real *command:
+    cargo run --release -p zk-curator-real --bin zk-real -- --exec {{command}}
 
 # Several services contend for a lock, on the embedded server.
 quickstart:
     cargo run --example quickstart
 
-# The same on Apache ZooKeeper.
-quickstart-real:
-    cargo run --release -p zk-curator-real --bin zk-real -- --exec cargo run --example quickstart
+# Runs every example.
+examples:
+    scripts/run-examples
 
-# Bugs that are planted in a copy of the sources, and how many seeds the simulation takes to find them.
-sim-mutants *arguments:
-    scripts/sim-mutants {{arguments}}
+# Runs the tests of the services in examples/services.
+services:
+    scripts/test-services
 
-# Licences, sources and advisories of the dependencies.
+# Builds the guide in target/book; its examples are tests of zk-curator-book.
+book:
+    cargo test -p zk-curator-book
+    scripts/build-book
+
+# Reports files of a crate that depend on each other.
+circles *packages:
+    scripts/check-circles {{packages}}
+
+# Counts phrases to avoid: `just prose --list src`.
+prose *arguments:
+    scripts/check-prose {{arguments}}
+
+# Reports broken links in the documents.
+links:
+    scripts/check-links
+
+# Checks the alert rules of docs/monitoring.
+alerts:
+    scripts/check-alerts
+
+# Builds every published crate with each feature alone, by the oldest supported compiler.
+features:
+    scripts/check-features
+
+# Packs and compiles the packages that users would download.
+package:
+    scripts/package
+
+# Fails if the version does not allow a change of the public API since the last release, or a revision: `just semver HEAD~10`.
+semver *revision:
+    scripts/check-semver {{revision}}
+
+# Checks licences, sources and advisories of the dependencies.
 deny:
     scripts/deny
 
-# What CI runs.
+# Measures how long users and contributors wait for builds.
+builds *arguments:
+    scripts/measure-builds {{arguments}}
+
+# Runs what CI runs.
 ci:
     .ci/run
