@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::common::{
-    Network, TIMEOUT, assert_about, builder, connected, create, cut, history, id, is_connected,
-    nowhere, on_network, open, real_time, reconnect, simulated, simulated_with, start, until,
+    NOWHERE, Network, TIMEOUT, assert_about, builder, connected, create, cut, history, id,
+    is_connected, on_network, open, real_time, reconnect, simulated, simulated_with, start, until,
 };
 use tokio::net::TcpListener;
 use tokio::time::Instant;
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_millis(300);
 fn a_request_times_out_when_nothing_listens() {
     real_time(async {
         let network = Network::tcp();
-        let zk = ZooKeeper::builder(nowhere().await)
+        let zk = ZooKeeper::builder(NOWHERE[0])
             .disconnected(DisconnectedPolicy::Wait(PATIENCE))
             .connector(network.connector())
             .connect()
@@ -56,12 +56,8 @@ fn other_hosts_are_tried_when_one_is_down_or_hangs() {
         let server = TestServer::start().await;
         let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
         for seed in 0..6 {
-            let hosts = format!(
-                "{},{},{}",
-                nowhere().await,
-                silent.local_addr().unwrap(),
-                server.connect_string()
-            );
+            let silent = silent.local_addr().unwrap();
+            let hosts = format!("{},{silent},{}", NOWHERE[0], server.connect_string());
             let zk = ZooKeeper::builder(hosts)
                 .session_timeout(Duration::from_secs(3))
                 .seed(seed)

@@ -10,7 +10,7 @@ use zk_curator_client::{
 use zk_curator_testing::{FaultProxy, Flow};
 
 use super::{Case, away, refused};
-use crate::common::{create, history, id, is_connected, nowhere, open, start, until};
+use crate::common::{NOWHERE, create, history, id, is_connected, open, start, until};
 
 pub(crate) async fn identities_survive_cuts(case: Case) {
     let ((zk, relay), other) = (case.relayed().await, case.client().await);
@@ -111,8 +111,7 @@ pub(crate) async fn a_silent_network_is_connection_loss_in_time(case: Case) {
 
 pub(crate) async fn an_address_where_nobody_listens_fails_in_time(case: Case) {
     let patience = Duration::from_millis(500);
-    let builder =
-        ZooKeeper::builder(nowhere().await).disconnected(DisconnectedPolicy::Wait(patience));
+    let builder = ZooKeeper::builder(NOWHERE[0]).disconnected(DisconnectedPolicy::Wait(patience));
     let zk = builder.connect().unwrap();
     let started = Instant::now();
     assert_eq!(create(&zk, "/a").await, Err(Error::NotConnected));
@@ -124,8 +123,7 @@ pub(crate) async fn an_address_where_nobody_listens_fails_in_time(case: Case) {
     // Next to servers that respond, it costs little.
     let hosts = case.target.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     for _ in 0..4 {
-        let builder =
-            ZooKeeper::builder(format!("{},{hosts},{}", nowhere().await, nowhere().await));
+        let builder = ZooKeeper::builder(format!("{},{hosts},{}", NOWHERE[0], NOWHERE[1]));
         let zk = start(builder).await;
         zk.close().await.unwrap();
     }
