@@ -6,9 +6,11 @@
 
 mod support;
 
+use std::time::Duration;
+
 use support::{Result, Stage};
 use tokio::task::JoinSet;
-use zk_curator_recipes::lock::{HandoverMutex, InterProcessMutex, ReentrantMutex};
+use zk_curator_recipes::lock::{InterProcessMutex, ReentrantMutex};
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -26,14 +28,14 @@ async fn main() -> Result<()> {
     inner.release().await?;
     outer.release().await?;
 
-    let lock =
-        HandoverMutex::new(InterProcessMutex::new(&zk, format!("{}/handover", stage.root)), 3);
+    let lock = InterProcessMutex::new(&zk, format!("{}/handover", stage.root))
+        .local_batch(3, Duration::from_secs(1));
     let mut tasks = JoinSet::new();
     for task in 1..=8 {
         let lock = lock.clone();
         tasks.spawn(async move {
             let guard = lock.acquire().await?;
-            println!("task {task} holds {}", guard.path());
+            println!("task {task} holds {}, turn {}", guard.path(), guard.local_token().turn);
             guard.release().await?;
             Result::Ok(())
         });

@@ -125,9 +125,14 @@ impl OwnedNode {
 
     /// Ends the present ownership: clones of its [`Ownership`] are lost, and the node continues
     /// under a new one. It is for passing the node on to another user.
+    ///
+    /// A [fenced](Ownership::fenced) transaction of the former ownership was sent before this
+    /// returns, or is never sent.
     pub fn renew_ownership(&mut self) {
         let term = self.ownership.session.lost.child_token();
-        std::mem::replace(&mut self.ownership.term, term).cancel();
+        let former = std::mem::replace(&mut self.ownership.term, term);
+        let _no_send = self.ownership.zk.core().fenced_sends.lock();
+        former.cancel();
     }
 
     /// Gives the node the fencing token of a node that it replaces, because the contender behind

@@ -62,6 +62,8 @@ pub(crate) struct Core {
     /// Cancelled at the end of the shutdown.
     pub(crate) ended: CancellationToken,
     pub(crate) random: Random,
+    /// Held while a fenced transaction is sent, from the check of its ownership on.
+    pub(crate) fenced_sends: Locked<()>,
     pub(crate) handover: Handover,
     pub(crate) advice: Advice,
     /// The last transaction that the earlier sessions have seen.
@@ -98,6 +100,7 @@ impl Core {
             end: Signal::new(None),
             ended: CancellationToken::new(),
             random,
+            fenced_sends: Locked::default(),
             handover: Handover::default(),
             advice: Advice::default(),
             last_zxid: AtomicI64::new(0),

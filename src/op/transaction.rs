@@ -256,19 +256,22 @@ impl Transaction {
     /// Sends the operations once, and returns the response.
     ///
     /// # Errors
-    /// `Withdrawn`: the operations were not sent.
+    /// `Withdrawn`, `OwnershipLost`: the operations were not sent.
     pub(crate) async fn send(
         &self,
         raw: &dyn RawClient,
         ops: &[Op],
     ) -> Result<Result<Vec<OpResult>, RawError>> {
-        let Some(token) = &self.withdrawal else { return Ok(raw.multi(ops).await) };
+        let Some(token) = &self.withdrawal else {
+            let answer = self.while_owned(|| raw.multi(ops))?;
+            return Ok(answer.await);
+        };
         let withdrawn =
             || Error::new(ErrorKind::Withdrawn, self.target.operation, self.target.path.as_str());
         if token.is_cancelled() {
             return Err(withdrawn());
         }
-        let mut answer = raw.multi_revocable(ops);
+        let mut answer = self.while_owned(|| raw.multi_revocable(ops))?;
         tokio::select! {
             biased;
             answer = &mut answer => return Ok(answer),
@@ -278,6 +281,19 @@ impl Transaction {
             return Err(withdrawn());
         }
         Ok(answer.await)
+    }
+
+    /// Sends, unless a fence is over. Another thread that [passes its
+    /// node on](crate::OwnedNode::renew_ownership) waits until this has sent.
+    fn while_owned<T>(&self, send: impl FnOnce() -> T) -> Result<T> {
+        if self.fences.is_empty() {
+            return Ok(send());
+        }
+        let _passed_on_later = self.target.zk.core().fenced_sends.lock();
+        match self.fences.iter().find(|fence| fence.is_over()) {
+            Some(fence) => Err(self.ownership_lost(fence)),
+            None => Ok(send()),
+        }
     }
 
     /// Returns the missing parent that caused the refusal of a create in the transaction, if it has

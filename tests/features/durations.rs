@@ -296,6 +296,16 @@ cases! {
         assert!(added.is_ok() || time < MINUTE, "{added:?}");
     },
     // No holder is removed before the grace time is over.
+    "recipes/src/lock/handover.rs::local_batch" => |time, zk| async move {
+        let lock = InterProcessMutex::new(&zk, "/a").local_batch(u32::MAX, time);
+        let guard = lock.acquire().await.unwrap();
+        let mut next = Box::pin(lock.acquire());
+        assert!(futures_util::poll!(&mut next).is_pending());
+        sleep(MINUTE / 2).await;
+        guard.release().await.unwrap();
+        let next = next.await.unwrap();
+        assert_eq!(next.local_token().turn, u32::from(time > MINUTE));
+    },
     "recipes/src/lock/revocable.rs::revoke" => |time| async move {
         let (server, zk) = in_memory().await;
         let lock = RevocableReadWriteLock::new(&zk, "/lock");

@@ -15,8 +15,8 @@ use zk_curator_recipes::config::ConfigStore;
 use zk_curator_recipes::group::{Group, GroupMember};
 use zk_curator_recipes::leader::{Election, LeaderLatch, LeaderSelector};
 use zk_curator_recipes::lock::{
-    HandoverMutex, InterProcessMultiLock, InterProcessMutex, InterProcessSemaphore,
-    InterProcessSemaphoreMutex, RevocableReadWriteLock, Revoked, attempt_revoke,
+    InterProcessMultiLock, InterProcessMutex, InterProcessSemaphore, InterProcessSemaphoreMutex,
+    RevocableReadWriteLock, Revoked, attempt_revoke,
 };
 use zk_curator_recipes::name::NameService;
 use zk_curator_recipes::queue::jobs::{JobState, Jobs};
@@ -105,7 +105,8 @@ fn semaphores_and_other_locks_have_labels_that_all_can_read() {
         let _lease = mutex.acquire().await.unwrap();
         let same = InterProcessSemaphoreMutex::new(other, "/mutex");
         assert_eq!(same.participants().await.unwrap()[0].label, "bob");
-        let handover = HandoverMutex::new(InterProcessMutex::new(one, "/handover").label("eve"), 1);
+        let handover =
+            InterProcessMutex::new(one, "/handover").label("eve").local_batch(1, Duration::MAX);
         let _held = handover.acquire().await.unwrap();
         assert_eq!(
             InterProcessMutex::new(other, "/handover").participants().await.unwrap()[0].label,

@@ -20,7 +20,7 @@ use zk_curator_recipes::cache::CuratorCache;
 use zk_curator_recipes::counter::{DistributedAtomicLong, PromotedToLock};
 use zk_curator_recipes::leader::{Election, LeaderLatch, LeaderSelector};
 use zk_curator_recipes::lock::{
-    HandoverMutex, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore,
+    InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore,
 };
 use zk_curator_recipes::queue::jobs::Jobs;
 use zk_curator_recipes::queue::{DistributedQueue, LockingQueue};
@@ -293,7 +293,7 @@ async fn locks(sums: Sums, server: TestServer, zk: CuratorFramework) {
     drop(lease);
     sums.shows("locks_lost_total{framework=,recipe=semaphore}", 1.0);
 
-    let local = HandoverMutex::new(InterProcessMutex::new(&zk, "/local"), 10);
+    let local = InterProcessMutex::new(&zk, "/local").local_batch(10, Duration::MAX);
     let first = local.acquire().await.unwrap();
     let mut second = Box::pin(local.acquire());
     assert!((&mut second).now_or_never().is_none());
@@ -398,7 +398,7 @@ fn series_exist_before_what_they_count() {
             for recipe in ["mutex", "read_lock", "write_lock", "semaphore"] {
                 zero(&format!("locks_lost_total{{framework=billing,recipe={recipe}}}"));
             }
-            drop(HandoverMutex::new(InterProcessMutex::new(&zk, "/lock"), 1));
+            drop(InterProcessMutex::new(&zk, "/lock").local_batch(1, Duration::MAX));
             zero("lock_handovers_total{framework=billing}");
             drop(DistributedAtomicLong::at(&zk, "/counter"));
             for name in ["unknown", "conflicts", "writes", "merged", "promotions"] {

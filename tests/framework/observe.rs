@@ -16,8 +16,7 @@ use zk_curator_client::{Connector, Transport, ZooKeeper};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::leader::{Election, LeaderLatch, LeaderSelector};
 use zk_curator_recipes::lock::{
-    HandoverMutex, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore,
-    ReentrantMutex,
+    InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore, ReentrantMutex,
 };
 use zk_curator_recipes::queue::LockingQueue;
 use zk_curator_testing::{TestServer, Verdict};
@@ -386,7 +385,7 @@ fn a_wait_for_a_node_of_the_same_session_is_warned_of_once() {
         // Contention of two processes, and recipes for tasks of one.
         let theirs = InterProcessMutex::new(&other, "/theirs").acquire().await.unwrap();
         waits(&zk, "/theirs").await;
-        let passed = HandoverMutex::new(InterProcessMutex::new(&zk, "/passed"), 1);
+        let passed = InterProcessMutex::new(&zk, "/passed").local_batch(1, Duration::MAX);
         let _passed = passed.acquire().await.unwrap();
         assert!(tokio::time::timeout(LONG, passed.acquire()).await.is_err());
         let again = ReentrantMutex::new(&zk, "/again");

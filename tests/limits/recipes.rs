@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use zk_curator::{ConnectionState, CuratorFramework, ErrorKind};
 use zk_curator_recipes::counter::DistributedAtomicLong;
-use zk_curator_recipes::lock::{HandoverMutex, InterProcessMutex, ReentrantMutex};
+use zk_curator_recipes::lock::{InterProcessMutex, ReentrantMutex};
 use zk_curator_recipes::queue::{
     DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue, DistributedQueue,
 };
@@ -114,7 +114,7 @@ fn attempts_that_are_given_up_keep_no_memory() {
     simulated(async {
         const ATTEMPTS: usize = 50_000;
         let (_server, zk) = in_memory().await;
-        let passed = HandoverMutex::new(InterProcessMutex::new(&zk, LOCK), 4);
+        let passed = InterProcessMutex::new(&zk, LOCK).local_batch(4, Duration::MAX);
         let again = ReentrantMutex::new(&zk, "/locks/again");
         let _held = (passed.acquire().await.unwrap(), again.acquire(0).await.unwrap());
         let mut waiting = Box::pin(again.acquire(1));

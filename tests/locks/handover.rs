@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use zk_curator::ConnectionState;
-use zk_curator_recipes::lock::{HandoverMutex, InterProcessMutex};
-use zk_curator_tests::{expire, simulated_with, until_state};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use zk_curator::{ConnectionState, ErrorKind};
+use zk_curator_recipes::lock::{HandoverGuard, InterProcessMutex};
+use zk_curator_testing::TestServer;
+use zk_curator_tests::{connected, expire, simulated_with, until_state};
 
 const LOCK: &str = "/locks/orders";
 
@@ -13,7 +16,7 @@ const LOCK: &str = "/locks/orders";
 #[test]
 fn pass_of_a_session_that_has_ended_is_not_granted() {
     simulated_with(async |server, zk| {
-        let lock = HandoverMutex::new(InterProcessMutex::new(&zk, LOCK), 5);
+        let lock = InterProcessMutex::new(&zk, LOCK).local_batch(5, Duration::MAX);
         let first = lock.acquire().await.unwrap();
         let node = first.path().to_owned();
         let mut next = Box::pin(lock.acquire());
@@ -33,7 +36,7 @@ fn pass_of_a_session_that_has_ended_is_not_granted() {
 #[test]
 fn turns_begin_again_with_the_next_node() {
     simulated_with(async |server, zk| {
-        let lock = HandoverMutex::new(InterProcessMutex::new(&zk, LOCK), 1);
+        let lock = InterProcessMutex::new(&zk, LOCK).local_batch(1, Duration::MAX);
         let first = lock.acquire().await.unwrap();
         let mut second = Box::pin(lock.acquire());
         assert!(futures_util::poll!(&mut second).is_pending());
@@ -47,5 +50,130 @@ fn turns_begin_again_with_the_next_node() {
         drop(second);
         let third = tokio::time::timeout(Duration::from_secs(1), third).await.unwrap().unwrap();
         assert_eq!(third.path(), node, "one turn may be passed on");
+    });
+}
+
+/// A waiter of the process, polled once.
+macro_rules! waiting {
+    ($lock:expr) => {{
+        let mut waiter = Box::pin($lock.acquire());
+        assert!(futures_util::poll!(&mut waiter).is_pending());
+        waiter
+    }};
+}
+
+#[test]
+fn a_batch_ends_by_its_time_and_begins_with_the_holder() {
+    simulated_with(async |server, zk| {
+        let within = Duration::from_secs(2);
+        let lock = InterProcessMutex::new(&zk, LOCK).local_batch(u32::MAX, within);
+        let first = lock.acquire().await.unwrap();
+        let (second, third) = (waiting!(lock), waiting!(lock));
+        sleep(within - Duration::from_millis(1)).await;
+        let node = first.path().to_owned();
+        first.release().await.unwrap();
+        let second = second.await.unwrap();
+        assert_eq!((second.path(), second.local_token().turn), (&*node, 1));
+        sleep(Duration::from_millis(1)).await;
+        second.release().await.unwrap();
+        let third = third.await.unwrap();
+        assert_ne!(third.path(), node);
+        assert_eq!(third.local_token().turn, 0);
+        assert_eq!(server.probe().children(LOCK).len(), 1);
+        // The time of the next batch begins now.
+        let fourth = waiting!(lock);
+        third.release().await.unwrap();
+        assert_eq!(fourth.await.unwrap().local_token().turn, 1);
+    });
+}
+
+#[test]
+fn local_tokens_grow_within_a_process_and_between_two() {
+    simulated_with(async |server, zk| {
+        let other = connected(&server).await;
+        let [one, two] =
+            [&zk, &other].map(|zk| InterProcessMutex::new(zk, LOCK).local_batch(1, Duration::MAX));
+        let mut tokens = Vec::new();
+        let first = one.acquire().await.unwrap();
+        tokens.push(first.local_token());
+        let (second, foreign) = (waiting!(one), two.acquire());
+        first.release().await.unwrap();
+        let second = second.await.unwrap();
+        tokens.push(second.local_token());
+        assert_eq!(tokens[0].fencing_token, tokens[1].fencing_token);
+        second.release().await.unwrap();
+        let foreign = foreign.await.unwrap();
+        tokens.push(foreign.local_token());
+        foreign.release().await.unwrap();
+        tokens.push(one.acquire().await.unwrap().local_token());
+        assert!(tokens.is_sorted_by(|one, two| one < two), "{tokens:?}");
+    });
+}
+
+/// The transaction waits for a connection while the lock is passed on, and is sent before those of
+/// the next holder.
+#[test]
+fn a_write_begun_before_the_handover_is_applied_before_it() {
+    simulated_with(async |server, zk| {
+        zk.create("/value").data("0").await.unwrap();
+        let lock = InterProcessMutex::new(&zk, LOCK).local_batch(1, Duration::MAX);
+        let first = lock.acquire().await.unwrap();
+        let next = waiting!(lock);
+        server.stop().await;
+        until_state(&zk, ConnectionState::Suspended).await;
+        let write = |guard: &HandoverGuard, value: &'static str| {
+            tokio::spawn(guard.fenced().set_data("/value", value).commit())
+        };
+        let early = write(&first, "first");
+        // It is queued in the client.
+        sleep(Duration::from_millis(1)).await;
+        let late = first.ownership().fenced().set_data("/value", "late");
+        first.release().await.unwrap();
+        let next = next.await.unwrap();
+        let second = write(&next, "second");
+        assert_eq!(late.commit().await.unwrap_err().kind(), ErrorKind::OwnershipLost);
+        server.restart().await.unwrap();
+        second.await.unwrap().unwrap();
+        drop(early.await.unwrap());
+        assert_eq!(&zk.get_data("/value").await.unwrap()[..], b"second");
+        next.release().await.unwrap();
+    });
+}
+
+/// Tasks on several threads write while they pass the lock on. No write of a holder is applied
+/// after one of its successor.
+#[test]
+fn writes_of_many_threads_follow_the_order_of_the_holders() {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let server = TestServer::start().await;
+        let zk = connected(&server).await;
+        zk.create("/holder").await.unwrap();
+        let lock = InterProcessMutex::new(&zk, LOCK).local_batch(u32::MAX, Duration::MAX);
+        let mut tasks = JoinSet::new();
+        for _ in 0..8 {
+            let (zk, lock) = (zk.clone(), lock.clone());
+            tasks.spawn(async move {
+                for _ in 0..100 {
+                    let guard = lock.acquire().await.unwrap();
+                    let holder = format!("{:?}", guard.local_token());
+                    let ownership = guard.ownership().clone();
+                    let write = || ownership.fenced().set_data("/holder", holder.clone()).commit();
+                    write().await.unwrap();
+                    assert_eq!(zk.get_data("/holder").await.unwrap(), holder.as_bytes());
+                    // Begins at the same time as the handover, on another thread.
+                    let racing = tokio::spawn(write());
+                    guard.release().await.unwrap();
+                    let refused = racing.await.unwrap().err().map(|error| error.kind());
+                    assert!(
+                        matches!(refused, None | Some(ErrorKind::OwnershipLost)),
+                        "{refused:?}"
+                    );
+                }
+            });
+        }
+        tasks.join_all().await;
+        zk.close().await.unwrap();
     });
 }

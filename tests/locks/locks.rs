@@ -236,7 +236,7 @@ fn an_owner_that_has_lost_the_lock_acquires_it_anew() {
 #[test]
 fn the_lock_is_passed_on_within_the_process_for_so_many_turns() {
     simulated_with(async |server, zk| {
-        let lock = HandoverMutex::new(InterProcessMutex::new(&zk, LOCK), 3);
+        let lock = InterProcessMutex::new(&zk, LOCK).local_batch(3, Duration::MAX);
         let first = lock.acquire().await.unwrap();
         let nodes = Arc::new(std::sync::Mutex::new(Vec::new()));
         let inside = Arc::new(AtomicUsize::new(1));
@@ -283,7 +283,7 @@ fn the_lock_is_passed_on_within_the_process_for_so_many_turns() {
 #[test]
 fn whoever_has_passed_the_lock_on_cannot_write_any_more() {
     simulated_with(async |_server, zk| {
-        let lock = HandoverMutex::new(InterProcessMutex::new(&zk, LOCK), 1);
+        let lock = InterProcessMutex::new(&zk, LOCK).local_batch(1, Duration::MAX);
         let first = lock.acquire().await.unwrap();
         let next = waiter(&lock).await;
         let old = first.ownership().clone();
@@ -300,7 +300,7 @@ fn whoever_has_passed_the_lock_on_cannot_write_any_more() {
 #[test]
 fn a_lock_passed_to_one_that_gives_up_goes_on_to_the_next() {
     simulated_with(async |server, zk| {
-        let lock = HandoverMutex::new(InterProcessMutex::new(&zk, LOCK), 5);
+        let lock = InterProcessMutex::new(&zk, LOCK).local_batch(5, Duration::MAX);
         let first = lock.acquire().await.unwrap();
         let mut impatient = Box::pin(lock.acquire());
         assert!(futures_util::poll!(&mut impatient).is_pending());
@@ -318,7 +318,7 @@ fn a_lock_passed_to_one_that_gives_up_goes_on_to_the_next() {
 #[test]
 fn a_lock_that_is_lost_is_not_passed_on() {
     simulated_with(async |server, zk| {
-        let lock = HandoverMutex::new(InterProcessMutex::new(&zk, LOCK), 5);
+        let lock = InterProcessMutex::new(&zk, LOCK).local_batch(5, Duration::MAX);
         let first = lock.acquire().await.unwrap();
         let next = waiter(&lock).await;
         expire(&server, &zk).await;
@@ -334,7 +334,7 @@ fn a_lock_that_is_lost_is_not_passed_on() {
 #[test]
 fn a_deleted_lock_is_neither_handed_over_nor_reentered() {
     simulated_on(two_in_memory, async |(_server, zk, other)| {
-        let passing = HandoverMutex::new(InterProcessMutex::new(&zk, LOCK), 5);
+        let passing = InterProcessMutex::new(&zk, LOCK).local_batch(5, Duration::MAX);
         let again = ReentrantMutex::new(&zk, "/locks/again");
         for by_transaction in [false, true] {
             let first = passing.acquire().await.unwrap();

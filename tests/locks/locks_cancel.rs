@@ -132,7 +132,7 @@ fn several_leases_and_several_locks_leave_nothing() {
 fn shared_locks_are_handed_over_or_released_when_dropped() {
     let mutex: Make = |zk| Arc::new(InterProcessMutex::new(zk, LOCK));
     at_every_step(8, mutex, |zk, _| async move {
-        let lock = HandoverMutex::new(InterProcessMutex::new(&zk, LOCK), 1);
+        let lock = InterProcessMutex::new(&zk, LOCK).local_batch(1, Duration::MAX);
         let hold = |lock: HandoverMutex| async move {
             let guard = lock.acquire().await?;
             tokio::task::yield_now().await;

@@ -367,7 +367,7 @@ async fn run(recipe: Recipe, seed: u64) -> Ledger {
         .map(|zk| Contest {
             recipe,
             zk: zk.clone(),
-            handover: HandoverMutex::new(InterProcessMutex::new(zk, LOCK), 2),
+            handover: InterProcessMutex::new(zk, LOCK).local_batch(2, Duration::MAX),
             ledger: Arc::clone(&ledger),
         })
         .collect();
@@ -403,7 +403,7 @@ async fn run(recipe: Recipe, seed: u64) -> Ledger {
     let last = Contest {
         recipe,
         zk: observer.clone(),
-        handover: HandoverMutex::new(InterProcessMutex::new(&observer, LOCK), 0),
+        handover: InterProcessMutex::new(&observer, LOCK).local_batch(0, Duration::MAX),
         ledger: Arc::default(),
     };
     let last = timeout(Duration::from_secs(60), last.acquire(&mut rng)).await;

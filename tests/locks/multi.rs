@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::timeout;
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::lock::{
-    Error, HandoverMutex, InterProcessLock, InterProcessMultiLock, InterProcessMutex, ReadLock,
-    ReentrantMutex, WriteLock, attempt_revoke,
+    Error, InterProcessLock, InterProcessMultiLock, InterProcessMutex, ReadLock, ReentrantMutex,
+    WriteLock, attempt_revoke,
 };
 use zk_curator_testing::TestServer;
 use zk_curator_tests::{
@@ -96,7 +96,7 @@ fn lock_below_a_chroot_given_twice_is_refused() {
 #[test]
 fn handover_and_reentrant_mutexes_go_into_a_multi_lock() {
     simulated_with(async |server, zk| {
-        let passed = HandoverMutex::new(InterProcessMutex::new(&zk, "/locks/passed"), 2);
+        let passed = InterProcessMutex::new(&zk, "/locks/passed").local_batch(2, Duration::MAX);
         let again = ReentrantMutex::new(&zk, "/locks/again");
         let both = |owner: &'static str| {
             let locks: Locks = vec![Arc::new(passed.clone()), Arc::new(again.for_owner(owner))];
@@ -141,7 +141,7 @@ fn handover_and_reentrant_mutexes_go_into_a_multi_lock() {
 #[test]
 fn a_pass_and_an_owner_are_the_same_node_as_a_mutex() {
     simulated_with(async |_server, zk| {
-        let passed = HandoverMutex::new(InterProcessMutex::new(&zk, "/x"), 2);
+        let passed = InterProcessMutex::new(&zk, "/x").local_batch(2, Duration::MAX);
         let again = ReentrantMutex::new(&zk, "/x");
         assert_duplicate(vec![Arc::new(passed), mutex(&zk, "/x")], "/x").await;
         assert_duplicate(vec![Arc::new(again.for_owner(1)), Arc::new(again.for_owner(2))], "/x")
@@ -153,7 +153,7 @@ fn a_pass_and_an_owner_are_the_same_node_as_a_mutex() {
 #[test]
 fn a_session_that_ends_during_a_hand_over_leaves_no_half() {
     simulated_with(async |server, zk| {
-        let passed = HandoverMutex::new(InterProcessMutex::new(&zk, "/locks/b"), 2);
+        let passed = InterProcessMutex::new(&zk, "/locks/b").local_batch(2, Duration::MAX);
         let locks: Locks = vec![mutex(&zk, "/locks/a"), Arc::new(passed.clone())];
         let both = InterProcessMultiLock::new(locks);
         let first = passed.acquire().await.unwrap();
@@ -174,7 +174,7 @@ fn a_session_that_ends_during_a_hand_over_leaves_no_half() {
 fn every_guard_says_that_it_is_over() {
     simulated_with(async |server, zk| {
         let mutex = InterProcessMutex::new(&zk, "/locks/mutex").acquire().await.unwrap();
-        let passed = HandoverMutex::new(InterProcessMutex::new(&zk, "/locks/passed"), 2);
+        let passed = InterProcessMutex::new(&zk, "/locks/passed").local_batch(2, Duration::MAX);
         let passed = passed.acquire().await.unwrap();
         let again = ReentrantMutex::new(&zk, "/locks/again").acquire(1).await.unwrap();
         let both = InterProcessMultiLock::of_mutexes(&zk, ["/locks/a", "/locks/b"])

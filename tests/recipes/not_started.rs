@@ -15,8 +15,8 @@ use zk_curator_recipes::counter::{
 use zk_curator_recipes::group::{Group, GroupMember};
 use zk_curator_recipes::leader::{Election, LeaderLatch, LeaderSelector};
 use zk_curator_recipes::lock::{
-    HandoverMutex, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphore, ReentrantMutex, RevocableReadWriteLock,
+    InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore,
+    ReentrantMutex, RevocableReadWriteLock,
 };
 use zk_curator_recipes::name::NameService;
 use zk_curator_recipes::node::{PersistentNode, PersistentTtlNode};
@@ -47,7 +47,7 @@ const CALLS: &[Call] = calls! {
     "revocable": |zk| RevocableReadWriteLock::new(&zk, "/a").write_lock().acquire();
     "revoke": |zk| RevocableReadWriteLock::new(&zk, "/a").revoke("/a/_c_00000000-0000-4000-8000-000000000000-write-0000000000", LONG);
     "multi lock": |zk| InterProcessMultiLock::of_mutexes(&zk, ["/a", "/b"]).acquire();
-    "handover": |zk| HandoverMutex::new(InterProcessMutex::new(&zk, "/a"), 2).acquire();
+    "handover": |zk| InterProcessMutex::new(&zk, "/a").local_batch(2, Duration::MAX).acquire();
     "reentrant": |zk| ReentrantMutex::new(&zk, "/a").acquire("me");
     "semaphore": |zk| InterProcessSemaphore::new(&zk, "/a", 1).acquire();
     "latch": |zk| async { LeaderLatch::new(&zk, "/a").join().await_leadership().await };

@@ -19,8 +19,8 @@ use zk_curator_recipes::counter::{
 use zk_curator_recipes::group::{Group, GroupEvent, GroupMember};
 use zk_curator_recipes::leader::{Election, LeaderLatch, LeaderSelector};
 use zk_curator_recipes::lock::{
-    HandoverMutex, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphore, ReentrantMutex, RevocableReadWriteLock, Revoked,
+    InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore,
+    ReentrantMutex, RevocableReadWriteLock, Revoked,
 };
 use zk_curator_recipes::name::NameService;
 use zk_curator_recipes::node::PersistentNode;
@@ -333,7 +333,7 @@ cases! {
         ok(writer.await.map_err(|error| error.to_string())?.release()).await?;
         let both = InterProcessMultiLock::of_mutexes(&zk, ["/a", "/b"]);
         both.acquire().await?.release().await?;
-        HandoverMutex::new(InterProcessMutex::new(&zk, "/c"), 2).acquire().await?.release().await?;
+        InterProcessMutex::new(&zk, "/c").local_batch(2, Duration::MAX).acquire().await?.release().await?;
         ReentrantMutex::new(&zk, "/d").acquire("me").await?.release().await?;
         let semaphore = InterProcessSemaphore::new(&zk, "/e", 2);
         let leases = semaphore.acquire_many(2).await?;

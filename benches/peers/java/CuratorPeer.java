@@ -25,6 +25,7 @@ public final class CuratorPeer {
             WORKLOADS.put("raw-create-delete", Raw.CreateDelete::new);
             WORKLOADS.put("mutex", Locks.Mutex::new);
             WORKLOADS.put("many-locks", ManyLocks::new);
+            WORKLOADS.put("shared-mutex", SharedMutex::new);
             WORKLOADS.put("handover", Locks.Handover::new);
             WORKLOADS.put("read-write", Locks.ReadWrite::new);
             WORKLOADS.put("semaphore", Locks.Semaphore::new);

@@ -2,10 +2,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::oneshot;
-use zk_curator::internal::Locked;
+use tokio::time::Instant;
+use zk_curator::internal::{Locked, bounded};
 use zk_curator::op::Transaction;
 use zk_curator::{CuratorFramework, FencingToken, Ownership};
 
@@ -14,22 +16,31 @@ use super::guard::{after_work, while_held};
 use super::{AnyGuard, Error, InterProcessLock, InterProcessMutex, MutexGuard, revocation};
 use crate::measure;
 
-/// An [`InterProcessMutex`] for many contending tasks of one process. They hand it over among
-/// themselves, without a request, up to `handovers` times in a row. Then it is released, so that
-/// other processes get their turn.
+/// An [`InterProcessMutex`] for many contending tasks of one process: see
+/// [`InterProcessMutex::local_batch`]. They pass it on among themselves without a request, while
+/// one node stays in ZooKeeper's queue.
+///
+/// A batch is a series of holders with one node. It ends after `turns` handovers, and no handover
+/// begins later than `within` after its first holder. Then the lock is released, so that other
+/// processes get their turn.
 ///
 /// All clones share the lock; only one of them at a time is in ZooKeeper's queue.
 ///
 /// # Fairness
 /// Within the process in the order of arrival. Between processes not: while a process passes the
-/// lock on, those that came earlier wait, for at most `handovers` turns. Then it
-/// enters the queue at its end.
+/// lock on, those that came earlier wait, for at most `turns` further holders, and at most for
+/// `within` and the time that one holder takes. Then the process enters the queue at its end. So a
+/// contender waits for at most one batch of each process before it.
 ///
 /// # Guarantees
-/// Those of [`InterProcessMutex`], but turns that are handed over have the same node, and so **the
-/// same fencing token**. A resource that compares tokens must accept an equal one. A guard that has
-/// handed the lock over ends immediately: its [`Ownership`] is lost, and its fenced transactions
-/// fail, although the node exists.
+/// * Those of [`InterProcessMutex`]. The holders of a batch have the same node and **the same
+///   [fencing token](HandoverGuard::fencing_token)**; their [local
+///   tokens](HandoverGuard::local_token) grow.
+/// * A guard that has passed the lock on ends immediately: its [`Ownership`] is lost, and its
+///   fenced transactions fail, although the node exists. A fenced transaction that it sent before
+///   is applied before all that the next holder sends, or not at all, because both use one session.
+///   That needs a raw client that sends in the order of the calls, as the one of this project does.
+/// * When the session is lost, the batch is over: no task gets it.
 ///
 /// # Cancel safety
 /// As [`InterProcessMutex`]: a future that is dropped while the lock is passed to it passes it on.
@@ -41,23 +52,34 @@ use crate::measure;
 /// # let server = zk_curator_testing::TestServer::start().await;
 /// # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
 /// # zk.start().await?;
-/// use zk_curator_recipes::lock::{HandoverMutex, InterProcessMutex};
+/// use std::time::Duration;
 ///
-/// let lock = HandoverMutex::new(InterProcessMutex::new(&zk, "/locks/orders"), 16);
+/// use zk_curator_recipes::lock::InterProcessMutex;
+///
+/// let lock = InterProcessMutex::new(&zk, "/locks/orders").local_batch(16, Duration::from_secs(1));
 /// let guard = lock.acquire().await?;
 /// let next = tokio::spawn({ let lock = lock.clone(); async move { lock.acquire().await } });
 /// # while lock.waiting() == 0 { tokio::task::yield_now().await }
-/// let path = guard.path().to_owned();
+/// let (path, token) = (guard.path().to_owned(), guard.local_token());
 /// guard.release().await?;
-/// assert_eq!(next.await??.path(), path);
+/// let next = next.await??;
+/// assert_eq!(next.path(), path);
+/// assert!(next.local_token() > token);
 /// # zk.close().await?;
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone)]
 pub struct HandoverMutex {
     lock: InterProcessMutex,
-    turns: u32,
+    limits: Limits,
     local: Arc<Locked<Local>>,
+}
+
+/// The length of a batch.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    turns: u32,
+    within: Duration,
 }
 
 /// The queue within the process.
@@ -89,18 +111,39 @@ impl Drop for Place<'_> {
 #[derive(Debug)]
 struct Pass {
     local: Arc<Locked<Local>>,
-    guard: Option<MutexGuard>,
-    /// The number of times that it may still be passed on with the guard.
-    turns: u32,
+    limits: Limits,
+    batch: Option<Batch>,
+}
+
+/// A lock that is held, and may be passed on.
+#[derive(Debug)]
+struct Batch {
+    guard: MutexGuard,
+    /// How often it was passed on.
+    turn: u32,
+    /// It is not passed on later.
+    until: Instant,
+}
+
+impl InterProcessMutex {
+    /// Lets the tasks of this process pass the lock on among themselves, up to `turns` times in a
+    /// row, and for at most `within`, while one node stays in ZooKeeper's queue. Zero of either is
+    /// never. Java and Rust can still share the lock.
+    ///
+    /// Use it where many tasks of few processes contend: a handover takes no request. See
+    /// [`HandoverMutex`] for the price, which is fairness between processes.
+    #[must_use]
+    pub fn local_batch(self, turns: u32, within: Duration) -> HandoverMutex {
+        measure::handover_lock(&self.queue.zk);
+        HandoverMutex {
+            lock: self.shared_in_session(),
+            limits: Limits { turns, within },
+            local: Arc::default(),
+        }
+    }
 }
 
 impl HandoverMutex {
-    /// The lock, passed on within the process up to `turns` times in a row; zero is never.
-    pub fn new(lock: InterProcessMutex, turns: u32) -> Self {
-        measure::handover_lock(&lock.queue.zk);
-        Self { lock: lock.shared_in_session(), turns, local: Arc::default() }
-    }
-
     /// The path of the lock.
     #[must_use]
     pub fn path(&self) -> &str {
@@ -126,14 +169,11 @@ impl HandoverMutex {
             Some(mut place) => (&mut place.passed).await.unwrap_or_else(|_| self.pass()),
         };
         // The lock may have been lost since it was passed on.
-        let guard = match pass.guard.take().filter(|guard| !guard.is_over()) {
-            Some(guard) => guard,
-            None => {
-                pass.turns = self.turns;
-                self.lock.acquire().await?
-            }
+        let batch = match pass.batch.take().filter(|batch| !batch.guard.is_over()) {
+            Some(batch) => batch,
+            None => self.limits.begin(self.lock.acquire().await?),
         };
-        Ok(HandoverGuard::new(pass, guard))
+        Ok(HandoverGuard::new(pass, batch))
     }
 
     /// Acquires the lock if it is free; `None` if it is not.
@@ -148,7 +188,8 @@ impl HandoverMutex {
             return Ok(None);
         }
         let pass = self.pass();
-        Ok(self.lock.try_acquire().await?.map(|guard| HandoverGuard::new(pass, guard)))
+        let guard = self.lock.try_acquire().await?;
+        Ok(guard.map(|guard| HandoverGuard::new(pass, self.limits.begin(guard))))
     }
 
     /// Acquires the lock, runs `body`, and releases or passes on the lock on every way out: as
@@ -187,7 +228,17 @@ impl HandoverMutex {
     }
 
     fn pass(&self) -> Pass {
-        Pass { local: Arc::clone(&self.local), guard: None, turns: self.turns }
+        Pass { local: Arc::clone(&self.local), limits: self.limits, batch: None }
+    }
+}
+
+impl Limits {
+    fn begin(self, guard: MutexGuard) -> Batch {
+        Batch { guard, turn: 0, until: Instant::now() + bounded(self.within) }
+    }
+
+    fn allow_to_pass(self, batch: &Batch) -> bool {
+        batch.turn < self.turns && Instant::now() < batch.until
     }
 }
 
@@ -200,23 +251,25 @@ impl Pass {
             local.taken = next.is_some();
             next
         };
-        let passable = self.turns > 0 && next.is_some();
-        let mut guard = self.guard.take().filter(|guard| passable && !guard.is_over());
-        if let Some(guard) = &mut guard {
+        // Otherwise it is released before the next task goes to ZooKeeper.
+        let mut batch = self.batch.take().filter(|batch| {
+            next.is_some() && self.limits.allow_to_pass(batch) && !batch.guard.is_over()
+        });
+        if let Some(Batch { guard, turn, .. }) = &mut batch {
             guard.node.renew_ownership();
             guard.held.renew(guard.node.ownership());
+            *turn += 1;
             measure::handed_over(guard.ownership().framework());
         }
         if let Some(next) = next {
-            let pass =
-                Self { local: Arc::clone(&self.local), guard, turns: self.turns.saturating_sub(1) };
             // If its future is dropped now, the pass is dropped, and goes to the next task.
-            drop(next.send(pass));
+            drop(next.send(Self { local: Arc::clone(&self.local), limits: self.limits, batch }));
         }
     }
 
     fn can_be_passed(&self) -> bool {
-        self.turns > 0 && !self.local.lock().waiting.is_empty()
+        self.batch.as_ref().is_some_and(|batch| self.limits.allow_to_pass(batch))
+            && !self.local.lock().waiting.is_empty()
     }
 }
 
@@ -236,14 +289,27 @@ pub struct HandoverGuard {
     pass: Pass,
     ownership: Ownership,
     path: String,
+    turn: u32,
+}
+
+/// The token of one holder of a [`HandoverMutex`]. Tokens compare as the holders follow each other,
+/// in one process and in several: first by the fencing token, then by the turn in its batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub struct LocalToken {
+    /// The token that all holders of a batch have.
+    pub fencing_token: FencingToken,
+    /// How often the lock was passed on before, since it was acquired from ZooKeeper.
+    pub turn: u32,
 }
 
 impl HandoverGuard {
-    fn new(mut pass: Pass, guard: MutexGuard) -> Self {
+    fn new(mut pass: Pass, batch: Batch) -> Self {
+        let guard = &batch.guard;
         let (zk, ownership) = (guard.zk.clone(), guard.ownership().clone());
-        let path = guard.path().to_owned();
-        pass.guard = Some(guard);
-        Self { zk, pass, ownership, path }
+        let (path, turn) = (guard.path().to_owned(), batch.turn);
+        pass.batch = Some(batch);
+        Self { zk, pass, ownership, path, turn }
     }
 
     /// The path of the node, which several guards may have one after the other.
@@ -257,6 +323,14 @@ impl HandoverGuard {
     #[must_use]
     pub const fn fencing_token(&self) -> FencingToken {
         self.ownership.fencing_token()
+    }
+
+    /// Returns the token of this holder, which is higher than the tokens of all earlier holders,
+    /// those of this process included. For a resource that must refuse a holder which has passed
+    /// the lock on.
+    #[must_use]
+    pub const fn local_token(&self) -> LocalToken {
+        LocalToken { fencing_token: self.fencing_token(), turn: self.turn }
     }
 
     /// The guard, until it is released or passed on.
@@ -312,8 +386,8 @@ impl HandoverGuard {
         self.ownership.fenced()
     }
 
-    /// Hands the lock over to the next task. If no task waits, or the limit of handovers is
-    /// reached, releases it and waits for the response.
+    /// Passes the lock on to the next task. If no task waits, or the batch is over, releases it and
+    /// waits for the response.
     ///
     /// # Errors
     /// As [`Guard::release`](super::Guard::release); when it is passed on, [`Error::Lost`] if it is
@@ -328,8 +402,8 @@ impl HandoverGuard {
         if self.pass.can_be_passed() {
             return Ok(());
         }
-        match self.pass.guard.take() {
-            Some(guard) => guard.release().await,
+        match self.pass.batch.take() {
+            Some(batch) => batch.guard.release().await,
             None => Ok(()),
         }
     }

@@ -39,7 +39,7 @@ mod semaphore;
 pub use any_guard::AnyGuard;
 pub use error::Error;
 pub use guard::{ConversionError, Guard};
-pub use handover::{HandoverGuard, HandoverMutex};
+pub use handover::{HandoverGuard, HandoverMutex, LocalToken};
 pub use interface::InterProcessLock;
 pub use multi::{InterProcessMultiLock, MultiGuard};
 pub use mutex::{Exclusive, InterProcessMutex, MutexGuard};

@@ -21,7 +21,8 @@ pub(super) fn verify(
         "raw-create-delete" => {
             vec![("created", Wanted::Is(case.operations)), ("deleted", Wanted::Is(case.operations))]
         }
-        "mutex" | "mutex-drop" | "handover" | "scale-waiters" => {
+        "mutex" | "mutex-drop" | "shared-mutex" | "shared-mutex-plain" | "handover"
+        | "scale-waiters" => {
             vec![("max_holders", Wanted::Is(1)), ("acquired", Wanted::Is(case.operations))]
         }
         "many-locks" => vec![

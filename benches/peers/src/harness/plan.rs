@@ -81,6 +81,18 @@ pub(super) const WORKLOADS: &[Workload] = &[
         PerOperation,
         0.0,
     ),
+    row(
+        ("shared-mutex", 64, "mutex of 64 tasks in each of 2 sessions, ours in batches of 65"),
+        [12_800, 2560, 1280],
+        PerOperation,
+        0.0,
+    ),
+    row(
+        ("shared-mutex-plain", 64, "the same, ours without batches"),
+        [2560, 640, 640],
+        PerOperation,
+        0.0,
+    ),
     row(("handover", 2, "mutex, hand-over among 2"), [1000, 200, 200], Latency, 1.0),
     row(("handover", 8, "mutex, hand-over among 8"), [1000, 200, 160], Latency, 1.0),
     row(("handover", 64, "mutex, hand-over among 64"), [1280, 320, 320], Latency, 1.0),
@@ -290,13 +302,10 @@ impl Workload {
             Extent::Smoke => (self.size.min(1000), full.min(20)),
         };
         // Every contender does the same number of operations.
-        let each = if matches!(
-            self.name,
-            "handover" | "read-write" | "semaphore" | "counter" | "counter-tasks"
-        ) {
-            size
-        } else {
-            1
+        let each = match self.name {
+            "handover" | "read-write" | "semaphore" | "counter" | "counter-tasks" => size,
+            "shared-mutex" | "shared-mutex-plain" => 2 * size,
+            _ => 1,
         };
         let whole = |operations: usize| operations.div_ceil(each) * each;
         let warmup = match extent {

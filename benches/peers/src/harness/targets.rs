@@ -79,6 +79,13 @@ const RATIOS: &[(&str, Setting, &str, usize, f64)] = &[
     ("the same, 2 ms away, released by drop: 1.6 ×", Setting::Distant, "mutex-drop", 1, 1.6),
     ("hand-over among 64: 1.5 ×", Setting::Loopback, "handover", 64, 1.5),
     ("the same, 2 ms away", Setting::Distant, "handover", 64, 1.5),
+    (
+        "lock of 2 × 64 tasks, in batches, 2 ms away: 10 ×",
+        Setting::Distant,
+        "shared-mutex",
+        64,
+        10.0,
+    ),
     ("queue, take with single deletes: 2 ×", Setting::Loopback, "queue-take", 1, 2.0),
     ("the same, 2 ms away", Setting::Distant, "queue-take", 1, 2.0),
     ("`getData`, 128 in flight: 1.2 × the throughput", Setting::Loopback, "raw-get", 128, 1.2),

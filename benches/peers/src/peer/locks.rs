@@ -1,12 +1,12 @@
 //! Locks and semaphores.
 
 use std::cell::{Cell, RefCell};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::lock::{
-    InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore,
+    InterProcessLock, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore,
 };
 
 use super::caches::{flat, plant};
@@ -94,6 +94,47 @@ pub(crate) async fn many(stage: &mut Stage) -> Result<()> {
         let used = insides.iter().filter(|inside| inside.acquired.get() > 0).count();
         let check = format!("max_holders={most} acquired={acquired} locks={used}");
         Ok(Outcome { operations: acquired, latencies, check })
+    };
+    stage.run_plain(run).await
+}
+
+/// The sessions that stand for processes.
+const SESSIONS: usize = 2;
+/// The handovers of a batch.
+const BATCH: u32 = 64;
+
+/// Two sessions, each with `size` tasks that use one lock; with `batches`, those of one session
+/// pass it on among themselves.
+pub(crate) async fn shared(stage: &mut Stage, batches: bool) -> Result<()> {
+    let (path, size) = (stage.below("lock"), stage.size);
+    let mut locks: Vec<Box<dyn InterProcessLock>> = Vec::new();
+    for _ in 0..SESSIONS {
+        let lock = InterProcessMutex::new(&stage.client().await?, &path);
+        locks.push(match batches {
+            true => Box::new(lock.local_batch(BATCH, Duration::from_secs(1))),
+            false => Box::new(lock),
+        });
+    }
+    let run = async |operations: usize| {
+        let (inside, latencies) = (Inside::default(), RefCell::new(Samples::new()));
+        let each = operations / (SESSIONS * size);
+        let contend = async |lock: &dyn InterProcessLock| {
+            for _ in 0..each {
+                let began = Instant::now();
+                let guard = lock.acquire().await?;
+                latencies.borrow_mut().push(began.elapsed());
+                inside.enter();
+                // Lets others in, who must not come.
+                tokio::task::yield_now().await;
+                inside.leave();
+                guard.release().await?;
+            }
+            Result::Ok(())
+        };
+        let tasks = locks.iter().flat_map(|lock| (0..size).map(|_| contend(&**lock)));
+        try_join_all(tasks).await?;
+        let operations = inside.acquired.get();
+        Ok(Outcome { operations, latencies: latencies.take(), check: inside.check() })
     };
     stage.run_plain(run).await
 }

@@ -20,13 +20,15 @@ pub(crate) use stage::Result;
 use stage::Stage;
 
 /// The workloads of this client.
-const WORKLOADS: [&str; 45] = [
+const WORKLOADS: [&str; 47] = [
     "raw-get",
     "raw-set",
     "raw-create-delete",
     "mutex",
     "mutex-drop",
     "many-locks",
+    "shared-mutex",
+    "shared-mutex-plain",
     "handover",
     "read-write",
     "semaphore",
@@ -91,6 +93,8 @@ async fn run() -> Result<()> {
         "mutex" => locks::mutex(stage, false).await,
         "mutex-drop" => locks::mutex(stage, true).await,
         "many-locks" => locks::many(stage).await,
+        "shared-mutex" => locks::shared(stage, true).await,
+        "shared-mutex-plain" => locks::shared(stage, false).await,
         "handover" => locks::handover(stage).await,
         "read-write" => locks::read_write(stage).await,
         "semaphore" => locks::semaphore(stage).await,

@@ -55,6 +55,8 @@ pub struct Exclusion {
     /// The object whose value is the limit, if the limit changes. `limit` is then the first one.
     limited_by: Option<&'static str>,
     same_token: SameToken,
+    /// The last bits of a token that are the turn of its holder; the others are those of the node.
+    turn_bits: u32,
     patience: Patience,
 }
 
@@ -91,7 +93,7 @@ impl Exclusion {
         same_token: SameToken,
     ) -> Self {
         let patience = Patience { slack: Duration::ZERO, notice: Duration::MAX };
-        Self { name, modes, limit, limited_by: None, same_token, patience }
+        Self { name, modes, limit, limited_by: None, same_token, turn_bits: 0, patience }
     }
 
     /// Checks a mutex: each resource has one holder at a time in [`Mode::Exclusive`], and each hold
@@ -105,6 +107,20 @@ impl Exclusion {
     #[must_use]
     pub const fn handed_over() -> Self {
         Self { same_token: SameToken::SameProcess, ..Self::mutual() }
+    }
+
+    /// Checks a mutex that a process passes on between its tasks, which have
+    /// [tokens of their own](Self::turn_token).
+    #[must_use]
+    pub const fn in_turns() -> Self {
+        Self { turn_bits: 16, ..Self::mutual() }
+    }
+
+    /// Returns the token of a holder for [`in_turns`](Self::in_turns): that of the node, and the
+    /// number of the turn, below 65,536.
+    #[must_use]
+    pub const fn turn_token(node: i64, turn: u32) -> i64 {
+        (node << Self::in_turns().turn_bits) | turn as i64
     }
 
     /// Checks a semaphore: each resource has at most this number of holders in [`Mode::Lease`].
@@ -242,7 +258,9 @@ impl Exclusion {
 impl Checker for Exclusion {
     fn check(&self, history: &History) -> Result<(), Violation> {
         let limits = self.limited_by.map(|object| Limits::of(history, object, self.limit));
-        for (name, resource) in resources(history, self.name, self.modes, self.patience)? {
+        for (name, resource) in
+            resources(history, self.name, self.modes, self.patience, self.turn_bits)?
+        {
             self.tokens_grow(&name, &resource)?;
             self.uses_do_not_go_back(&name, &resource)?;
             self.beliefs_exclude(&name, &resource, limits.as_ref())?;

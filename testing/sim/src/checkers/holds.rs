@@ -111,8 +111,10 @@ struct Reading<'a> {
     nodes: BTreeMap<u64, &'a str>,
     /// The tokens of nodes that were deleted in place of other nodes.
     overtaken: BTreeSet<i64>,
-    /// The place where the first attempt began that got this token. Holds with one token have one
-    /// node, so a doubt about one hold concerns all of them.
+    /// See [`Exclusion`](super::Exclusion).
+    turn_bits: u32,
+    /// The place where the first attempt began that got the token of this node. Holds with one node
+    /// share every doubt.
     founded: BTreeMap<(&'a Name, i64), usize>,
 }
 
@@ -122,18 +124,20 @@ pub(super) fn resources(
     checker: &'static str,
     modes: &[Mode],
     patience: Patience,
+    turn_bits: u32,
 ) -> Result<BTreeMap<Name, Resource>, Violation> {
     let broken = |what: &str, places: Vec<usize>| Violation::new(checker, what, places);
-    let reading = Reading::of(history).map_err(|(what, places)| broken(what, places))?;
+    let reading = Reading::of(history, turn_bits).map_err(|(what, places)| broken(what, places))?;
     let mut resources: BTreeMap<Name, Resource> = BTreeMap::new();
     for (place, record) in history.records().iter().enumerate() {
         match &record.event {
             Event::Hold(Hold::Acquired { resource, mode, hold, token }) if modes.contains(mode) => {
                 let Some(attempt) = reading.attempts.get(hold) else { continue };
+                let node = token >> turn_bits;
                 let founded =
-                    reading.founded.get(&(resource, *token)).copied().unwrap_or(attempt.begun);
+                    reading.founded.get(&(resource, node)).copied().unwrap_or(attempt.begun);
                 let (ended, believed) = reading.belief(history, attempt, place);
-                let doubts = reading.doubts(history, attempt, (*hold, *token), founded, patience);
+                let doubts = reading.doubts(history, attempt, (*hold, node), founded, patience);
                 let may_be_stale = doubts.iter().any(|&(doubt, _)| doubt < place);
                 let certain = without(believed, doubts.into_iter().map(|(_, span)| span).collect());
                 let (who, mode, token) = (attempt.who, *mode, *token);
@@ -179,8 +183,8 @@ pub(super) fn resources(
 type Broken = (&'static str, Vec<usize>);
 
 impl<'a> Reading<'a> {
-    fn of(history: &'a History) -> Result<Self, Broken> {
-        let mut reading = Self::default();
+    fn of(history: &'a History, turn_bits: u32) -> Result<Self, Broken> {
+        let mut reading = Self { turn_bits, ..Self::default() };
         for (place, record) in history.records().iter().enumerate() {
             match &record.event {
                 Event::Lifecycle(event) => reading.process(record.who).learn(place, event),
@@ -215,7 +219,10 @@ impl<'a> Reading<'a> {
                 if let Some(first) = attempt.acquired.replace(place) {
                     return Err(("one attempt has acquired two holds", vec![first, place]));
                 }
-                let founded = self.founded.entry((resource, *token)).or_insert(attempt.begun);
+                let founded = self
+                    .founded
+                    .entry((resource, token >> self.turn_bits))
+                    .or_insert(attempt.begun);
                 *founded = attempt.begun.min(*founded);
             }
             Hold::Lost { hold } | Hold::Releasing { hold } => {

@@ -1,27 +1,32 @@
 //! [`HandoverMutex`]: three tasks of each client pass the lock on among themselves.
 
+use std::time::Duration;
+
+use tokio::time::sleep;
 use zk_curator_recipes::lock::{HandoverMutex, InterProcessMutex};
 
 use super::Scenario;
-use super::support::holding::{Attempt, Pauses, acquire, work};
+use super::support::holding::{Attempt, Pauses, acquire, work, write};
 use crate::checkers::Exclusion;
 use crate::history::{Mode, Name};
 use crate::{Client, Failure};
 
 const LOCK: &str = "/locks/orders";
 const NODE: &str = "/data/orders";
+/// Some batches end by their time, most by the number of their turns.
+const WITHIN: Duration = Duration::from_millis(300);
 
 pub(super) const SCENARIO: Scenario =
     Scenario::new("handover", "HandoverMutex: one holder at a time", |sim| {
         sim.workload(three)
             .operator(["/locks/orders/*"])
-            .checker(Exclusion::handed_over())
+            .checker(Exclusion::in_turns())
             .nodes([NODE])
             .sequences([LOCK])
     });
 
 async fn three(client: Client) -> Result<(), Failure> {
-    let lock = HandoverMutex::new(InterProcessMutex::new(&client.connect().await?, LOCK), 4);
+    let lock = InterProcessMutex::new(&client.connect().await?, LOCK).local_batch(4, WITHIN);
     let tasks = [(); 3].map(|()| client.spawn(contend(client.clone(), lock.clone())));
     for task in tasks {
         task.await;
@@ -39,11 +44,17 @@ async fn contend(client: Client, lock: HandoverMutex) {
             attempt.missed();
             continue;
         };
-        let holding = attempt.acquired(guard.fencing_token());
+        let holding = attempt.acquired_in_turn(guard.local_token());
+        let ownership = guard.ownership().clone();
         if holding.hold_on(guard.lost(), work(&holding, &node, || guard.fenced())).await {
             // Passing the lock on does not confirm the hold.
             holding.releasing();
             drop(client.maybe_cancel(guard.release()).await);
+            if client.rng().bool() {
+                // A task that goes on although it has passed the lock on.
+                sleep(client.moment(Duration::from_millis(20))).await;
+                write(&[&holding], &[Name::clone(&node)], ownership.fenced()).await;
+            }
         }
     }
 }

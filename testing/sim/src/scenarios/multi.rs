@@ -1,6 +1,7 @@
 //! [`InterProcessMultiLock`]: clients acquire some of four locks, in any order.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::sleep;
 use zk_curator::CuratorFramework;
@@ -41,7 +42,7 @@ async fn mutexes(client: Client) -> Result<(), Failure> {
 /// Runs two tasks of one process, which share as much as possible.
 async fn mixed(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
-    let passed = HandoverMutex::new(InterProcessMutex::new(&zk, MIXED[1]), 3);
+    let passed = InterProcessMutex::new(&zk, MIXED[1]).local_batch(3, Duration::MAX);
     let again = ReentrantMutex::new(&zk, MIXED[2]);
     // The same node, by different paths.
     let first: Arc<dyn InterProcessLock> = match client.rng().u8(..3) {

@@ -345,6 +345,24 @@ fn what_is_passed_on_goes_with_the_session_of_the_first() {
     passes(&Exclusion::handed_over(), lines);
 }
 
+#[test]
+fn turns_of_one_node_grow_and_go_with_its_session() {
+    let token = Exclusion::turn_token;
+    let lines = |first, second| {
+        let second = holds_as(Mode::Exclusive, 1, 2, [2, 6], second);
+        timeline(&[&holds(1, [0, 1], first), &[(4, 1, RELEASING_1)], &second])
+    };
+    let turns = Exclusion::in_turns();
+    passes(&turns, lines(token(10, 0), token(10, 1)));
+    fails(&turns, lines(token(10, 1), token(10, 1)), "the same token", &[1, 3, 4]);
+    fails(&turns, lines(token(10, 1), token(10, 0)), "gone back", &[1, 4]);
+    // As without turns: the session has ended.
+    let second = holds_as(Mode::Exclusive, 1, 2, [3, 4], token(10, 1));
+    let third = holds_as(Mode::Exclusive, 3, 3, [0, 5], token(11, 0));
+    let ended = [(2, 1, EXPIRED), (4, 1, RELEASING_1)];
+    passes(&turns, timeline(&[&holds(1, [0, 1], token(10, 0)), &ended, &second, &third]));
+}
+
 fn leases(last: u64) -> Vec<Line> {
     let lease =
         |client: u32, times, token| holds_as(Mode::Lease, client, client.into(), times, token);

@@ -7,7 +7,9 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use zk_curator::FencingToken;
 use zk_curator::op::Transaction;
+use zk_curator_recipes::lock::LocalToken;
 
+use crate::checkers::Exclusion;
 use crate::history::{Hold, Mode, Name, ResourceUse};
 use crate::{Client, Failure};
 
@@ -39,6 +41,12 @@ impl Attempt {
     pub(in crate::scenarios) fn came_to(mut self, resource: &Name, token: FencingToken) -> Holding {
         self.resource = Name::clone(resource);
         self.acquired(token)
+    }
+
+    /// As [`acquired`](Self::acquired), with the token of one holder of a batch.
+    pub(in crate::scenarios) fn acquired_in_turn(self, token: LocalToken) -> Holding {
+        let number = Exclusion::turn_token(token.fencing_token.get(), token.turn);
+        self.acquired(FencingToken::new(number))
     }
 
     pub(in crate::scenarios) fn acquired(self, token: FencingToken) -> Holding {
