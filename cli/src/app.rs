@@ -1,7 +1,7 @@
 //! What a command runs with: the target, the connection, and the output.
 
 use std::fmt;
-use std::io::{BufRead, IsTerminal};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 #[cfg(feature = "shell")]
 use std::pin::Pin;
@@ -22,6 +22,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::Answer;
 use crate::output::Out;
 use crate::path;
+use crate::stdin;
 
 /// The command tree, for the commands that need all others: the shell, completions and manual.
 pub(crate) trait Grammar: fmt::Debug + Sync {
@@ -80,14 +81,23 @@ impl App {
     }
 
     /// Returns the environment of a line of the shell: the same session, with the options of the
-    /// line for output and confirmation.
+    /// line for output and confirmation. `is_given` tells if the line has an option.
     #[cfg(feature = "shell")]
-    pub(crate) fn with_options_of(&self, line: &Global) -> Self {
+    pub(crate) fn with_options_of(&self, line: &Global, is_given: impl Fn(&str) -> bool) -> Self {
         let mut app = self.clone();
-        app.out = Out::new(line);
+        if is_given("output") {
+            app.global.output = line.output;
+        }
+        #[cfg(feature = "tui")]
+        if is_given("color") {
+            app.global.color = line.color;
+        }
+        app.global.quiet |= line.quiet;
+        app.global.verbose |= line.verbose;
         app.global.read_only |= line.read_only;
         app.global.yes |= line.yes;
         app.global.confirm = line.confirm.clone().or(app.global.confirm);
+        app.out = Out::new(&app.global);
         app
     }
 
@@ -175,7 +185,7 @@ impl App {
             Some(given) => given.clone(),
             None if std::io::stdin().is_terminal() => {
                 self.out.warn(format!("This changes {name}. Type its name to continue:"));
-                read_line().await?
+                stdin::line().await?
             }
             None => {
                 return Err(Failure::usage(format!("the context {name} asks for confirmation"))
@@ -197,7 +207,7 @@ impl App {
             return Err(Failure::usage(format!("not done: {question}")).hint("pass --yes"));
         }
         self.out.warn(format!("{question} [y/N]"));
-        match read_line().await?.to_lowercase().as_str() {
+        match stdin::line().await?.to_lowercase().as_str() {
             "y" | "yes" => Ok(()),
             _ => Err(Failure::usage("not done")),
         }
@@ -297,14 +307,4 @@ fn tls(
         builder = builder.client_certificate_file(certificate, key);
     }
     builder.build().map(Some).map_err(|error| Failure::usage(format!("TLS: {error}")))
-}
-
-/// Reads a line in a thread of its own, so that the session lives on while the user thinks.
-async fn read_line() -> Result<String, Failure> {
-    let read = tokio::task::spawn_blocking(|| {
-        let mut line = String::new();
-        std::io::stdin().lock().read_line(&mut line).map(|_| line)
-    });
-    let line = read.await.map_err(|error| Failure::usage(error.to_string()))??;
-    Ok(line.trim().to_owned())
 }

@@ -1,12 +1,14 @@
 //! Contexts: named sets of servers and options, in a configuration file.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::args::Global;
 use crate::exit::Failure;
+use crate::private;
 
 /// The configuration file.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -71,10 +73,16 @@ impl Config {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(|error| failed(&error))?;
         }
-        let fresh = path.with_extension(format!("new-{}", std::process::id()));
-        write_privately(&fresh, &text)
-            .and_then(|()| std::fs::rename(&fresh, path))
-            .map_err(|error| failed(&error))
+        let (fresh, mut file) = private::create_beside(path).map_err(|error| failed(&error))?;
+        let written = file
+            .write_all(text.as_bytes())
+            .and_then(|()| file.sync_all())
+            .and_then(|()| std::fs::rename(&fresh, path));
+        written.map_err(|error| {
+            // It is of no use to anybody.
+            drop(std::fs::remove_file(&fresh));
+            failed(&error)
+        })
     }
 
     /// Returns the context that these options name, with its name.
@@ -85,20 +93,6 @@ impl Config {
         })?;
         Ok(Some((name.clone(), context)))
     }
-}
-
-#[cfg(unix)]
-fn write_privately(path: &Path, text: &str) -> std::io::Result<()> {
-    use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    options.open(path)?.write_all(text.as_bytes())
-}
-
-#[cfg(not(unix))]
-fn write_privately(path: &Path, text: &str) -> std::io::Result<()> {
-    std::fs::write(path, text)
 }
 
 /// Returns the path of the configuration file.

@@ -14,17 +14,22 @@ mod context;
 mod ensemble;
 mod exit;
 mod holders;
+mod items;
 mod node;
 mod output;
 mod path;
+mod private;
+mod program;
 #[cfg(feature = "shell")]
 mod shell;
+mod stdin;
 mod stop;
 #[cfg(unix)]
 mod supervise;
 mod transfer;
 #[cfg(feature = "tui")]
 mod tui;
+mod unreadable;
 mod walk;
 mod who;
 mod words;
@@ -71,7 +76,12 @@ fn main() -> ExitCode {
         }
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let outcome = runtime.map_err(Failure::from).and_then(|runtime| runtime.block_on(run(cli)));
+    let outcome = runtime.map_err(Failure::from).and_then(|runtime| {
+        let outcome = runtime.block_on(run(cli));
+        // A thread that waits for input of a terminal ends with the process.
+        runtime.shutdown_background();
+        outcome
+    });
     match outcome {
         Ok(exit) => exit.into(),
         Err(failure) => {
@@ -110,8 +120,7 @@ impl Grammar for WholeTree {
         let cli = Cli::from_arg_matches(matches);
         Box::pin(async move {
             let cli = cli.map_err(|error| Failure::usage(error.to_string()))?;
-            let app = app.with_options_of(&cli.global);
-            cli.command.run(&app).await
+            cli.command.run(app).await
         })
     }
 }

@@ -1,6 +1,7 @@
 //! Paths on the command line.
 
 use clap::{Arg, Command};
+use zk_curator::CuratorFramework;
 
 use crate::exit::Failure;
 
@@ -101,10 +102,27 @@ pub(crate) fn moved(path: &str, from: &str, to: &str) -> String {
     }
 }
 
-/// Refuses the nodes that no command changes recursively.
-pub(crate) fn refuse_system(path: &str) -> Result<(), Failure> {
-    if path == "/" || is_within(path, "/zookeeper") {
+/// The node of the servers.
+const SYSTEM: &str = "/zookeeper";
+
+/// Returns `true` if a node belongs to the servers: the chroot and the namespace are part of its
+/// path.
+pub(crate) fn is_system(zk: &CuratorFramework, path: &str) -> bool {
+    is_within(&zk.server_path(path), SYSTEM)
+}
+
+/// Returns the path of the node of the servers below a root; `None` if it is not below it.
+pub(crate) fn system_below(zk: &CuratorFramework, root: &str) -> Option<&'static str> {
+    (root == "/" && zk.server_path(root) == "/").then_some(SYSTEM)
+}
+
+/// Refuses the nodes that no command changes recursively: the root, and those of the servers.
+pub(crate) fn refuse_system(zk: &CuratorFramework, path: &str) -> Result<(), Failure> {
+    if is_system(zk, path) || zk.server_path(path) == "/" {
         return Err(Failure::usage(format!("refused: {path} belongs to the servers")));
+    }
+    if path == "/" {
+        return Err(Failure::usage("refused: / is the root of the namespace or chroot"));
     }
     Ok(())
 }

@@ -21,8 +21,10 @@ pub(crate) struct Listed {
     pub(crate) path: String,
     /// The number of steps from the root of the walk.
     pub(crate) depth: usize,
-    /// The names of the children, sorted. Empty at the greatest depth, too.
+    /// The names of the children, sorted.
     pub(crate) children: Vec<String>,
+    /// `false` if the children may not be listed: there may be some.
+    pub(crate) is_readable: bool,
 }
 
 /// A node with its data.
@@ -35,7 +37,8 @@ pub(crate) struct Node {
 
 /// Lists the nodes of a subtree down to a depth, in no order but parents first. `keep` decides
 /// whether a node, and everything below it, is visited. Nodes that are deleted meanwhile are left
-/// out. Fails with `NoNode` if the root does not exist.
+/// out. Nodes that may not be read are not: their parents name them. Fails with `NoNode` or `NoAuth`
+/// if the root does not exist, or may not be read.
 pub(crate) async fn list(
     zk: &CuratorFramework,
     root: &str,
@@ -52,9 +55,12 @@ pub(crate) async fn list(
                 lists = lists.children(path);
             }
             for (path, answer) in paths.iter().zip(lists.await?) {
-                let mut children = match answer.map(ReadResult::into_children) {
-                    Ok(children) => children.unwrap_or_default(),
-                    Err(error) if at > 0 && is_left_out(&error) => continue,
+                let (mut children, is_readable) = match answer.map(ReadResult::into_children) {
+                    Ok(children) => (children.unwrap_or_default(), true),
+                    Err(error) if at > 0 && error.kind() == ErrorKind::NoNode => continue,
+                    Err(error) if at > 0 && error.kind() == ErrorKind::NoAuth => {
+                        (Vec::new(), false)
+                    }
                     Err(error) => return Err(error),
                 };
                 children.sort_unstable();
@@ -62,7 +68,7 @@ pub(crate) async fn list(
                     let below = children.iter().map(|name| path::join(path, name));
                     next.extend(below.filter(|path| keep(path)));
                 }
-                found.push(Listed { path: path.clone(), depth: at, children });
+                found.push(Listed { path: path.clone(), depth: at, children, is_readable });
             }
         }
         level = next;
@@ -73,25 +79,26 @@ pub(crate) async fn list(
     Ok(found)
 }
 
-/// Reads the data of nodes, and passes each to `with`. Nodes that were deleted, or that may not be
-/// read, are left out; their number is returned.
+/// Reads the data of nodes, and passes each to `with`. Nodes that were deleted are left out. Returns
+/// the paths of those that may not be read.
 pub(crate) async fn read(
     zk: &CuratorFramework,
     paths: &[String],
     mut with: impl FnMut(Node),
-) -> Result<usize, Error> {
-    let (mut left_out, mut pace, mut rest) = (0, Pace::up_to(LISTS_AT_ONCE), paths);
+) -> Result<Vec<String>, Error> {
+    let (mut unreadable, mut pace, mut rest) = (Vec::new(), Pace::up_to(LISTS_AT_ONCE), paths);
     while !rest.is_empty() {
         let (now, later) = rest.split_at(pace.nodes().min(rest.len()));
         for (path, answer) in now.iter().zip(read_each(zk, now, &mut pace).await?) {
             match answer {
                 Ok((data, stat)) => with(Node { path: path.clone(), data, stat }),
-                Err(_) => left_out += 1,
+                Err(error) if error.kind() == ErrorKind::NoAuth => unreadable.push(path.clone()),
+                Err(_) => {}
             }
         }
         rest = later;
     }
-    Ok(left_out)
+    Ok(unreadable)
 }
 
 /// The number of nodes to read at a time, by the sizes of those that were read.
@@ -145,7 +152,7 @@ pub(crate) async fn read_each(
     Ok(nodes)
 }
 
-/// Returns `true` for errors of single nodes, which a walk leaves out.
+/// Returns `true` for errors of single nodes, which do not end a walk.
 pub(crate) fn is_left_out(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::NoNode | ErrorKind::NoAuth)
 }

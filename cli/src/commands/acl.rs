@@ -1,10 +1,16 @@
 use clap::Args;
 use serde_json::json;
+use zk_curator::op::fan_out;
+use zk_curator::{Acl as AclEntry, ErrorKind};
 
 use crate::app::App;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::output::{Answer, Column, Rows, text};
+use crate::unreadable::{self, Unreadable};
 use crate::{acls, path, walk};
+
+/// The lists that are set at a time.
+const AT_ONCE: usize = 256;
 
 /// The arguments of `zkc acl`.
 #[derive(Debug, Args)]
@@ -32,31 +38,70 @@ impl Acl {
     pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
         let Some(list) = self.set.as_deref() else { return self.show(app).await };
         let list = acls::parse(list)?;
-        let mut paths = vec![self.path.clone()];
+        let (mut paths, mut unreadable) = (vec![self.path.clone()], Unreadable::default());
         if self.recursive {
-            path::refuse_system(&self.path)?;
-            let nodes = walk::list(app.zk().await?, &self.path, usize::MAX, |_| true).await?;
+            let zk = app.zk().await?;
+            path::refuse_system(zk, &self.path)?;
+            let nodes = walk::list(zk, &self.path, usize::MAX, |_| true).await?;
+            unreadable = Unreadable::of(&nodes);
             paths = nodes.into_iter().map(|node| node.path).collect();
         }
         if self.dry_run {
-            let mut rows = Rows::new(const { &[text("path")] }).plain();
-            for path in paths {
-                rows.push(vec![path.into()]);
-            }
-            return Ok(rows.into());
+            let rows = self.plan(app, paths).await?;
+            return Ok(unreadable.complete(app.out(), rows));
         }
         if self.recursive {
             app.agree(&format!("change the ACL of {} nodes?", paths.len())).await?;
         }
+        self.set(app, &paths, &list).await?;
+        Ok(unreadable.complete(app.out(), Answer::nothing()))
+    }
+
+    /// Returns the nodes whose lists would be changed, and fails as the change would.
+    async fn plan(&self, app: &App, paths: Vec<String>) -> Result<Rows, Failure> {
+        if !self.recursive {
+            let stat = app.zk().await?.exists(&self.path).await?;
+            let stat = stat.ok_or_else(|| Failure::no_node(&self.path))?;
+            if self.version.is_some_and(|version| version != -1 && version != stat.aversion) {
+                let text = format!("other version: {} has {}", self.path, stat.aversion);
+                return Err(Failure::new(Exit::CONFLICT, text));
+            }
+        }
+        let mut rows = Rows::new(const { &[text("path")] }).plain();
+        for path in paths {
+            rows.push(vec![path.into()]);
+        }
+        Ok(rows)
+    }
+
+    /// Sets the lists. Nodes that are deleted meanwhile need none.
+    async fn set(&self, app: &App, paths: &[String], list: &[AclEntry]) -> Result<(), Failure> {
         let zk = app.zk_to_change().await?;
         let sets = paths.iter().map(|path| match self.version {
-            Some(version) => zk.set_acl(path, list.clone()).version(version),
-            None => zk.set_acl(path, list.clone()),
+            Some(version) => zk.set_acl(path, list.to_vec()).version(version),
+            None => zk.set_acl(path, list.to_vec()),
         });
-        for outcome in zk_curator::op::fan_out(256, sets).await {
-            outcome?;
+        let mut failures = Vec::new();
+        for (path, outcome) in paths.iter().zip(fan_out(AT_ONCE, sets).await) {
+            match outcome {
+                Err(error)
+                    if error.kind() == ErrorKind::NoNode
+                        && self.recursive
+                        && *path != self.path => {}
+                Err(error) => failures.push(Failure::from(error)),
+                Ok(_) => {}
+            }
         }
-        Ok(Answer::nothing())
+        match (paths.len() - failures.len(), failures.len()) {
+            (_, 0) => Ok(()),
+            (0, _) => Err(failures.swap_remove(0)),
+            (changed, failed) => {
+                let lines: Vec<_> = failures.iter().map(ToString::to_string).collect();
+                unreadable::name(app.out(), "", lines.iter().map(String::as_str));
+                let text = format!("changed the ACL of {changed} nodes, not of {failed}");
+                Err(Failure::new(Exit::PARTLY, text))
+            }
+        }
     }
 
     async fn show(&self, app: &App) -> Result<Answer, Failure> {

@@ -10,9 +10,7 @@ use crate::output::{Answer, Report};
 use crate::path;
 use crate::transfer::backup::{self, Options, Summary};
 use crate::transfer::format::{Consistency, Header};
-
-/// The paths that are named on the terminal.
-const NAMED: usize = 10;
+use crate::unreadable;
 
 /// The arguments of `zkc backup`.
 #[derive(Debug, Args)]
@@ -105,10 +103,5 @@ fn warn(app: &App, summary: &Summary) {
 }
 
 fn name(app: &App, paths: &[String]) {
-    for path in paths.iter().take(NAMED) {
-        app.out().warn(format!("  {}", crate::output::printable(path)));
-    }
-    if paths.len() > NAMED {
-        app.out().warn("  …");
-    }
+    unreadable::name(app.out(), "  ", paths.iter().map(String::as_str));
 }

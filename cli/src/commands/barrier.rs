@@ -84,12 +84,8 @@ async fn enter(app: &App, path: String, members: usize) -> Result<(), Failure> {
         }
     };
     app.out().print(&Report::new("entered", "entered").names(["entered".to_owned()]).into())?;
-    let mut input = tokio::io::stdin();
-    let mut nowhere = tokio::io::sink();
     tokio::select! {
-        read = tokio::io::copy(&mut input, &mut nowhere) => {
-            read?;
-        }
+        ended = crate::stdin::end() => ended?,
         interrupted = &mut stop => interrupted?,
     }
     Ok(round.leave().await?)

@@ -1,12 +1,14 @@
 use std::time::Duration;
 
+use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use zk_curator::CreateMode;
+use zk_curator::op::CreateOp;
+use zk_curator::{Acl, CreateMode, CuratorFramework, Error, ErrorKind};
 
 use crate::acls;
 use crate::app::App;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::output::{Answer, Report, data};
 use crate::path;
 
@@ -60,25 +62,15 @@ enum IfExists {
 
 impl Create {
     pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
-        let data = data::argument(&self.data)?;
+        let data = data::argument(&self.data).await?;
         let acl = self.acl.as_deref().map(acls::parse).transpose()?;
+        if self.if_exists == IfExists::Set && (self.sequential || self.ephemeral) {
+            return Err(Failure::usage("--if-exists set excludes --sequential and --ephemeral"));
+        }
         if self.dry_run {
-            let exists = app.zk().await?.exists(&self.path).await?.is_some();
-            let text = match (exists && !self.sequential, self.if_exists) {
-                (false, _) => format!("create {} with {} bytes", self.path, data.len()),
-                (true, IfExists::Fail) => format!("node exists: {}", self.path),
-                (true, IfExists::Keep) => format!("keep {}", self.path),
-                (true, IfExists::Set) => format!("set {} to {} bytes", self.path, data.len()),
-            };
-            return Ok(Report::new(text.clone(), text).into());
+            return self.plan(app.zk().await?, data, acl).await;
         }
         let zk = app.zk_to_change().await?;
-        if self.if_exists == IfExists::Keep
-            && !self.ephemeral
-            && zk.exists(&self.path).await?.is_some()
-        {
-            return Ok(created(&self.path));
-        }
         let mut create = zk.create(&self.path).mode(self.mode()).data(data).uncompressed();
         if let Some(ttl) = self.ttl {
             create = create.ttl(ttl);
@@ -96,16 +88,26 @@ impl Create {
             create = create.or_set_data();
         }
         if !self.ephemeral {
-            return Ok(created(&create.await?.path));
+            return match create.await {
+                Ok(node) => Ok(created(&node.path)),
+                Err(error) => self.keep(zk, error).await,
+            };
         }
         let stop = crate::stop::requested();
-        let node = create.owned().await?;
+        let node = match create.owned().await {
+            Ok(node) => node,
+            Err(error) => {
+                let kept = self.keep(zk, error).await?;
+                app.out().say("the node exists, and is not held");
+                return Ok(kept);
+            }
+        };
         let ownership = node.ownership();
         app.out().print(&created(node.path()))?;
         app.out().say("holds the node until Ctrl-C");
         tokio::select! {
             () = ownership.lost() => Err(Failure::new(
-                crate::exit::Exit::NO_NODE,
+                Exit::NO_NODE,
                 format!("lost: {} was deleted, or the session ended", node.path()),
             )),
             interrupted = stop => {
@@ -114,6 +116,49 @@ impl Create {
                 Ok(Answer::nothing())
             }
         }
+    }
+
+    /// Turns the failure of a create into a success, if the node exists and may stay as it is.
+    async fn keep(&self, zk: &CuratorFramework, error: Error) -> Result<Answer, Failure> {
+        let keeps = self.if_exists == IfExists::Keep && !self.sequential && !self.protected;
+        let exists = match error.kind() {
+            ErrorKind::NodeExists => keeps,
+            // Servers check the permission to create before anything else.
+            ErrorKind::NoAuth if keeps => zk.exists(&self.path).await?.is_some(),
+            _ => false,
+        };
+        if exists { Ok(created(&self.path)) } else { Err(error.into()) }
+    }
+
+    /// Returns what would happen. Fails as the create would, except for permissions and quotas.
+    async fn plan(
+        &self,
+        zk: &CuratorFramework,
+        data: Bytes,
+        acl: Option<Vec<Acl>>,
+    ) -> Result<Answer, Failure> {
+        let (path, size) = (&self.path, data.len());
+        let mut op = CreateOp::new(path).data(data).mode(self.mode());
+        if let Some(ttl) = self.ttl {
+            op = op.ttl(ttl);
+        }
+        if let Some(acl) = acl {
+            op = op.acl(acl);
+        }
+        let has_own_name = self.sequential || self.protected;
+        let text = if !has_own_name && zk.exists(path).await?.is_some() {
+            match self.if_exists {
+                IfExists::Fail => {
+                    return Err(Failure::new(Exit::CONFLICT, format!("node exists: {path}")));
+                }
+                IfExists::Keep => format!("keep {path}"),
+                IfExists::Set => format!("set {path} to {size} bytes"),
+            }
+        } else {
+            Creation { path, parents: self.parents }.check(zk, op).await?;
+            format!("create {path} with {size} bytes")
+        };
+        Ok(Report::new(text.clone(), text).into())
     }
 
     const fn mode(&self) -> CreateMode {
@@ -131,4 +176,33 @@ impl Create {
 
 fn created(path: &str) -> Answer {
     Report::new(path, json!({ "path": path })).names([path.to_owned()]).into()
+}
+
+/// A node that a dry run would create.
+#[derive(Debug)]
+pub(super) struct Creation<'a> {
+    pub(super) path: &'a str,
+    /// Missing parents are created.
+    pub(super) parents: bool,
+}
+
+impl Creation<'_> {
+    /// Fails as a create would if the node cannot be created.
+    pub(super) async fn check(&self, zk: &CuratorFramework, op: CreateOp) -> Result<(), Failure> {
+        zk.transaction().uncompressed().with(op).check_size()?;
+        for above in path::ancestors(self.path).iter().rev() {
+            match zk.exists(above).await? {
+                Some(stat) if stat.is_ephemeral() => {
+                    return Err(Failure::usage(format!(
+                        "{above} is ephemeral: it has no children"
+                    )));
+                }
+                Some(_) => return Ok(()),
+                // The root of a namespace is created with the first node below it.
+                None if self.parents || above == "/" => {}
+                None => return Err(Failure::no_node(self.path)),
+            }
+        }
+        Ok(())
+    }
 }

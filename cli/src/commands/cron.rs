@@ -1,12 +1,16 @@
+use std::ffi::OsString;
+use std::pin::pin;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use zk_curator_recipes::schedule::{OncePer, Schedule, SlotState};
+use zk_curator_recipes::{CancellationToken, Shutdown};
 
 use crate::app::App;
 use crate::exit::Failure;
 use crate::output::{Answer, Column, Rows, number, text, time};
 use crate::path;
+use crate::program::{self, Program};
 
 /// The arguments of `zkc cron`.
 #[derive(Debug, Args)]
@@ -23,7 +27,9 @@ enum Verb {
         #[arg(value_parser = path::parse)]
         path: String,
     },
-    /// Run a command once per period on one of all hosts that run this, until Ctrl-C
+    /// Run a command once per period on one of all hosts that run this, until Ctrl-C. A command that
+    /// runs then gets TERM, and KILL after the grace time or at the second Ctrl-C, with all processes
+    /// of its process group
     Run {
         /// Node of the schedule; created if it does not exist
         #[arg(value_parser = path::parse)]
@@ -34,9 +40,12 @@ enum Verb {
         /// Name of this host in the records
         #[arg(long, value_name = "ID")]
         id: Option<String>,
-        /// Command, without a shell
+        /// Time between TERM and KILL
+        #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
+        grace: Duration,
+        /// Command, without a shell and without standard input
         #[arg(last = true, required = true, value_name = "COMMAND")]
-        command: Vec<String>,
+        command: Vec<OsString>,
     },
 }
 
@@ -47,20 +56,33 @@ impl Cron {
     pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
         match self.verb {
             Verb::Ls { path } => list(app, path).await,
-            Verb::Run { path, every, id, command } => {
+            Verb::Run { path, every, id, grace, command } => {
                 let zk = app.zk_to_change().await?;
                 let mut member = OncePer::new(zk, path, Schedule::every(every));
                 if let Some(id) = id {
                     member = member.id(id);
                 }
-                let work = member.run(|_slot| execute(command.clone()));
-                tokio::select! {
-                    ended = work => ended?,
-                    interrupted = crate::stop::requested() => interrupted?,
-                }
+                run(&member, grace, &command).await?;
                 Ok(Answer::nothing())
             }
         }
+    }
+}
+
+/// Runs the command of each period until a signal asks for the end.
+async fn run(member: &OncePer, grace: Duration, command: &[OsString]) -> Result<(), Failure> {
+    let stop = CancellationToken::new();
+    let shutdown = Shutdown::on(stop.clone()).drain(grace);
+    let mut work = pin!(member.run_until(shutdown, |_slot| execute(command, stop.clone())));
+    tokio::select! {
+        ended = &mut work => return Ok(ended?),
+        interrupted = crate::stop::requested() => interrupted?,
+    }
+    stop.cancel();
+    tokio::select! {
+        biased;
+        ended = work => Ok(ended?),
+        again = crate::stop::requested() => Ok(again?),
     }
 }
 
@@ -89,14 +111,16 @@ async fn list(app: &App, path: String) -> Result<Answer, Failure> {
     Ok(rows.into())
 }
 
-/// Runs a command, which is stopped if the future is dropped.
-async fn execute(command: Vec<String>) -> Result<(), String> {
-    let (program, arguments) = command.split_first().ok_or("no command")?;
-    let mut command = tokio::process::Command::new(program);
-    let status = command.args(arguments).kill_on_drop(true).status().await;
-    match status {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(status.to_string()),
-        Err(error) => Err(format!("{program}: {error}")),
+/// Runs the command of a period. It is asked to end when `stop` is cancelled, and killed with its
+/// process group if the future is dropped.
+async fn execute(command: &[OsString], stop: CancellationToken) -> Result<(), String> {
+    if stop.is_cancelled() {
+        return Err("stopped before it began".to_owned());
+    }
+    let program = Program { command, environment: &[], input: None };
+    match program.run(stop.cancelled()).await {
+        Ok(0) => Ok(()),
+        Ok(code) => Err(program::explain(code)),
+        Err(error) => Err(error.to_string()),
     }
 }

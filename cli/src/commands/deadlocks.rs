@@ -5,6 +5,7 @@ use zk_curator_recipes::inspect::{self, Cycle, Wait};
 use crate::app::App;
 use crate::exit::{Exit, Failure};
 use crate::output::{Answer, Report, printable};
+use crate::unreadable::Unreadable;
 use crate::{node, path};
 
 /// The arguments of `zkc deadlocks`.
@@ -22,7 +23,8 @@ pub(crate) struct Deadlocks {
 }
 
 impl Deadlocks {
-    /// Prints sessions that wait for each other. Exit code 1 if there are any.
+    /// Prints sessions that wait for each other. Exit code 1 if there are any, and 8 if not all
+    /// nodes could be read and there may be others.
     pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
         let found = inspect::find(app.zk().await?, &self.path, self.limit).await?;
         let deadlocks = inspect::deadlocks(&found.findings);
@@ -46,7 +48,7 @@ impl Deadlocks {
             "cycles": deadlocks.cycles.iter().map(cycle_value).collect::<Vec<_>>(),
             "behind_themselves": deadlocks.behind_themselves.iter().map(value).collect::<Vec<_>>(),
             "stuck": deadlocks.stuck,
-            "complete": found.is_complete,
+            "complete": found.is_complete && found.unreadable.is_empty(),
         });
         let victims = deadlocks.cycles.iter().map(|cycle| cycle.victim.path.clone());
         let exit = match (deadlocks.cycles.is_empty(), found.is_complete) {
@@ -54,7 +56,11 @@ impl Deadlocks {
             (true, false) => Exit::PARTLY,
             (true, true) => Exit::DONE,
         };
-        Ok(Answer::from(Report::new(lines.join("\n"), value).names(victims)).with_exit(exit))
+        let report = Report::new(lines.join("\n"), value).names(victims);
+        let unreadable: Unreadable = found.unreadable.into_iter().collect();
+        let partial = unreadable.complete(app.out(), Answer::from(report).with_exit(exit));
+        // A deadlock that was found is one, whatever else there is.
+        Ok(if exit == Exit::NO { partial.with_exit(exit) } else { partial })
     }
 }
 

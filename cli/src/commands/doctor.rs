@@ -12,6 +12,7 @@ use crate::ensemble::members::{self, Members};
 use crate::ensemble::probe::{self, Options};
 use crate::exit::{Exit, Failure};
 use crate::output::{Answer, Column, Rows, text, time};
+use crate::unreadable::Unreadable;
 use crate::{path, walk};
 
 /// The stats that are requested at a time.
@@ -43,8 +44,11 @@ impl Doctor {
         if reports.iter().any(|report| report.mode().is_some()) {
             findings.extend(self.clock(app, &found).await);
         }
+        let mut unreadable = Unreadable::default();
         if let Some(root) = &self.tree {
-            findings.extend(nodes(app, root).await?);
+            let (of_nodes, hidden) = nodes(app, root).await?;
+            findings.extend(of_nodes);
+            unreadable = hidden;
         }
         found.note().iter().for_each(|note| app.out().say(format!("note: {note}")));
         if findings.is_empty() {
@@ -61,8 +65,11 @@ impl Doctor {
                 line.into(),
             ]);
         }
-        let exit = if failed { Exit::NO } else { Exit::DONE };
-        Ok(Answer::from(rows).with_exit(exit))
+        if failed {
+            unreadable.complete(app.out(), Answer::nothing());
+            return Ok(Answer::from(rows).with_exit(Exit::NO));
+        }
+        Ok(unreadable.complete(app.out(), rows))
     }
 
     /// Compares the clock of the server with our session with the clock here. A session that is
@@ -85,7 +92,8 @@ impl Doctor {
     }
 }
 
-async fn nodes(app: &App, root: &str) -> Result<Vec<Finding>, Failure> {
+/// Returns the findings about the nodes of a subtree, and the nodes that may not be read.
+async fn nodes(app: &App, root: &str) -> Result<(Vec<Finding>, Unreadable), Failure> {
     let zk = app.zk().await?;
     let listed = walk::list(zk, root, usize::MAX, |_| true).await?;
     let mut findings = Vec::new();
@@ -96,5 +104,5 @@ async fn nodes(app: &App, root: &str) -> Result<Vec<Finding>, Failure> {
             findings.extend(stat?.into_iter().flat_map(|stat| doctor::node(&node.path, &stat)));
         }
     }
-    Ok(findings)
+    Ok((findings, Unreadable::of(&listed)))
 }

@@ -5,6 +5,7 @@ use clap::Args;
 use crate::app::App;
 use crate::exit::Failure;
 use crate::output::{Answer, Cell, Column, Rows, number, text, time};
+use crate::unreadable::Unreadable;
 use crate::{path, walk};
 
 /// The arguments of `zkc du`.
@@ -38,6 +39,7 @@ impl Du {
         let zk = app.zk().await?;
         super::tree::ask(app, &self.path).await?;
         let nodes = walk::list(zk, &self.path, usize::MAX, |_| true).await?;
+        let mut unreadable = Unreadable::of(&nodes);
         let paths: Vec<_> = nodes.into_iter().map(|node| node.path).collect();
         let depth = if self.summary { 0 } else { self.depth };
         let root_depth = steps(&self.path);
@@ -53,11 +55,8 @@ impl Du {
                 usage.nodes += 1;
                 usage.largest = usage.largest.max(size);
             }
-        })
-        .await?;
-        if unread > 0 {
-            app.out().warn(format!("{unread} nodes could not be read, or were deleted meanwhile"));
-        }
+        });
+        unreadable.extend(unread.await?);
         let mut usages: Vec<_> = usages.into_iter().collect();
         if let Some(top) = self.top {
             usages.sort_by_key(|(_, usage)| std::cmp::Reverse(usage.bytes));
@@ -73,7 +72,7 @@ impl Du {
                 size(usage.largest),
             ]);
         }
-        Ok(rows.into())
+        Ok(unreadable.complete(app.out(), rows))
     }
 }
 

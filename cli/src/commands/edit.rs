@@ -84,14 +84,10 @@ struct Draft(Option<PathBuf>);
 
 impl Draft {
     fn new(data: &[u8]) -> Result<Self, Failure> {
-        let name = format!("zkc-{}-{}", std::process::id(), crate::output::time::now_ms());
-        let path = std::env::temp_dir().join(name);
-        let mut options = std::fs::OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        options.open(&path)?.write_all(data)?;
-        Ok(Self(Some(path)))
+        let (path, mut file) = crate::private::create_temporary(&std::env::temp_dir(), "zkc-")?;
+        let draft = Self(Some(path));
+        file.write_all(data)?;
+        Ok(draft)
     }
 
     fn path(&self) -> &Path {
@@ -120,6 +116,8 @@ async fn edit(file: &Path) -> Result<(), Failure> {
     let editor = of("VISUAL").or_else(|| of("EDITOR")).unwrap_or_else(|| "vi".to_owned());
     let mut words = editor.split_whitespace();
     let program = words.next().unwrap_or("vi");
+    // On a terminal, Ctrl-C is for the editor.
+    let _editor = crate::stop::Handled::begin();
     let status = tokio::process::Command::new(program).args(words).arg(file).status().await;
     match status {
         Ok(status) if status.success() => Ok(()),

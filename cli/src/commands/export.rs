@@ -4,11 +4,12 @@ use clap::Args;
 use serde_json::json;
 
 use crate::app::App;
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 use crate::output::{Answer, Report};
 use crate::path;
 use crate::transfer::export::{directories, document};
 use crate::transfer::source::Walk;
+use crate::unreadable::Unreadable;
 
 /// The arguments of `zkc export`.
 #[derive(Debug, Args)]
@@ -32,11 +33,7 @@ impl Export {
             }
             records.extend(found.into_iter().map(|node| node.record));
         }
-        let unreadable = walk.into_unreadable();
-        for path in &unreadable {
-            app.out().warn(format!("no permission: {}", crate::output::printable(path)));
-        }
-        let exit = if unreadable.is_empty() { Exit::DONE } else { Exit::PARTLY };
+        let unreadable: Unreadable = walk.into_unreadable().into_iter().collect();
         let report = match &self.folder {
             None => {
                 let document = document(records);
@@ -48,6 +45,6 @@ impl Export {
                 Report::new(format!("{nodes} nodes"), json!({ "nodes": nodes }))
             }
         };
-        Ok(Answer::from(report).with_exit(exit))
+        Ok(unreadable.complete(app.out(), report))
     }
 }

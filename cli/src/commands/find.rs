@@ -8,7 +8,8 @@ use zk_curator::{SessionId, Stat};
 use crate::app::App;
 use crate::exit::Failure;
 use crate::output::{Answer, Column, Rows, number, text, time};
-use crate::walk::{self, Node};
+use crate::unreadable::Unreadable;
+use crate::walk::{self, Listed, Node};
 use crate::{node, path};
 
 /// The arguments of `zkc find`.
@@ -82,10 +83,13 @@ impl Find {
         };
         let depth = self.depth.unwrap_or(usize::MAX);
         let nodes = walk::list(zk, &self.path, depth, keep).await?;
+        // The children of the deepest nodes are not asked for, unless by `--empty`.
+        let asked = |node: &&Listed| self.empty || node.depth < depth;
+        let mut unreadable = Unreadable::of(nodes.iter().filter(asked));
         let name = self.name.as_ref().map(Glob::compile_matcher);
         let mut paths: Vec<_> = nodes
             .into_iter()
-            .filter(|node| !self.empty || node.children.is_empty() && node.depth < depth)
+            .filter(|node| !self.empty || node.is_readable && node.children.is_empty())
             .map(|node| node.path)
             .filter(|path| name.as_ref().is_none_or(|glob| glob.is_match(path::split(path).1)))
             .filter(|path| self.regex.as_ref().is_none_or(|regex| regex.is_match(path)))
@@ -97,16 +101,16 @@ impl Find {
                 let none = || None::<String>.into();
                 rows.push(vec![path.into(), none(), none(), none(), none()]);
             }
-            return Ok(rows.into());
+            return Ok(unreadable.complete(app.out(), rows));
         }
         let now = time::now_ms();
-        walk::read(zk, &paths, |node| {
+        let unread = walk::read(zk, &paths, |node| {
             if self.selects(&node, now) {
                 rows.push(row(node.path, &node.stat));
             }
-        })
-        .await?;
-        Ok(rows.into())
+        });
+        unreadable.extend(unread.await?);
+        Ok(unreadable.complete(app.out(), rows))
     }
 
     /// Returns `true` if the nodes must be read, and not only listed.

@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::app::App;
 use crate::exit::{Exit, Failure};
 use crate::output::{Answer, Column, Rows, data, printable, text};
+use crate::unreadable::Unreadable;
 use crate::{node, path, walk};
 
 /// The most characters of a line that are shown.
@@ -41,6 +42,7 @@ impl Grep {
         let zk = app.zk().await?;
         super::tree::ask(app, &self.path).await?;
         let nodes = walk::list(zk, &self.path, usize::MAX, |_| true).await?;
+        let mut unreadable = Unreadable::of(&nodes);
         let mut paths: Vec<_> = nodes.into_iter().map(|node| node.path).collect();
         paths.sort_by(|a, b| node::compare(a, b));
         let columns = if self.paths_only { &COLUMNS[..1] } else { COLUMNS };
@@ -54,13 +56,10 @@ impl Grep {
                 cells.push(line.into());
             }
             rows.push(cells);
-        })
-        .await?;
-        if unread > 0 {
-            app.out().warn(format!("{unread} nodes could not be read, or were deleted meanwhile"));
-        }
+        });
+        unreadable.extend(unread.await?);
         let exit = if found { Exit::DONE } else { Exit::NO };
-        Ok(Answer::from(rows).with_exit(exit))
+        Ok(unreadable.complete(app.out(), Answer::from(rows).with_exit(exit)))
     }
 
     fn regex(&self) -> Result<Regex, Failure> {

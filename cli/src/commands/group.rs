@@ -65,7 +65,7 @@ impl Group {
                 Ok(list(&group.wait_for(members).await?).into())
             }
             Verb::Join { path, id, data } => {
-                let data = data::argument(&data)?;
+                let data = data::argument(&data).await?;
                 let zk = app.zk_to_change().await?;
                 let member = GroupMember::builder(zk, path, id.as_str()).data(data).start();
                 let stop = crate::stop::requested();

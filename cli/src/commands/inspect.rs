@@ -6,6 +6,7 @@ use crate::ensemble::probe::Options;
 use crate::exit::{Exit, Failure};
 use crate::output::{Answer, Column, Rows, data, number, text};
 use crate::path;
+use crate::unreadable::Unreadable;
 use crate::who::{self, Facts};
 
 /// The most characters of a label.
@@ -59,6 +60,7 @@ impl Inspect {
         if !found.is_complete {
             app.out().warn(format!("only {} nodes were read: --limit", found.nodes));
         }
-        Ok(Answer::from(rows).with_exit(exit))
+        let unreadable: Unreadable = found.unreadable.into_iter().collect();
+        Ok(unreadable.complete(app.out(), Answer::from(rows).with_exit(exit)))
     }
 }

@@ -84,7 +84,7 @@ impl Jobs {
             }
             Verb::Submit { path, job, id } => {
                 let jobs = Store::new(app.zk_to_change().await?, path);
-                let mut submission = jobs.submit(data::argument(&job)?);
+                let mut submission = jobs.submit(data::argument(&job).await?);
                 if let Some(id) = id {
                     submission = submission.id(id);
                 }

@@ -5,6 +5,7 @@ use zk_curator::op::fan_out;
 use crate::app::App;
 use crate::exit::Failure;
 use crate::output::{Answer, Cell, Column, Rows, number, text, time};
+use crate::unreadable::Unreadable;
 use crate::walk;
 use crate::{node, path};
 
@@ -62,8 +63,9 @@ impl Ls {
         let zk = app.zk().await?;
         let depth = if self.recursive { self.depth } else { 0 };
         let below = |path: &str| self.path == "/" || path != self.path;
-        let mut paths: Vec<String> = walk::list(zk, &self.path, depth, below)
-            .await?
+        let nodes = walk::list(zk, &self.path, depth, below).await?;
+        let unreadable = Unreadable::of(&nodes);
+        let mut paths: Vec<String> = nodes
             .iter()
             .flat_map(|node| node.children.iter().map(|name| path::join(&node.path, name)))
             .collect();
@@ -77,7 +79,7 @@ impl Ls {
             for path in &paths {
                 rows.push(vec![shown(path).into()]);
             }
-            return Ok(rows.into());
+            return Ok(unreadable.complete(app.out(), rows));
         }
         let stats = fan_out(STATS_AT_ONCE, paths.iter().map(|path| zk.exists(path))).await;
         let mut nodes = Vec::new();
@@ -94,7 +96,7 @@ impl Ls {
             }
             rows.push(cells);
         }
-        Ok(rows.into())
+        Ok(unreadable.complete(app.out(), rows))
     }
 }
 

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -11,8 +12,9 @@ use zk_curator_recipes::queue::{
 
 use crate::app::App;
 use crate::exit::{Exit, Failure};
+use crate::items::Items;
 use crate::output::{Answer, Cell, Column, Report, Rows, data, number, text, time};
-use crate::{node, path};
+use crate::{path, walk};
 
 /// The most characters of an item in a table.
 const SHOWN: usize = 80;
@@ -26,7 +28,7 @@ pub(crate) struct Queue {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// List the nodes of a queue, in their order, and take none
+    /// List the items of a queue in the order in which they are taken, and take none
     Ls {
         /// Queue of any kind
         #[arg(value_parser = path::parse)]
@@ -89,14 +91,15 @@ enum Kind {
     Locking,
 }
 
-const COLUMNS: &[Column] = &[text("item"), text("data"), number("size"), text("since")];
+const COLUMNS: &[Column] =
+    &[text("item"), text("data"), number("size"), text("since"), text("state")];
 
 impl Queue {
     pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
         match self.verb {
             Verb::Ls { path, first } => list(app, &path, first).await,
             Verb::Put { path, item, kind, priority } => {
-                let item = data::argument(&item)?;
+                let item = data::argument(&item).await?;
                 put(app.zk_to_change().await?, path, item, kind, priority).await?;
                 Ok(Answer::nothing())
             }
@@ -115,19 +118,28 @@ fn answer(item: bytes::Bytes) -> Answer {
 }
 
 async fn list(app: &App, path: &str, first: Option<usize>) -> Result<Answer, Failure> {
-    let mut children = app.zk().await?.uncompressed().children_with_data(path).await?;
-    children.sort_by(|a, b| node::compare(&a.name, &b.name));
-    children.truncate(first.unwrap_or(usize::MAX));
+    let zk = app.zk().await?;
+    let mut items = Items::list(zk, path).await?;
+    let mut shown = std::mem::take(&mut items.paths);
+    shown.truncate(first.unwrap_or(usize::MAX));
+    let states = items.states(zk, &shown).await?;
+    let states: BTreeMap<_, _> = shown.iter().cloned().zip(states).collect();
     let mut rows = Rows::new(COLUMNS);
-    for child in children {
+    let unread = walk::read(zk, &shown, |item| {
+        let name = item.path.strip_prefix(path).unwrap_or(&item.path);
         rows.push(vec![
-            child.name.into(),
-            data::cell(&child.data, SHOWN),
-            Cell::from(child.data.len()),
-            time::cell(child.stat.ctime),
+            name.trim_start_matches('/').into(),
+            data::cell(&item.data, SHOWN),
+            Cell::from(item.data.len()),
+            time::cell(item.stat.ctime),
+            states.get(&item.path).cloned().into(),
         ]);
+    });
+    items.unreadable.extend(unread.await?);
+    if items.others > 0 {
+        app.out().say(format!("nodes that are no items: {}", items.others));
     }
-    Ok(rows.into())
+    Ok(items.unreadable.complete(app.out(), rows))
 }
 
 async fn put(

@@ -39,8 +39,8 @@ const COLUMNS: &[Column] = &[text("of"), number("used"), number("limit"), number
 
 impl Quota {
     pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
-        path::refuse_system(&self.path)?;
         let zk = app.zk().await?;
+        path::refuse_system(zk, &self.path)?;
         if app.servers().contains('/') {
             return Err(Failure::usage("quotas are above the chroot: connect without it"));
         }

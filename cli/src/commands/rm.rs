@@ -1,13 +1,16 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use globset::Glob;
 use zk_curator::op::fan_out;
-use zk_curator::{CuratorFramework, ErrorKind, Stat};
+use zk_curator::{CuratorFramework, Error, ErrorKind, Stat};
 
 use crate::app::App;
 use crate::exit::{Exit, Failure};
-use crate::output::{Answer, Rows, text, time};
+use crate::output::{Answer, Out, Rows, text, time};
+use crate::unreadable::{self, Unreadable};
 use crate::{path, walk};
 
 /// The deletions that are requested at a time.
@@ -25,7 +28,8 @@ pub(crate) struct Rm {
     /// Delete only children whose names match this pattern, such as `tmp-*`
     #[arg(long, value_name = "GLOB")]
     matching: Option<Glob>,
-    /// Delete only children that have not been changed for this time
+    /// Delete only children that have not been changed for this time, also not until they are
+    /// deleted
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     older_than: Option<Duration>,
     /// Delete only children without children
@@ -42,29 +46,70 @@ pub(crate) struct Rm {
     dry_run: bool,
 }
 
+/// A node to delete.
+#[derive(Debug, Clone)]
+struct Target {
+    path: String,
+    /// The node that the options selected by its age: this one, or one above it.
+    selected: Option<Arc<Selected>>,
+}
+
+/// A node as it was when it was selected.
+#[derive(Debug)]
+struct Selected {
+    path: String,
+    version: i32,
+    czxid: i64,
+}
+
+impl Target {
+    fn depth(&self) -> usize {
+        self.path.matches('/').count()
+    }
+}
+
+/// The nodes to delete.
+#[derive(Debug, Default)]
+struct Targets {
+    /// Children come before their parents.
+    nodes: Vec<Target>,
+    /// The nodes whose children are not known.
+    unreadable: Unreadable,
+}
+
 impl Rm {
     pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
-        for path in &self.paths {
-            path::refuse_system(path)?;
-        }
         let zk = app.zk().await?;
-        let mut targets = Vec::new();
         for path in &self.paths {
-            targets.extend(self.targets(zk, path).await?);
+            path::refuse_system(zk, path)?;
         }
+        let mut targets = Targets::default();
+        for path in &self.paths {
+            self.select(zk, path, &mut targets).await?;
+        }
+        let number = targets.nodes.len();
+        let mut kept = Kept { is_single: number <= 1, reasons: Vec::new() };
         if self.dry_run {
-            return Ok(listed(&targets));
+            let rows = self.plan(zk, targets.nodes, &mut kept).await?;
+            let answer = kept.complete(app.out(), rows);
+            return Ok(targets.unreadable.complete(app.out(), answer));
         }
-        if targets.len() > 1 {
-            app.agree(&format!("delete {} nodes?", targets.len())).await?;
+        if number > 1 {
+            app.agree(&format!("delete {number} nodes?")).await?;
         }
-        let zk = app.zk_to_change().await?;
-        let failed = self.delete(zk, &targets).await?;
-        match failed.as_slice() {
-            [] => Ok(Answer::nothing()),
-            [first, ..] => {
-                let deleted = targets.len() - failed.len();
-                let text = format!("deleted {deleted} nodes, not {}: {first}", failed.len());
+        let mut deletion = Deletion { zk: app.zk_to_change().await?, rm: &self, deleted: 0, kept };
+        let outcome = deletion.run(&targets.nodes).await;
+        let Deletion { deleted, kept, .. } = deletion;
+        let answer = kept.complete(app.out(), Answer::nothing());
+        match outcome {
+            Ok(()) if answer.exit() == Exit::DONE => Ok(answer),
+            Ok(()) => {
+                let text = format!("deleted {deleted} nodes, not {}", kept.reasons.len());
+                Err(Failure::new(Exit::PARTLY, text))
+            }
+            Err(failure) if deleted == 0 => Err(failure),
+            Err(failure) => {
+                let text = format!("deleted {deleted} of {number} nodes; then {failure}");
                 Err(Failure::new(Exit::PARTLY, text))
             }
         }
@@ -75,29 +120,55 @@ impl Rm {
         self.matching.is_some() || self.older_than.is_some() || self.empty
     }
 
-    /// Returns the nodes to delete at or below a path, deepest first.
-    async fn targets(&self, zk: &CuratorFramework, path: &str) -> Result<Vec<String>, Failure> {
+    /// Returns `true` if the nodes below the selected ones are deleted too. Nodes that were selected
+    /// because they have no children may get some.
+    const fn deletes_below(&self) -> bool {
+        self.recursive && !self.empty
+    }
+
+    /// Adds the nodes to delete at or below a path, deepest first.
+    async fn select(
+        &self,
+        zk: &CuratorFramework,
+        path: &str,
+        targets: &mut Targets,
+    ) -> Result<(), Failure> {
         let roots = if self.selects_children() {
             self.selected(zk, path).await?
         } else {
-            vec![path.to_owned()]
+            vec![Target { path: path.to_owned(), selected: None }]
         };
-        if !self.recursive {
-            return Ok(roots);
+        if !self.deletes_below() {
+            targets.nodes.extend(roots);
+            return Ok(());
         }
-        let mut all = Vec::new();
         for root in roots {
-            match walk::list(zk, &root, usize::MAX, |_| true).await {
-                Ok(nodes) => all.extend(nodes.into_iter().rev().map(|node| node.path)),
-                Err(error) if error.kind() == ErrorKind::NoNode && self.force => {}
+            match walk::list(zk, &root.path, usize::MAX, |_| true).await {
+                Ok(nodes) => {
+                    targets.unreadable.extend(Unreadable::of(&nodes));
+                    let paths = nodes.into_iter().rev().map(|node| node.path);
+                    let selected = &root.selected;
+                    targets
+                        .nodes
+                        .extend(paths.map(|path| Target { path, selected: selected.clone() }));
+                }
+                // A selected node was deleted meanwhile.
+                Err(error)
+                    if error.kind() == ErrorKind::NoNode
+                        && (self.force || self.selects_children()) => {}
+                // It may be deleted if it has no children.
+                Err(error) if error.kind() == ErrorKind::NoAuth => {
+                    targets.unreadable.extend([root.path.clone()]);
+                    targets.nodes.push(root);
+                }
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(all)
+        Ok(())
     }
 
     /// Returns the children that the options select.
-    async fn selected(&self, zk: &CuratorFramework, path: &str) -> Result<Vec<String>, Failure> {
+    async fn selected(&self, zk: &CuratorFramework, path: &str) -> Result<Vec<Target>, Failure> {
         let matching = self.matching.as_ref().map(Glob::compile_matcher);
         let mut names = zk.children(path).await?;
         names.retain(|name| matching.as_ref().is_none_or(|glob| glob.is_match(name)));
@@ -111,50 +182,160 @@ impl Rm {
                 && (!self.empty || stat.num_children == 0)
         };
         let mut selected = Vec::new();
-        for (child, stat) in children.into_iter().zip(stats) {
-            if stat?.as_ref().is_some_and(is_selected) {
-                selected.push(child);
-            }
+        for (path, stat) in children.into_iter().zip(stats) {
+            let Some(Stat { version, czxid, .. }) = stat?.filter(is_selected) else { continue };
+            let as_it_is = || Arc::new(Selected { path: path.clone(), version, czxid });
+            let by_age = self.older_than.map(|_| as_it_is());
+            selected.push(Target { path, selected: by_age });
         }
         Ok(selected)
     }
 
-    /// Deletes the nodes, each level after the one below it. Returns those that got children.
-    async fn delete(
+    /// Returns the nodes that would be deleted, and fails as the deletion would.
+    async fn plan(
         &self,
         zk: &CuratorFramework,
-        targets: &[String],
-    ) -> Result<Vec<String>, Failure> {
-        let depth = |path: &String| path.matches('/').count();
-        let mut failed = Vec::new();
-        for level in targets.chunk_by(|a, b| depth(a) == depth(b)) {
-            let deletes = level.iter().map(|path| match self.version {
-                Some(version) => zk.delete(path).version(version),
-                None => zk.delete(path),
-            });
-            for (path, outcome) in level.iter().zip(fan_out(AT_ONCE, deletes).await) {
-                match outcome {
-                    Ok(()) => {}
-                    Err(error)
-                        if error.kind() == ErrorKind::NoNode && (self.recursive || self.force) => {}
-                    Err(error)
-                        if targets.len() > 1
-                            && matches!(error.kind(), ErrorKind::NotEmpty | ErrorKind::NoAuth) =>
-                    {
-                        failed.push(format!("{path}: {}", Failure::from(error)));
-                    }
-                    Err(error) => return Err(error.into()),
+        targets: Vec<Target>,
+        kept: &mut Kept,
+    ) -> Result<Rows, Failure> {
+        let mut rows = Rows::new(const { &[text("path")] }).plain();
+        // Otherwise the nodes were just listed, and their descendants are deleted before them.
+        let mut stats = Vec::new();
+        if !self.deletes_below() {
+            stats = fan_out(AT_ONCE, targets.iter().map(|node| zk.exists(&node.path))).await;
+        }
+        let mut stats = stats.into_iter();
+        for Target { path, .. } in targets {
+            match stats.next().transpose()?.map(|stat| (stat, self.version)) {
+                Some((None, _)) if self.force || self.selects_children() => continue,
+                Some((None, _)) => return Err(Failure::no_node(&path)),
+                Some((Some(stat), Some(version))) if version != -1 && version != stat.version => {
+                    let text = format!("other version: {path} has version {}", stat.version);
+                    return Err(Failure::new(Exit::CONFLICT, text));
                 }
+                Some((Some(stat), _)) if stat.num_children > 0 => {
+                    kept.add(Failure::new(Exit::CONFLICT, format!("not empty: {path}")))?;
+                }
+                Some(_) | None => rows.push(vec![path.into()]),
             }
         }
-        Ok(failed)
+        Ok(rows)
     }
 }
 
-fn listed(paths: &[String]) -> Answer {
-    let mut rows = Rows::new(const { &[text("path")] }).plain();
-    for path in paths {
-        rows.push(vec![path.as_str().into()]);
+/// The nodes that are not deleted.
+#[derive(Debug)]
+struct Kept {
+    /// There is only one node to delete: its failure is that of the command.
+    is_single: bool,
+    reasons: Vec<String>,
+}
+
+impl Kept {
+    fn add(&mut self, why: Failure) -> Result<(), Failure> {
+        if self.is_single {
+            return Err(why);
+        }
+        self.reasons.push(why.to_string());
+        Ok(())
     }
-    rows.into()
+
+    /// Names the nodes on stderr. Returns the answer, which is partial if there are any.
+    fn complete(&self, out: &Out, answer: impl Into<Answer>) -> Answer {
+        unreadable::name(out, "kept: ", self.reasons.iter().map(String::as_str));
+        let answer = answer.into();
+        if self.reasons.is_empty() { answer } else { answer.with_exit(Exit::PARTLY) }
+    }
+}
+
+/// A deletion that is under way.
+struct Deletion<'a> {
+    zk: &'a CuratorFramework,
+    rm: &'a Rm,
+    deleted: usize,
+    kept: Kept,
+}
+
+impl Deletion<'_> {
+    /// Deletes the nodes, each level after the one below it.
+    async fn run(&mut self, targets: &[Target]) -> Result<(), Failure> {
+        for level in targets.chunk_by(|a, b| a.depth() == b.depth()) {
+            for targets in level.chunks(AT_ONCE) {
+                let replaced = self.replaced(targets).await?;
+                let is_replaced = |target: &&Target| {
+                    let selected = target.selected.as_ref();
+                    selected.is_some_and(|selected| replaced.contains(&*selected.path))
+                };
+                let (others, same): (Vec<_>, Vec<_>) = targets.iter().partition(is_replaced);
+                let outcomes =
+                    fan_out(AT_ONCE, same.iter().map(|target| self.delete(target))).await;
+                for target in others {
+                    self.kept.add(changed(&target.path))?;
+                }
+                for (target, outcome) in same.into_iter().zip(outcomes) {
+                    self.note(target, outcome)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the selected nodes whose paths other nodes have by now: their versions may be the same,
+    /// because versions begin again.
+    async fn replaced(&self, targets: &[Target]) -> Result<BTreeSet<String>, Failure> {
+        let selected = targets.iter().filter_map(|target| target.selected.as_deref());
+        let selected: BTreeMap<&str, i64> =
+            selected.map(|selected| (&*selected.path, selected.czxid)).collect();
+        let stats = fan_out(AT_ONCE, selected.keys().map(|path| self.zk.exists(*path))).await;
+        let mut replaced = BTreeSet::new();
+        for ((path, czxid), stat) in selected.into_iter().zip(stats) {
+            if stat?.is_some_and(|stat| stat.czxid != czxid) {
+                replaced.insert(path.to_owned());
+            }
+        }
+        Ok(replaced)
+    }
+
+    async fn delete(&self, target: &Target) -> Result<(), Error> {
+        match &target.selected {
+            // A node below the selected one, which is deleted only if that has not changed.
+            Some(selected) if selected.path != target.path => {
+                let check = self.zk.transaction().check(&selected.path, selected.version);
+                check.delete(&target.path).commit().await.map(drop)
+            }
+            Some(selected) => self.zk.delete(&target.path).version(selected.version).await,
+            None => match self.rm.version {
+                Some(version) => self.zk.delete(&target.path).version(version).await,
+                None => self.zk.delete(&target.path).await,
+            },
+        }
+    }
+
+    /// Counts a node that was deleted, or notes why it was not.
+    fn note(&mut self, target: &Target, outcome: Result<(), Error>) -> Result<(), Failure> {
+        let Err(error) = outcome else {
+            self.deleted += 1;
+            return Ok(());
+        };
+        if error.may_have_applied() {
+            return Err(error.into());
+        }
+        let path = &target.path;
+        let is_selected = target.selected.is_some();
+        match error.clone().of_operation("delete").kind() {
+            ErrorKind::NoNode if is_selected || self.rm.recursive || self.rm.force => Ok(()),
+            ErrorKind::BadVersion if is_selected => self.kept.add(changed(path)),
+            ErrorKind::NotEmpty => {
+                self.kept.add(Failure::new(Exit::CONFLICT, format!("not empty: {path}")))
+            }
+            ErrorKind::NoAuth => {
+                self.kept.add(Failure::new(Exit::NO_PERMISSION, format!("no permission: {path}")))
+            }
+            _ => Err(error.into()),
+        }
+    }
+}
+
+fn changed(path: &str) -> Failure {
+    Failure::new(Exit::CONFLICT, format!("changed meanwhile: {path}"))
 }

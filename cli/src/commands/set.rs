@@ -1,6 +1,9 @@
+use bytes::Bytes;
 use clap::Args;
-use zk_curator::{ErrorKind, Version};
+use zk_curator::op::CreateOp;
+use zk_curator::{CuratorFramework, ErrorKind, Stat, Version};
 
+use super::create::Creation;
 use crate::app::App;
 use crate::exit::{Exit, Failure};
 use crate::output::{Answer, Report, data};
@@ -40,23 +43,15 @@ pub(crate) struct Set {
 
 impl Set {
     pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
-        let data = data::argument(&self.data)?;
-        if self.dry_run {
-            let stat = app.zk().await?.exists(&self.path).await?;
-            let change = match stat {
-                Some(stat) => format!("set version {} to {} bytes", stat.version, data.len()),
-                None if self.create => format!("create with {} bytes", data.len()),
-                None => "no node".to_owned(),
-            };
-            return Ok(Report::new(format!("{}: {change}", self.path), change).into());
-        }
-        let zk = app.zk_to_change().await?;
+        let data = data::argument(&self.data).await?;
+        let zk = if self.dry_run { app.zk().await? } else { app.zk_to_change().await? };
         let version = self.expected_version(zk).await?;
         let data = if self.compress { zk.compress(&self.path, data)? } else { data };
-        if self.fenced {
-            let lock = std::env::var(LOCK_NODE).map_err(|_| {
-                Failure::usage("--fenced works only below `zkc lock` and `zkc elect`")
-            })?;
+        let lock = self.fenced.then(lock_node).transpose()?;
+        if self.dry_run {
+            return self.plan(zk, lock.as_deref(), data, version).await;
+        }
+        if let Some(lock) = lock {
             return self.set_fenced(zk, &lock, data, version).await;
         }
         let set = zk.set_data(&self.path, data.clone()).uncompressed().version(version);
@@ -78,11 +73,45 @@ impl Set {
         Ok(Report::new("", value.unwrap_or_default()).names([self.path]).into())
     }
 
-    /// Returns the version to require.
-    async fn expected_version(
+    /// Returns what would happen. Fails as the change would, except for permissions and quotas.
+    async fn plan(
         &self,
-        zk: &zk_curator::CuratorFramework,
-    ) -> Result<Version, Failure> {
+        zk: &CuratorFramework,
+        lock: Option<&str>,
+        data: Bytes,
+        version: Version,
+    ) -> Result<Answer, Failure> {
+        let (path, size) = (&self.path, data.len());
+        zk.transaction().uncompressed().set_data_if(path, data.clone(), version).check_size()?;
+        if let Some(lock) = lock
+            && zk.exists(lock).await?.is_none()
+        {
+            return Err(self.not_held(lock));
+        }
+        let change = match zk.exists(path).await? {
+            Some(Stat { version: present, .. }) => match version {
+                Version::Exactly(expected) if expected != present => {
+                    let text = format!("other version: {path} has version {present}");
+                    return Err(Failure::new(Exit::CONFLICT, text));
+                }
+                _ => format!("set version {present} to {size} bytes"),
+            },
+            None if self.create => {
+                Creation { path, parents: true }.check(zk, CreateOp::new(path).data(data)).await?;
+                format!("create with {size} bytes")
+            }
+            None => return Err(Failure::no_node(path)),
+        };
+        Ok(Report::new(format!("{path}: {change}"), change).into())
+    }
+
+    fn not_held(&self, lock: &str) -> Failure {
+        let text = format!("no longer held: {lock}; {} was not changed", self.path);
+        Failure::new(Exit::CONFLICT, text)
+    }
+
+    /// Returns the version to require.
+    async fn expected_version(&self, zk: &CuratorFramework) -> Result<Version, Failure> {
         let Some(expected) = &self.if_data else {
             return Ok(self.version.map_or(Version::Any, Version::from));
         };
@@ -96,9 +125,9 @@ impl Set {
     /// Sets the data in a transaction that fails if the node of the lock is gone.
     async fn set_fenced(
         self,
-        zk: &zk_curator::CuratorFramework,
+        zk: &CuratorFramework,
         lock: &str,
-        data: bytes::Bytes,
+        data: Bytes,
         version: Version,
     ) -> Result<Answer, Failure> {
         let transaction = zk
@@ -109,12 +138,15 @@ impl Set {
         match transaction.commit().await {
             Ok(_) => Ok(Answer::nothing()),
             Err(error) => match error.kind() {
-                ErrorKind::TransactionFailed { index: 0, .. } => Err(Failure::new(
-                    Exit::CONFLICT,
-                    format!("no longer held: {lock}; {} was not changed", self.path),
-                )),
+                ErrorKind::TransactionFailed { index: 0, .. } => Err(self.not_held(lock)),
                 _ => Err(error.into()),
             },
         }
     }
+}
+
+/// Returns the node of the surrounding lock.
+fn lock_node() -> Result<String, Failure> {
+    let refused = |_| Failure::usage("--fenced works only below `zkc lock` and `zkc elect`");
+    std::env::var(LOCK_NODE).map_err(refused)
 }

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 use crate::app::App;
 use crate::exit::Failure;
 use crate::output::{Answer, Report, printable, time};
+use crate::unreadable::Unreadable;
 use crate::walk::{self, Listed};
 use crate::{node, path};
 
@@ -32,21 +33,22 @@ impl Tree {
         }
         let depth = self.depth.unwrap_or(usize::MAX);
         let nodes = walk::list(zk, &self.path, depth, |_| true).await?;
+        let mut unreadable = Unreadable::of(&nodes);
         let mut sizes = std::collections::HashMap::new();
         if self.sizes {
             let paths: Vec<_> = nodes.iter().map(|node| node.path.clone()).collect();
-            walk::read(zk, &paths, |node| {
+            let unread = walk::read(zk, &paths, |node| {
                 sizes.insert(node.path, node.data.len());
-            })
-            .await?;
+            });
+            unreadable.extend(unread.await?);
         }
         let drawing = Drawing::new(&nodes, sizes);
         let mut text = String::new();
         drawing.draw(0, "", &mut text);
         text.push_str(&format!("\n{} nodes", nodes.len()));
-        Ok(Report::new(text, drawing.value(0))
-            .names(nodes.iter().map(|node| node.path.clone()))
-            .into())
+        let report =
+            Report::new(text, drawing.value(0)).names(nodes.iter().map(|node| node.path.clone()));
+        Ok(unreadable.complete(app.out(), report))
     }
 }
 
@@ -88,6 +90,9 @@ impl<'a> Drawing<'a> {
         if let Some(size) = self.sizes.get(&node.path) {
             text.push_str(&format!("  {}", time::size(*size as u64)));
         }
+        if !node.is_readable {
+            text.push_str("  (no permission)");
+        }
         let hidden = node.children.len() - self.children[place].len();
         if hidden > 0 {
             text.push_str(&format!("  … {hidden} below"));
@@ -110,9 +115,13 @@ impl<'a> Drawing<'a> {
             (name.to_owned(), self.value(*child))
         });
         let children: Map<_, _> = children.collect();
-        match self.sizes.get(&node.path) {
-            Some(size) => json!({ "size": size, "children": children }),
-            None => json!({ "children": children }),
+        let mut value = json!({ "children": children });
+        if let Some(size) = self.sizes.get(&node.path) {
+            value["size"] = json!(size);
         }
+        if !node.is_readable {
+            value["unreadable"] = json!(true);
+        }
+        value
     }
 }

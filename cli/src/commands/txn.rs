@@ -1,5 +1,3 @@
-use std::io::Read;
-
 use clap::Args;
 use zk_curator::op::{CheckOp, CreateOp, DeleteOp, SetDataOp, TransactionOp};
 use zk_curator::{CreateMode, ErrorKind, OpResult, Version};
@@ -7,8 +5,8 @@ use zk_curator::{CreateMode, ErrorKind, OpResult, Version};
 use crate::app::App;
 use crate::exit::Failure;
 use crate::output::{Answer, Column, Rows, data, number, text};
-use crate::words;
 use crate::{acls, path};
+use crate::{stdin, words};
 
 /// The arguments of `zkc txn`.
 ///
@@ -30,7 +28,7 @@ const COLUMNS: &[Column] = &[text("operation"), text("path"), number("version")]
 
 impl Txn {
     pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
-        let text = self.text()?;
+        let text = self.text().await?;
         let mut lines = Vec::new();
         for (index, line) in text.lines().enumerate() {
             let line = line.trim();
@@ -66,11 +64,10 @@ impl Txn {
         Ok(rows.into())
     }
 
-    fn text(&self) -> Result<String, Failure> {
+    async fn text(&self) -> Result<String, Failure> {
         if self.file == "-" {
-            let mut text = String::new();
-            std::io::stdin().lock().read_to_string(&mut text)?;
-            return Ok(text);
+            let text = String::from_utf8(stdin::all().await?);
+            return text.map_err(|_| Failure::usage("the operations are not UTF-8"));
         }
         std::fs::read_to_string(&self.file)
             .map_err(|error| Failure::usage(format!("{}: {error}", self.file)))
@@ -150,7 +147,7 @@ fn create<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<(Named, Transa
 
 /// Returns data. Standard input has the operations, so `-` is a text.
 fn argument(word: &str) -> Result<bytes::Bytes, Failure> {
-    if word == "-" { Ok("-".into()) } else { data::argument(word) }
+    data::text_or_file(word)
 }
 
 fn version(word: Option<&str>) -> Result<Version, Failure> {

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use clap::Args;
 use regex::bytes::Regex;
+use zk_curator::CuratorFramework;
 
 use crate::app::App;
 use crate::exit::{Exit, Failure};
@@ -16,7 +17,8 @@ pub(crate) struct Wait {
     path: String,
     #[command(flatten)]
     state: State,
-    /// Give up after this time, with exit code 1 [default: never]
+    /// Give up when this time has passed since the connection, with exit code 1; 3 if there is no
+    /// connection then [default: never]
     #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
     limit: Option<Duration>,
 }
@@ -82,19 +84,20 @@ impl Count {
 
 impl Wait {
     pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
-        let limit = self.limit;
-        let waiting = self.until(app);
-        match limit {
-            None => waiting.await.map(|()| Answer::nothing()),
-            Some(limit) => match tokio::time::timeout(limit, waiting).await {
-                Ok(outcome) => outcome.map(|()| Answer::nothing()),
-                Err(_) => Ok(Exit::NO.into()),
-            },
+        // Without a connection, the answer is not known.
+        let zk = app.zk().await?;
+        let limit = self.limit.unwrap_or(Duration::MAX);
+        match tokio::time::timeout(limit, self.until(zk)).await {
+            Ok(outcome) => outcome.map(|()| Answer::nothing()),
+            Err(_) if zk.state().is_connected() => Ok(Exit::NO.into()),
+            Err(_) => {
+                let text = format!("no connection: {} at the end of the time", app.servers());
+                Err(Failure::new(Exit::NO_CONNECTION, text))
+            }
         }
     }
 
-    async fn until(self, app: &App) -> Result<(), Failure> {
-        let zk = app.zk().await?;
+    async fn until(self, zk: &CuratorFramework) -> Result<(), Failure> {
         if self.state.exists {
             zk.wait_exists(&self.path).await?;
         } else if self.state.gone {

@@ -1,15 +1,14 @@
-use std::process::Stdio;
+use std::future::pending;
 use std::sync::Arc;
 
 use clap::Args;
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt;
 use zk_curator_recipes::cache::{CacheEvent, CacheEvents, CachedNode, CuratorCache};
 
 use crate::app::App;
-use crate::args::Format;
 use crate::exit::Failure;
 use crate::output::{Answer, Report, data, time};
+use crate::program::{self, Program};
 use crate::{node, path};
 
 /// The most characters of the data in a line.
@@ -97,17 +96,9 @@ impl Watch {
             Some(program) => execute(program, &value).await,
             None => {
                 let text = change.text(self.data);
-                app.out().print(&stream_format(Report::new(text, value), app).into())
+                app.out().print(&Report::new(text, value).in_one_line().into())
             }
         }
-    }
-}
-
-/// In a stream, every JSON document has a line of its own.
-fn stream_format(report: Report, app: &App) -> Report {
-    match app.out().format {
-        Format::Json => report.in_one_line(),
-        _ => report,
     }
 }
 
@@ -182,16 +173,11 @@ impl Change {
 
 /// Runs a program with a change on its standard input, and waits for its end.
 async fn execute(program: &str, change: &Value) -> Result<(), Failure> {
-    let failed = |why: &dyn std::fmt::Display| Failure::usage(format!("{program}: {why}"));
-    let mut child = tokio::process::Command::new(program)
-        .stdin(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(|error| failed(&error))?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // A program may end without reading its input.
-        drop(stdin.write_all(format!("{change}\n").as_bytes()).await);
+    let command = [program.into()];
+    let input = Some(format!("{change}\n").into_bytes());
+    match (Program { command: &command, environment: &[], input }).run(pending()).await {
+        Ok(0) => Ok(()),
+        Ok(code) => Err(Failure::usage(format!("{program}: {}", program::explain(code)))),
+        Err(error) => Err(Failure::usage(format!("{program}: {error}"))),
     }
-    let status = child.wait().await.map_err(|error| failed(&error))?;
-    if status.success() { Ok(()) } else { Err(failed(&status)) }
 }

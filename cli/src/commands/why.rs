@@ -55,7 +55,11 @@ impl Why {
         lines.push(String::new());
         lines.extend(titled("BECAUSE", &verdicts));
         lines.extend(titled("NEXT", &next(&finding)));
-        lines.extend(titled("NOTE", facts.notes()));
+        let mut notes = facts.notes().to_vec();
+        if finding.is_partial {
+            notes.push("not all nodes were read: too many, or no permission".to_owned());
+        }
+        lines.extend(titled("NOTE", &notes));
         if !finding.ignored.is_empty() {
             let names: Vec<_> =
                 finding.ignored.iter().take(5).map(|name| printable(name)).collect();
@@ -73,7 +77,8 @@ impl Why {
             "waiting": contenders(&finding.waiting),
             "ignored": finding.ignored,
             "verdicts": verdicts,
-            "notes": facts.notes(),
+            "partial": finding.is_partial,
+            "notes": notes,
         });
         let names = finding.holders.iter().map(|holder| holder.path.clone());
         Ok(Report::new(lines.join("\n"), value).names(names).into())

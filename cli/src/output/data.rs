@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::exit::Failure;
 use crate::output::{Cell, printable};
+use crate::stdin;
 
 /// The most that compressed data may become: far more than a node has.
 const MAX_DECOMPRESSED: u64 = 64 << 20;
@@ -115,12 +116,12 @@ fn hex(data: &[u8]) -> String {
 }
 
 /// Parses data on the command line: text, `@FILE`, or `-` for standard input.
-pub(crate) fn argument(text: &str) -> Result<Bytes, Failure> {
-    if text == "-" {
-        let mut data = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut data)?;
-        return Ok(data.into());
-    }
+pub(crate) async fn argument(text: &str) -> Result<Bytes, Failure> {
+    if text == "-" { Ok(stdin::all().await?.into()) } else { text_or_file(text) }
+}
+
+/// Parses data on the command line that cannot be standard input: text, or `@FILE`.
+pub(crate) fn text_or_file(text: &str) -> Result<Bytes, Failure> {
     match text.strip_prefix('@') {
         Some(file) => std::fs::read(file)
             .map(Bytes::from)

@@ -209,7 +209,7 @@ pub(crate) struct Report {
     raw: Option<Bytes>,
     /// Printed as raw bytes in every format.
     only_raw: bool,
-    /// In JSON, one line.
+    /// One of several documents. In JSON, each has one line.
     one_line: bool,
 }
 
@@ -237,7 +237,7 @@ impl Report {
         self
     }
 
-    /// Prints JSON in one line, for streams.
+    /// Prints JSON in one line, and YAML with a separator, for streams.
     pub(crate) const fn in_one_line(mut self) -> Self {
         self.one_line = true;
         self
@@ -256,6 +256,8 @@ pub(crate) struct Out {
     pub(crate) format: Format,
     quiet: bool,
     verbose: bool,
+    /// Several answers are printed, as in the shell.
+    is_one_of_many: bool,
     #[cfg(feature = "tui")]
     color: bool,
 }
@@ -266,6 +268,7 @@ impl Out {
             format: global.output,
             quiet: global.quiet,
             verbose: global.verbose,
+            is_one_of_many: false,
             #[cfg(feature = "tui")]
             color: match global.color {
                 Color::Always => true,
@@ -273,6 +276,13 @@ impl Out {
                 Color::Auto => std::env::var_os("NO_COLOR").is_none() && io::stdout().is_terminal(),
             },
         }
+    }
+
+    /// Prints answers as documents of a stream.
+    #[cfg(feature = "shell")]
+    pub(crate) const fn one_of_many(mut self) -> Self {
+        self.is_one_of_many = true;
+        self
     }
 
     /// Returns `true` if the data on stdout may have colours.
@@ -307,6 +317,11 @@ impl Out {
         }
     }
 
+    /// Separates the documents of a stream.
+    fn begin_document(&self, out: &mut impl Write, is_stream: bool) -> io::Result<()> {
+        if is_stream || self.is_one_of_many { writeln!(out, "---") } else { Ok(()) }
+    }
+
     fn write_rows(&self, out: &mut impl Write, rows: &Rows) -> io::Result<()> {
         match self.format {
             Format::Table | Format::Wide if rows.rows.is_empty() => Ok(()),
@@ -315,7 +330,10 @@ impl Out {
             }
             Format::Json => document(out, &Value::Array(rows.objects().collect())),
             Format::Jsonl => rows.objects().try_for_each(|row| writeln!(out, "{row}")),
-            Format::Yaml => yaml(out, &Value::Array(rows.objects().collect())),
+            Format::Yaml => {
+                self.begin_document(out, false)?;
+                yaml(out, &Value::Array(rows.objects().collect()))
+            }
             Format::Name | Format::Raw => {
                 let mut names = rows.rows.iter().filter_map(|cells| cells.first());
                 names.try_for_each(|cell| writeln!(out, "{}", cell.text))
@@ -332,7 +350,10 @@ impl Out {
             }
             (Format::Json, _) if !report.one_line => document(out, &report.value),
             (Format::Json | Format::Jsonl, _) => writeln!(out, "{}", report.value),
-            (Format::Yaml, _) => yaml(out, &report.value),
+            (Format::Yaml, _) => {
+                self.begin_document(out, report.one_line)?;
+                yaml(out, &report.value)
+            }
             (Format::Raw, Some(raw)) => out.write_all(raw),
             (Format::Name | Format::Raw, _) => {
                 report.names.iter().try_for_each(|name| writeln!(out, "{name}"))

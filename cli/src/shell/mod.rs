@@ -4,10 +4,11 @@ mod editor;
 mod line;
 
 use std::path::Path;
+use std::pin::pin;
 use std::process::Stdio;
 
 use clap::parser::ValueSource;
-use clap::{ArgMatches, FromArgMatches};
+use clap::{ArgMatches, Args, FromArgMatches};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader};
 
 use self::editor::Editor;
@@ -15,8 +16,9 @@ use self::line::Line;
 use crate::app::App;
 use crate::args::Global;
 use crate::exit::{Exit, Failure};
-use crate::output::{Out, Report};
+use crate::output::Report;
 use crate::path;
+use crate::stop::{Handled, Stop, Stops};
 
 /// Runs the lines of a file. Ends with the first failure, unless `keep_going`; then with the exit
 /// code of the last one.
@@ -28,28 +30,54 @@ pub(crate) async fn run_script(app: &App, file: &Path, keep_going: bool) -> Resu
         Box::new(open.map_err(|error| Failure::usage(format!("{}: {error}", file.display())))?)
     };
     let mut lines = BufReader::new(input).lines();
-    let mut shell = Shell::new(app);
+    let (mut shell, mut stops) = (Shell::new(app), Stops::catch()?);
     let mut exit = Exit::DONE;
-    while let Some(line) = lines.next_line().await? {
-        match shell.run(&line).await {
-            Next::Exit => break,
+    loop {
+        let line = tokio::select! {
+            biased;
+            stop = stops.next() => return Ok(Exit::of_command(stop.code())),
+            line = lines.next_line() => line?,
+        };
+        let Some(line) = line else { return Ok(exit) };
+        match shell.run_until_stopped(&line, &mut stops).await {
+            Next::Exit => return Ok(exit),
+            Next::Stopped(stop) => return Ok(Exit::of_command(stop.code())),
             Next::Done(Exit::DONE) => {}
             Next::Done(code) if keep_going => exit = code,
             Next::Done(code) => return Ok(code),
         }
     }
-    Ok(exit)
 }
 
-/// Runs the lines of the terminal.
+/// Runs the lines of the terminal, until its end, `exit`, or a signal other than Ctrl-C, which ends
+/// only a line.
 pub(crate) async fn run_terminal(app: &App) -> Result<Exit, Failure> {
     let zk = app.zk().await?;
+    // The editor does not restore a terminal at which a signal has ended it.
+    #[cfg(unix)]
+    let _terminal = crate::supervise::terminal::Terminal::present();
     let editor = Editor::start(app, zk)?;
-    let mut shell = Shell::new(app);
+    let (mut shell, mut stops) = (Shell::new(app), Stops::catch()?);
     let mut exit = Exit::DONE;
-    while let Some(line) = editor.line(&shell.prompt(), &shell.at).await? {
-        match shell.run(&line).await {
+    loop {
+        let line = {
+            let prompt = shell.prompt();
+            let mut line = pin!(editor.line(&prompt, &shell.at));
+            loop {
+                tokio::select! {
+                    biased;
+                    stop = stops.next() => if stop != Stop::Interrupt {
+                        return Ok(Exit::of_command(stop.code()));
+                    },
+                    line = &mut line => break line?,
+                }
+            }
+        };
+        let Some(line) = line else { break };
+        match shell.run_until_stopped(&line, &mut stops).await {
             Next::Exit => break,
+            Next::Stopped(Stop::Interrupt) => exit = Exit::INTERRUPTED,
+            Next::Stopped(stop) => return Ok(Exit::of_command(stop.code())),
             Next::Done(code) => exit = code,
         }
     }
@@ -66,6 +94,8 @@ struct Shell<'a> {
 enum Next {
     Exit,
     Done(Exit),
+    /// A signal has ended the line, or was for the whole shell.
+    Stopped(Stop),
 }
 
 impl<'a> Shell<'a> {
@@ -79,6 +109,30 @@ impl<'a> Shell<'a> {
         let state = state.as_deref().unwrap_or("not connected");
         let rules = if self.app.is_read_only() { " read-only" } else { "" };
         format!("{context}:{} ({state}{rules})> ", self.at)
+    }
+
+    /// Runs a line, until it ends or a signal asks for that. Commands that hold something end
+    /// themselves, and so do programs: Ctrl-C is for them, too.
+    async fn run_until_stopped(&mut self, line: &str, stops: &mut Stops) -> Next {
+        let app = self.app;
+        let mut run = pin!(self.run(line));
+        let mut ending = None;
+        loop {
+            // Signals come first: a command that has handled one is over then.
+            let stop = tokio::select! {
+                biased;
+                stop = stops.next() => stop,
+                next = &mut run => return ending.map_or(next, Next::Stopped),
+            };
+            match stop {
+                Stop::Interrupt if Handled::is_any() => {}
+                stop if ending.is_none() && Handled::is_any() => ending = Some(stop),
+                stop => {
+                    app.out().warn("interrupted");
+                    return Next::Stopped(stop);
+                }
+            }
+        }
     }
 
     /// Runs a line, and prints its answer or failure.
@@ -125,45 +179,51 @@ impl<'a> Shell<'a> {
         refuse_other_session(&matches)?;
         let options = Global::from_arg_matches(&matches);
         let options = options.map_err(|error| Failure::usage(error.to_string()))?;
-        let answer = match self.app.grammar().run(self.app, &matches).await {
+        let app = self.app.with_options_of(&options, |option| is_given(&matches, option));
+        let answer = match app.grammar().run(&app, &matches).await {
             Ok(answer) => answer,
-            Err(failure) => return Err(self.app.explain(failure).await),
+            Err(failure) => return Err(app.explain(failure).await),
         };
-        let out = Out::new(&options);
         match pipe {
-            None => out.print(&answer)?,
-            Some(program) => pass_on(&program, &out.bytes(&answer)?).await?,
+            None => app.out().clone().one_of_many().print(&answer)?,
+            Some(program) => pass_on(&program, &app.out().bytes(&answer)?).await?,
         }
         Ok(answer.exit())
     }
 }
 
+/// The options that a line may have. All others are about the session.
+const OPTIONS_OF_A_LINE: [&str; 7] =
+    ["output", "read_only", "confirm", "yes", "color", "quiet", "verbose"];
+
+fn is_given(matches: &ArgMatches, option: &str) -> bool {
+    let source = matches.try_contains_id(option).ok().and_then(|_| matches.value_source(option));
+    source == Some(ValueSource::CommandLine)
+}
+
 /// Refuses the options of another session, which the shell cannot follow.
 fn refuse_other_session(matches: &ArgMatches) -> Result<(), Failure> {
-    const OPTIONS: [&str; 7] =
-        ["servers", "context", "namespace", "auth", "sasl", "session_timeout", "timeout"];
-    let is_given = |option: &&&str| {
-        let source =
-            matches.try_contains_id(option).ok().and_then(|_| matches.value_source(option));
-        source == Some(ValueSource::CommandLine)
+    let options = Global::augment_args(clap::Command::new("zkc"));
+    let is_refused = |option: &&clap::Arg| {
+        let id = option.get_id().as_str();
+        !OPTIONS_OF_A_LINE.contains(&id) && is_given(matches, id)
     };
-    match OPTIONS.iter().find(is_given) {
-        None => Ok(()),
-        Some(option) => Err(Failure::usage(format!(
-            "--{}: the shell has one session, which began with its options",
-            option.replace('_', "-")
-        ))),
-    }
+    let Some(option) = options.get_arguments().find(is_refused) else { return Ok(()) };
+    let name = option.get_long().unwrap_or_default();
+    let text = format!("--{name}: the shell has one session, which began with its options");
+    Err(Failure::usage(text))
 }
 
 /// Runs a command of the system.
 async fn system(command: &str) -> Result<Exit, Failure> {
+    let _program = Handled::begin();
     let status = tokio::process::Command::new("sh").arg("-c").arg(command).status().await?;
     Ok(Exit::of_command(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
 }
 
 /// Passes an answer to a program.
 async fn pass_on(program: &str, answer: &[u8]) -> Result<(), Failure> {
+    let _program = Handled::begin();
     let mut command = tokio::process::Command::new("sh");
     let mut child = command.arg("-c").arg(program).stdin(Stdio::piped()).spawn()?;
     if let Some(mut stdin) = child.stdin.take() {

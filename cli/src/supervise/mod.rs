@@ -9,11 +9,10 @@ pub(crate) mod process;
 mod run;
 mod signals;
 mod talk;
-mod terminal;
+pub(crate) mod terminal;
 
 use std::ffi::OsString;
-use std::io;
-use std::process::Stdio;
+use std::future::pending;
 use std::time::Duration;
 
 use clap::Args;
@@ -22,12 +21,13 @@ use zk_curator::{CuratorFramework, Ownership};
 pub(crate) use exec::run as run_exec;
 pub(crate) use machine::{OnSuspend, Plan};
 pub(crate) use run::{Ending, Hold, supervise};
-pub(crate) use signals::Signals;
+pub(crate) use signals::{Signals, is_ignored};
 pub(crate) use talk::Talk;
 
 use crate::app::App;
 use crate::commands::LOCK_NODE;
 use crate::exit::{Exit, Failure};
+use crate::program::{self, Program};
 
 /// The longest grace time by default.
 const GRACE: Duration = Duration::from_secs(10);
@@ -80,21 +80,16 @@ impl Supervision {
         talk: &Talk,
     ) {
         let Some(command) = &self.on_lost else { return };
-        let child = tokio::process::Command::new("sh")
-            .args(["-c", command])
-            .envs(environment.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::null())
-            .kill_on_drop(true)
-            .spawn();
-        let ended = async { child?.wait().await };
-        let ended: io::Result<_> = tokio::select! {
+        let command = ["sh".into(), "-c".into(), command.into()];
+        let program = Program { command: &command, environment, input: None };
+        let ended = tokio::select! {
             biased;
-            ended = ended => ended,
+            ended = program.run(pending()) => ended,
             _ = signals.end() => return talk.say("--on-lost: interrupted"),
         };
         match ended {
-            Ok(status) if status.success() => {}
-            Ok(status) => talk.say(format!("--on-lost: {status}")),
+            Ok(0) => {}
+            Ok(code) => talk.say(format!("--on-lost: {}", program::explain(code))),
             Err(error) => talk.say(format!("--on-lost: {error}")),
         }
     }

@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdin, Command};
 use tokio::signal::unix::{Signal as Arrivals, SignalKind, signal};
 
 use super::exec;
@@ -45,8 +45,20 @@ pub(crate) struct Group {
 
 impl Group {
     pub(crate) fn start(start: &Start<'_>) -> io::Result<Self> {
-        let children = signal(SignalKind::child())?;
         let terminal = if start.no_stdin { None } else { Terminal::present() };
+        let stdin = if start.no_stdin { Stdio::null() } else { Stdio::inherit() };
+        Self::begin(start, terminal, stdin)
+    }
+
+    /// Starts a command whose standard input is written by this process.
+    pub(crate) fn start_with_input(start: &Start<'_>) -> io::Result<(Self, ChildStdin)> {
+        let mut group = Self::begin(start, None, Stdio::piped())?;
+        let stdin = group.child.stdin.take();
+        Ok((group, stdin.ok_or_else(|| io::Error::other("the command has no input"))?))
+    }
+
+    fn begin(start: &Start<'_>, terminal: Option<Terminal>, stdin: Stdio) -> io::Result<Self> {
+        let children = signal(SignalKind::child())?;
         let (seen, alive) = io::pipe()?;
         inherit(&seen)?;
         let mut command = Command::new(this_program()?);
@@ -55,10 +67,8 @@ impl Group {
             .args(start.command)
             .envs(start.environment.iter().map(|(name, value)| (name, value)))
             .env(DEADLINE_FD, seen.as_raw_fd().to_string())
+            .stdin(stdin)
             .process_group(0);
-        if start.no_stdin {
-            command.stdin(Stdio::null());
-        }
         let child = command.spawn()?;
         let id = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
         let id = id.ok_or_else(|| io::Error::other("the command has no process"))?;

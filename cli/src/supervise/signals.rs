@@ -2,12 +2,14 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::sync::OnceLock;
 use std::task::Poll;
 
 use nix::sys::signal::Signal as Number;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::machine::Caught;
+use crate::stop::Handled;
 
 const PASSED: [(Caught, Number); 7] = [
     (Caught::Interrupt, Number::SIGINT),
@@ -42,16 +44,17 @@ pub(crate) struct Signals {
     passed: Vec<(Caught, Signal)>,
     /// Caught, so that this process cannot be suspended while the command runs.
     _stop: Signal,
+    _handled: Handled,
 }
 
 impl Signals {
     pub(crate) fn catch() -> io::Result<Self> {
-        let ignored = ignored();
-        let wanted = PASSED.iter().filter(|(_, number)| ignored & bit(*number) == 0);
+        let wanted = PASSED.iter().filter(|(_, number)| !is_ignored(*number));
         let passed = wanted
             .map(|(caught, number)| Ok((*caught, signal(kind(*number))?)))
             .collect::<io::Result<_>>()?;
-        Ok(Self { passed, _stop: signal(kind(Number::SIGTSTP))? })
+        let stop = signal(kind(Number::SIGTSTP))?;
+        Ok(Self { passed, _stop: stop, _handled: Handled::begin() })
     }
 
     /// Returns the next signal.
@@ -86,10 +89,14 @@ const fn bit(number: Number) -> u64 {
     1 << (number as u32 - 1)
 }
 
-/// Returns the signals that this process was started to ignore, as by `nohup`. They stay ignored,
-/// also in the command.
-fn ignored() -> u64 {
-    std::fs::read_to_string("/proc/self/status").map_or(0, |status| ignored_by(&status))
+/// Returns `true` for a signal that this process was started to ignore, as by `nohup`. It stays
+/// ignored, also in the command.
+pub(crate) fn is_ignored(signal: Number) -> bool {
+    // A signal that was caught is not ignored any more, so the first look counts.
+    static IGNORED: OnceLock<u64> = OnceLock::new();
+    let read = || std::fs::read_to_string("/proc/self/status");
+    let ignored = IGNORED.get_or_init(|| read().map_or(0, |status| ignored_by(&status)));
+    ignored & bit(signal) != 0
 }
 
 fn ignored_by(status: &str) -> u64 {

@@ -9,13 +9,13 @@ use nix::unistd::{getpgrp, tcgetpgrp, tcsetpgrp};
 /// The terminal of a process in the foreground, with its settings. Dropping it takes the terminal
 /// back, and restores the settings.
 #[derive(Debug)]
-pub(super) struct Terminal {
+pub(crate) struct Terminal {
     settings: Option<Termios>,
 }
 
 impl Terminal {
     /// Returns the terminal, if standard input is one and this process is in its foreground.
-    pub(super) fn present() -> Option<Self> {
+    pub(crate) fn present() -> Option<Self> {
         let stdin = io::stdin();
         let is_ours =
             stdin.is_terminal() && tcgetpgrp(&stdin).is_ok_and(|group| group == getpgrp());

@@ -71,7 +71,7 @@ pub(crate) async fn backup(
     let mut follow = Follow::start(zk, options.root).await?;
     zk.sync(options.root).await?;
     let began = zk.last_zxid_seen();
-    let mut part = Part::create(options.file, "part", &options.header, options.plain)?;
+    let mut part = Part::create(options.file, &options.header, options.plain)?;
     let (mut walk, mut counts) = (Walk::new(options.root, true), Counts::default());
     loop {
         let found = walk.next(zk).await?;
@@ -130,7 +130,7 @@ async fn settle(
             let (now, later) = rest.split_at(pace.nodes().min(rest.len()));
             let answers = source::read(zk, now, &mut pace, true).await?;
             for (path, answer) in now.iter().zip(answers) {
-                if !is_recorded(path, options.root) {
+                if !is_recorded(zk, path, options.root) {
                     continue;
                 }
                 unreadable.retain(|known| known != path);
@@ -145,8 +145,8 @@ async fn settle(
 }
 
 /// Returns `true` for the nodes that a backup of `root` contains.
-fn is_recorded(path: &str, root: &str) -> bool {
-    path::is_within(root, "/zookeeper") || !path::is_within(path, "/zookeeper")
+fn is_recorded(zk: &CuratorFramework, path: &str, root: &str) -> bool {
+    path::is_system(zk, root) || !path::is_system(zk, path)
 }
 
 /// Copies a file with the newer states of nodes, and ends it.
@@ -157,7 +157,7 @@ fn combine(
     options: &Options<'_>,
 ) -> Result<(Part, Trailer, Counts), Failure> {
     let mut copy = Copy {
-        part: Part::create(options.file, "new", &options.header, options.plain)?,
+        part: Part::create(options.file, &options.header, options.plain)?,
         counts: Counts::default(),
         parents: newer.keys().map(|path| (path::split(path).0.to_owned(), false)).collect(),
     };

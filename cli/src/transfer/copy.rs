@@ -55,8 +55,8 @@ impl Plan {
 impl Copying<'_> {
     /// Refuses what cannot be copied, without a request.
     pub(crate) fn check_paths(&self) -> Result<(), Failure> {
-        path::refuse_system(self.from)?;
-        path::refuse_system(self.to)?;
+        path::refuse_system(self.zk, self.from)?;
+        path::refuse_system(self.zk, self.to)?;
         if path::is_within(self.to, self.from) {
             return Err(Failure::usage(format!("{} is within {}", self.to, self.from)));
         }

@@ -1,5 +1,6 @@
 //! Shows a subtree as one document, or as directories.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
@@ -8,6 +9,7 @@ use super::record::Record;
 use crate::exit::Failure;
 use crate::output::data;
 use crate::path;
+use crate::private::{create_file, create_folder};
 
 /// The file with the data of a node.
 const DATA: &str = "_data";
@@ -39,19 +41,22 @@ fn node(record: &Record) -> Value {
     node
 }
 
-/// Writes a subtree as directories, each with the data in a file.
+/// Writes a subtree as directories, each with the data in a file. Only their owner may read them:
+/// they contain the data of nodes with an ACL.
 pub(crate) fn directories(records: &[Record], folder: &Path) -> Result<(), Failure> {
     let failed =
         |path: &Path, error: std::io::Error| Failure::usage(format!("{}: {error}", path.display()));
     let root = records.first().map_or("/", |record| record.path.as_str());
-    std::fs::create_dir(folder).map_err(|error| failed(folder, error))?;
+    create_folder(folder).map_err(|error| failed(folder, error))?;
     for record in records {
         let directory = folder.join(local(record.path.strip_prefix(root).unwrap_or_default()));
         if record.path != root {
-            std::fs::create_dir(&directory).map_err(|error| failed(&directory, error))?;
+            create_folder(&directory).map_err(|error| failed(&directory, error))?;
         }
         let file = directory.join(DATA);
-        std::fs::write(&file, &record.data).map_err(|error| failed(&file, error))?;
+        create_file(&file)
+            .and_then(|mut created| created.write_all(&record.data))
+            .map_err(|error| failed(&file, error))?;
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ use super::format::{Header, Reader, Trailer, Writer};
 use super::record::Record;
 use crate::exit::Failure;
 use crate::output::data::is_gzip;
+use crate::private;
 
 const BUFFER: usize = 256 << 10;
 
@@ -56,18 +57,13 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Begins a file. `suffix` tells several parts of one file apart.
-    pub(crate) fn create(
-        target: &Path,
-        suffix: &str,
-        header: &Header,
-        plain: bool,
-    ) -> Result<Self, Failure> {
-        let mut name = target.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{suffix}-{}", std::process::id()));
-        let path = target.with_file_name(name);
+    /// Begins a file that only its owner reads: it contains the data of nodes with an ACL.
+    pub(crate) fn create(target: &Path, header: &Header, plain: bool) -> Result<Self, Failure> {
+        let (path, file) =
+            private::create_beside(target).map_err(|error| failed(target, &error))?;
+        let mut part = Self { path, writer: None };
         let begin = || {
-            let file = BufWriter::with_capacity(BUFFER, create_privately(&path)?);
+            let file = BufWriter::with_capacity(BUFFER, file);
             let sink = if plain {
                 Sink::Plain(file)
             } else {
@@ -75,8 +71,9 @@ impl Part {
             };
             Writer::new(sink, header)
         };
-        let writer = begin().map_err(|error| failed(&path, &error))?;
-        Ok(Self { path, writer: Some(writer) })
+        let writer = begin().map_err(|error| failed(&part.path, &error))?;
+        part.writer = Some(writer);
+        Ok(part)
     }
 
     pub(crate) fn write(&mut self, record: &Record) -> Result<(), Failure> {
@@ -111,18 +108,6 @@ impl Drop for Part {
         // After `publish`, the path is free.
         drop(std::fs::remove_file(&self.path));
     }
-}
-
-/// Creates a file that only its owner reads: it contains the data of nodes with an ACL.
-#[cfg(unix)]
-fn create_privately(path: &Path) -> io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    File::options().write(true).create(true).truncate(true).mode(0o600).open(path)
-}
-
-#[cfg(not(unix))]
-fn create_privately(path: &Path) -> io::Result<File> {
-    File::create(path)
 }
 
 /// A backup file that is read.

@@ -95,7 +95,7 @@ impl<'a> Restore<'a> {
         let mut file = Backup::open(options.file)?;
         let from = file.header().root.clone();
         let to = options.root.unwrap_or(&from).to_owned();
-        if path::is_within(&to, "/zookeeper") {
+        if path::is_system(zk, &to) {
             return Err(Failure::usage(format!("refused: {to} belongs to the servers")));
         }
         let (needed, known, sequences) = Default::default();
@@ -145,7 +145,7 @@ impl<'a> Restore<'a> {
     /// Returns the path on the servers, or `None` for nodes that are not restored.
     fn target(&self, path: &str) -> Option<String> {
         let target = path::moved(path, &self.from, &self.to);
-        (target != "/" && !path::is_within(&target, "/zookeeper")).then_some(target)
+        (target != "/" && !path::is_system(self.zk, &target)).then_some(target)
     }
 
     /// Finds the nodes above the root that are missing.

@@ -25,15 +25,14 @@ pub(crate) struct Found {
     pub(crate) stat: Stat,
 }
 
-/// A walk over a subtree: parents before their children.
+/// A walk over a subtree: parents before their children. Below the root of the servers, their own
+/// nodes, `/zookeeper`, are left out.
 #[derive(Debug)]
 pub(crate) struct Walk {
     todo: Vec<Todo>,
     pace: Pace,
     /// `true` if ACLs are read.
     acls: bool,
-    /// `true` if the nodes of the servers, `/zookeeper`, are left out.
-    hides_system: bool,
     /// `true` after the root was read.
     has_begun: bool,
     unreadable: Vec<String>,
@@ -52,7 +51,6 @@ impl Walk {
             todo: vec![Todo::Read(root.to_owned())],
             pace: Pace::up_to(NODES_AT_ONCE),
             acls,
-            hides_system: !path::is_within(root, "/zookeeper"),
             has_begun: false,
             unreadable: Vec::new(),
         }
@@ -99,13 +97,19 @@ impl Walk {
         for (parent, answer) in parents.iter().zip(answers).rev() {
             let mut names = match answer {
                 Ok(answer) => answer.into_children().unwrap_or_default(),
-                Err(error) if walk::is_left_out(&error) => continue,
+                // The permission was withdrawn after the node was read.
+                Err(error) if error.kind() == ErrorKind::NoAuth => {
+                    self.unreadable.push(parent.clone());
+                    continue;
+                }
+                Err(error) if error.kind() == ErrorKind::NoNode => continue,
                 Err(error) => return Err(error),
             };
             // The first is on top.
             names.sort_unstable_by(|a, b| b.cmp(a));
+            let system = path::system_below(zk, parent);
             let paths = names.iter().map(|name| path::join(parent, name));
-            let shown = paths.filter(|path| !self.hides_system || path != "/zookeeper");
+            let shown = paths.filter(|path| system != Some(path.as_str()));
             self.todo.extend(shown.map(Todo::Read));
         }
         Ok(())

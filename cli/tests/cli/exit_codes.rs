@@ -20,6 +20,10 @@ async fn every_outcome_has_its_exit_code() {
         (2, &["-c", "none", "ls"]),
         (2, &["watch", "/a", "--count", "0"]),
         (3, &["-s", "127.0.0.1:1", "--timeout", "300ms", "ls"]),
+        (
+            3,
+            &["-s", "127.0.0.1:1", "--timeout", "300ms", "wait", "/a", "--exists", "--for", "50ms"],
+        ),
         (4, &["get", "/b"]),
         (4, &["set", "/b", "x"]),
         (4, &["ls", "/b"]),
@@ -64,4 +68,15 @@ async fn an_unknown_outcome_is_told() {
     // The response is lost at each attempt, until the time is over.
     let told = zkc.run(&["--timeout", "2s", "create", "-S", "/a/x"]).await.fails(7);
     assert!(told.starts_with("unknown outcome: "), "{told}");
+}
+
+#[tokio::test]
+async fn a_wait_without_a_connection_has_no_answer() {
+    let zkc = Zkc::start().await;
+    let wait = ["wait", "/none", "--exists", "--for", "2s"];
+    let wait = zkc.command(&wait).spawn().expect("zkc");
+    zkc.server.until(|probe| probe.watches().iter().any(|watch| watch.path == "/none")).await;
+    zkc.server.stop().await;
+    let told = crate::support::end(wait, "").await.fails(3);
+    assert!(told.starts_with("no connection: "), "{told}");
 }

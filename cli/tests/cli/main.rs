@@ -1,10 +1,14 @@
 //! The commands, as processes, against an embedded server.
 
 mod contexts;
+mod deleting;
+mod dry_runs;
 #[cfg(unix)]
 mod elect;
 mod ensemble;
 mod exit_codes;
+#[cfg(unix)]
+mod files;
 #[cfg(unix)]
 mod lock;
 #[cfg(unix)]
@@ -19,6 +23,9 @@ mod recipes;
 mod running;
 mod secrets;
 mod shell;
+#[cfg(unix)]
+mod stopping;
+mod streams;
 mod support;
 #[cfg(unix)]
 mod terminal;
@@ -27,4 +34,5 @@ mod top;
 mod transcripts;
 mod transfer;
 mod trees;
+mod unreadable;
 mod who;

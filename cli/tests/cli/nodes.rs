@@ -1,5 +1,8 @@
+use std::time::Duration;
+
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, BufReader};
+use zk_curator_testing::Verdict;
 
 use crate::support::{Zkc, end, signal};
 
@@ -187,4 +190,36 @@ async fn acls_and_quotas() {
     assert_eq!((&quota[0]["limit"], &quota[1]["hard_limit"]), (&json!(10), &json!(100)));
     zkc.run(&["quota", "/q", "--remove"]).await.ok();
     zkc.run(&["quota", "/q"]).await.fails(4);
+}
+
+/// Another client creates the node between two requests of the command.
+#[tokio::test]
+async fn a_node_that_appears_meanwhile_is_kept() {
+    let zkc = Zkc::start().await;
+    let late = zkc.server.rule(|request| {
+        let creates = request.is_create() && request.is_about("/a");
+        if creates { Verdict::Delay(Duration::from_secs(1)) } else { Verdict::Pass }
+    });
+    let late = late.times(1);
+    let keep = ["create", "/a", "mine", "--if-exists", "keep"];
+    let create = zkc.command(&keep).spawn().expect("zkc");
+    late.fired().await;
+    zkc.run(&["create", "/a", "other"]).await.ok();
+    assert_eq!(end(create, "").await.ok(), "/a\n");
+    assert_eq!(zkc.run(&["get", "/a"]).await.ok(), "other\n");
+}
+
+#[tokio::test]
+async fn a_node_is_kept_without_permission_to_create() {
+    let zkc = Zkc::start().await;
+    zkc.run_with(&["txn"], "create /p\ncreate /p/a one\ncreate /q/\n").await.ok();
+    zkc.run(&["acl", "/p", "--set", "read"]).await.ok();
+    zkc.run(&["create", "/p/a", "two", "--if-exists", "keep"]).await.ok();
+    zkc.run(&["create", "/p/b", "--if-exists", "keep"]).await.fails(5);
+    // A sequential node never exists.
+    zkc.run(&["create", "/q-"]).await.ok();
+    let created = zkc.run(&["create", "-S", "/q-", "--if-exists", "keep"]).await.ok();
+    assert!(created.starts_with("/q-0"), "{created}");
+    let kept = zkc.run(&["create", "-e", "/q", "--if-exists", "keep"]).await;
+    assert_eq!((kept.code, kept.stderr.as_str()), (0, "the node exists, and is not held\n"));
 }

@@ -60,7 +60,72 @@ async fn items_go_through_queues_of_every_kind() {
     zkc.run(&["queue", "put", "/p", "first", "--kind", "priority", "--priority", "-1"]).await.ok();
     let listed = zkc.run(&["queue", "ls", "/p", "-o", "json"]).await.json();
     assert_eq!(listed.as_array().map(Vec::len), Some(2));
+    assert!(listed[0]["item"].as_str().is_some_and(|item| item.starts_with("queue-0FFFFFFFF")));
     assert_eq!(zkc.run(&["queue", "take", "/p", "--kind", "priority"]).await.ok(), "first\n");
+}
+
+/// The data of the items of a queue, as `queue ls` lists them.
+async fn listed(zkc: &Zkc, path: &str) -> Vec<(String, String)> {
+    let listed = zkc.run(&["queue", "ls", path, "-o", "json"]).await.json();
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let items = listed.as_array().cloned().unwrap_or_default();
+    items.iter().map(|item| (text(&item["data"]["text"]), text(&item["state"]))).collect()
+}
+
+#[tokio::test]
+async fn items_are_listed_in_the_order_of_their_queue() {
+    let zkc = Zkc::start().await;
+    let put = async |kind: &str, item: &str, priority: &str| {
+        let path = format!("/{kind}");
+        let put = ["queue", "put", &path, item, "--kind", kind, "--priority", priority];
+        zkc.run(&put).await.ok();
+    };
+    for (item, priority) in [("last", "9"), ("first", "-1"), ("second", "0")] {
+        put("locking", item, priority).await;
+    }
+    for item in ["first", "second"] {
+        put("fifo", item, "0").await;
+        put("simple", item, "0").await;
+    }
+    let zk = zkc.server.framework().build().expect("settings");
+    zk.start().await.expect("connected");
+    let queue = zk_curator_recipes::queue::LockingQueue::new(&zk, "/locking").prioritized();
+    let mut consumer = queue.consumer();
+    let claim = consumer.next().await.expect("an item");
+    let expected = [("first", "claimed"), ("second", "waiting"), ("last", "waiting")];
+    let expected = expected.map(|(item, state)| (item.to_owned(), state.to_owned()));
+    assert_eq!(listed(&zkc, "/locking").await, expected);
+    for kind in ["/fifo", "/simple"] {
+        let items: Vec<_> = listed(&zkc, kind).await.into_iter().map(|(item, _)| item).collect();
+        assert_eq!(items, ["first", "second"], "{kind}");
+    }
+    let first = zkc.run(&["queue", "ls", "/locking", "--first", "1", "-o", "name"]).await.ok();
+    assert_eq!(first.lines().count(), 1);
+    drop(claim);
+    drop(consumer);
+    zk.close().await.expect("closed");
+}
+
+#[tokio::test]
+async fn delayed_items_are_listed_by_their_times() {
+    let zkc = Zkc::start().await;
+    let zk = zkc.server.framework().build().expect("settings");
+    zk.start().await.expect("connected");
+    let queue = zk_curator_recipes::queue::DistributedDelayQueue::new(&zk, "/q");
+    let now = std::time::SystemTime::now();
+    for minutes in [9, 0, 5] {
+        let due = now + Duration::from_secs(minutes * 60);
+        queue.put(format!("{minutes}"), due).await.expect("an item");
+    }
+    zk.create("/q/foreign").await.expect("a node");
+    let outcome = zkc.run(&["queue", "ls", "/q", "-o", "json"]).await;
+    assert_eq!(outcome.stderr, "nodes that are no items: 1\n");
+    let states = outcome.json();
+    let states: Vec<_> = (0..3).map(|place| states[place]["state"].clone()).collect();
+    assert_eq!(states[0], "waiting");
+    assert!(states[1].as_str().is_some_and(|state| state.starts_with("due in 4 m")), "{states:?}");
+    assert!(states[2].as_str().is_some_and(|state| state.starts_with("due in 8 m")), "{states:?}");
+    zk.close().await.expect("closed");
 }
 
 #[tokio::test]

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use zk_curator::op::ReadResult;
 use zk_curator::path::{SequenceSuffix, ZPath};
 use zk_curator::{CuratorFramework, Error, ErrorKind};
@@ -42,7 +44,7 @@ pub async fn inspect(zk: &CuratorFramework, path: impl Into<String>) -> Result<F
     if finding.has_own_lock() {
         let lock = ZPath::for_operation("inspect", format!("{}{KAZOO_LOCK}", finding.path))?;
         match read_tree(&zk, &lock, MOST_NODES, 1).await {
-            Ok((lock, ..)) => add_lock(&mut finding, recognise(&lock)),
+            Ok((lock, _)) => add_lock(&mut finding, recognise(&lock)),
             Err(error) if error.kind() == ErrorKind::NoNode => {}
             Err(error) => return Err(error),
         }
@@ -58,11 +60,15 @@ pub struct Found {
     pub findings: Vec<Finding>,
     /// The number of nodes that were read.
     pub nodes: usize,
-    /// `true` if all nodes were read: the limit was not reached.
+    /// `true` if all nodes were read that may be read: the limit was not reached.
     pub is_complete: bool,
+    /// The paths of the nodes without permission to read, sorted. There may be recipes at these
+    /// nodes and below them.
+    pub unreadable: Vec<String>,
 }
 
-/// Finds all recipes at a node and below it, except in `/zookeeper`. Reads at most `limit` nodes,
+/// Finds all recipes at a node and below it, except in the servers' `/zookeeper`. Reads at most
+/// `limit` nodes,
 /// level by level: one or two round trips for each level, with one request for every 256 nodes.
 ///
 /// # Errors
@@ -76,24 +82,25 @@ pub async fn find(
     limit: usize,
 ) -> Result<Found, Error> {
     let root = ZPath::for_operation("find", root)?;
-    let (tree, nodes, is_complete) =
-        read_tree(&zk.uncompressed(), &root, limit, usize::MAX).await?;
-    Ok(Found { findings: recognise_all(&tree), nodes, is_complete })
+    let zk = zk.uncompressed();
+    let (tree, reader) = read_tree(&zk, &root, limit, usize::MAX).await?;
+    let (nodes, is_complete) = (reader.read + 1, !reader.was_cut);
+    let unreadable = reader.unreadable.into_iter().collect();
+    Ok(Found { findings: recognise_all(&tree), nodes, is_complete, unreadable })
 }
 
-/// Reads a node and the nodes below it. Also returns the number of nodes, and `true` if these are
-/// all.
-async fn read_tree(
-    zk: &CuratorFramework,
+/// Reads a node and the nodes below it. The reader says what it has read below the node.
+async fn read_tree<'z>(
+    zk: &'z CuratorFramework,
     path: &ZPath,
     limit: usize,
     depth: usize,
-) -> Result<(Node, usize, bool), Error> {
+) -> Result<(Node, Reader<'z>), Error> {
     let mut reader = Reader::new(zk, limit.saturating_sub(1), depth);
     let mut nodes = read_nodes(zk, vec![path.as_str().to_owned()]).await?;
     let mut tree = nodes.pop().expect("invariant: one result for each path")?;
     reader.read_below(&mut tree).await?;
-    Ok((tree, reader.read + 1, !reader.was_cut))
+    Ok((tree, reader))
 }
 
 /// Reads a node and the nodes above it, without the root, in one round trip: the node comes first.
@@ -196,11 +203,13 @@ struct Reader<'z> {
     read: usize,
     /// `true` if there were too many nodes.
     was_cut: bool,
+    /// The paths of the nodes without permission to read.
+    unreadable: BTreeSet<String>,
 }
 
 impl<'z> Reader<'z> {
     const fn new(zk: &'z CuratorFramework, left: usize, depth: usize) -> Self {
-        Self { zk, left, depth, read: 0, was_cut: false }
+        Self { zk, left, depth, read: 0, was_cut: false, unreadable: BTreeSet::new() }
     }
 
     /// Reads the nodes below a node whose children are listed.
@@ -208,7 +217,8 @@ impl<'z> Reader<'z> {
         let mut level = Vec::new();
         let mut next = vec![&mut *root];
         for depth in 1..=self.depth {
-            let children = next.drain(..).flat_map(children_to_read);
+            let zk = self.zk;
+            let children = next.drain(..).flat_map(|node| children_to_read(zk, node));
             level.extend(children);
             if level.is_empty() {
                 break;
@@ -237,9 +247,9 @@ impl<'z> Reader<'z> {
         }
         let mut answers = reads.await?.into_iter();
         for node in level.iter_mut() {
-            accept(node, answers.next(), set_data)?;
+            self.accept(node, answers.next(), set_data)?;
             if lists_early {
-                accept(node, answers.next(), set_children)?;
+                self.accept(node, answers.next(), set_children)?;
             }
         }
         level.retain(|node| node.stat.is_some_and(|stat| stat.num_children > 0));
@@ -252,26 +262,32 @@ impl<'z> Reader<'z> {
         }
         let mut answers = reads.await?.into_iter();
         for node in level.iter_mut() {
-            accept(node, answers.next(), set_children)?;
+            self.accept(node, answers.next(), set_children)?;
         }
         Ok(())
     }
-}
 
-/// Uses the response of a read. A node that must not be read remains unread.
-fn accept(
-    node: &mut Node,
-    answer: Option<Result<ReadResult, Error>>,
-    set: impl FnOnce(&mut Node, ReadResult),
-) -> Result<(), Error> {
-    match answer {
-        Some(Ok(read)) => set(node, read),
-        // It is gone: see `prune`.
-        Some(Err(error)) if error.kind() == ErrorKind::NoNode => node.path.clear(),
-        Some(Err(error)) if error.kind() != ErrorKind::NoAuth => return Err(error),
-        _ => {}
+    /// Uses the response of a read. A node that must not be read remains unread.
+    fn accept(
+        &mut self,
+        node: &mut Node,
+        answer: Option<Result<ReadResult, Error>>,
+        set: impl FnOnce(&mut Node, ReadResult),
+    ) -> Result<(), Error> {
+        match answer {
+            Some(Ok(read)) => set(node, read),
+            Some(Err(error)) => match error.kind() {
+                // It is gone: see `prune`.
+                ErrorKind::NoNode => node.path.clear(),
+                ErrorKind::NoAuth => {
+                    self.unreadable.insert(node.path.clone());
+                }
+                _ => return Err(error),
+            },
+            None => {}
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Removes the nodes that were gone when they were read. As contenders they would seem to hold.
@@ -286,9 +302,9 @@ fn prune(node: &mut Node) {
 }
 
 /// The children of a node to read, low sequence numbers first.
-fn children_to_read(node: &mut Node) -> Vec<&mut Node> {
+fn children_to_read<'n>(zk: &CuratorFramework, node: &'n mut Node) -> Vec<&'n mut Node> {
     let unread = unread_parts(node);
-    let is_root = node.path == "/";
+    let is_root = node.path == "/" && zk.server_path("/") == "/";
     let mut children: Vec<_> = node
         .children
         .iter_mut()

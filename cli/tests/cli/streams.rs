@@ -1,0 +1,39 @@
+//! Several documents on one output.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::support::Zkc;
+
+/// Parses a stream of YAML documents.
+fn documents(text: &str) -> Vec<Value> {
+    serde_yaml_ng::Deserializer::from_str(text)
+        .map(|document| Value::deserialize(document).expect("a document"))
+        .collect()
+}
+
+#[tokio::test]
+async fn documents_of_a_stream_are_separated() {
+    let zkc = Zkc::start().await;
+    zkc.run(&["create", "/a", "1"]).await.ok();
+    zkc.run(&["create", "/a/b", "2"]).await.ok();
+    let watch = ["watch", "-r", "/a", "--initial", "--count", "2", "-o", "yaml"];
+    let changes = documents(&zkc.run(&watch).await.ok());
+    let paths: Vec<_> = changes.iter().map(|change| &change["path"]).collect();
+    assert_eq!(paths, [&json!("/a"), &json!("/a/b")]);
+    zkc.run(&["config", "set", "/conf", "x=1"]).await.ok();
+    let follow = zkc.run(&["config", "follow", "/conf", "--count", "1", "-o", "yaml"]).await.ok();
+    assert!(follow.starts_with("---\n"), "{follow}");
+    // One answer is one document.
+    let one = zkc.run(&["stat", "/a", "-o", "yaml"]).await.ok();
+    assert!(!one.contains("---"), "{one}");
+}
+
+#[tokio::test]
+async fn the_shell_uses_its_options_for_all_lines() {
+    let zkc = Zkc::start().await;
+    zkc.run(&["create", "/a", "1"]).await.ok();
+    let lines = "get /a\nls /\nget /a -o raw\nget /a | tail -n 1\n";
+    let told = zkc.run_with(&["-o", "yaml", "shell", "-f", "-"], lines).await.ok();
+    assert_eq!(told, "---\ndata:\n  text: '1'\n---\n- name: a\n1  text: '1'\n");
+}
