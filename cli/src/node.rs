@@ -3,9 +3,30 @@
 use std::cmp::Ordering;
 
 use serde_json::{Value, json};
-use zk_curator::{SessionId, Stat};
+use zk_curator::{Error, ErrorKind, SessionId, Stat};
 
 use crate::output::time;
+
+/// The result of a look at a node.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Seen {
+    Missing,
+    /// It exists. Servers since ZooKeeper 3.10 show its metadata only to those who may read it.
+    Hidden,
+    Present(Stat),
+}
+
+impl Seen {
+    /// Turns the answer of `exists` into what it tells.
+    pub(crate) fn of(answer: Result<Option<Stat>, Error>) -> Result<Self, Error> {
+        match answer {
+            Ok(Some(stat)) => Ok(Self::Present(stat)),
+            Ok(None) => Ok(Self::Missing),
+            Err(error) if error.kind() == ErrorKind::NoAuth => Ok(Self::Hidden),
+            Err(error) => Err(error),
+        }
+    }
+}
 
 /// Returns the kind of a node. Servers do not tell containers and nodes with a time to live from
 /// others.

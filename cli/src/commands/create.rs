@@ -9,6 +9,7 @@ use zk_curator::{Acl, CreateMode, CuratorFramework, Error, ErrorKind};
 use crate::acls;
 use crate::app::App;
 use crate::exit::{Exit, Failure};
+use crate::node::Seen;
 use crate::output::{Answer, Report, data};
 use crate::path;
 
@@ -30,8 +31,9 @@ pub(crate) struct Create {
     /// The server deletes the node after its last child
     #[arg(long, conflicts_with_all = ["sequential", "ttl"])]
     container: bool,
-    /// The server deletes the node if it is not changed for this time, and has no children
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    /// The server deletes the node if it is not changed for this time, and has no children: from
+    /// 1ms, to 34 years
+    #[arg(long, value_name = "TIME", value_parser = ttl)]
     ttl: Option<Duration>,
     /// Create missing parents
     #[arg(short, long)]
@@ -58,6 +60,17 @@ enum IfExists {
     Keep,
     /// Replace its data
     Set,
+}
+
+/// Parses a time to live, in the limits of the servers.
+fn ttl(text: &str) -> Result<Duration, String> {
+    const MOST: u128 = (1 << 40) - 1;
+    let ttl = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if (1..=MOST).contains(&ttl.as_millis()) {
+        Ok(ttl)
+    } else {
+        Err("not in the limits".to_owned())
+    }
 }
 
 impl Create {
@@ -124,7 +137,9 @@ impl Create {
         let exists = match error.kind() {
             ErrorKind::NodeExists => keeps,
             // Servers check the permission to create before anything else.
-            ErrorKind::NoAuth if keeps => zk.exists(&self.path).await?.is_some(),
+            ErrorKind::NoAuth if keeps => {
+                !matches!(Seen::of(zk.exists(&self.path).await)?, Seen::Missing)
+            }
             _ => false,
         };
         if exists { Ok(created(&self.path)) } else { Err(error.into()) }
@@ -146,17 +161,17 @@ impl Create {
             op = op.acl(acl);
         }
         let has_own_name = self.sequential || self.protected;
-        let text = if !has_own_name && zk.exists(path).await?.is_some() {
-            match self.if_exists {
-                IfExists::Fail => {
-                    return Err(Failure::new(Exit::CONFLICT, format!("node exists: {path}")));
-                }
-                IfExists::Keep => format!("keep {path}"),
-                IfExists::Set => format!("set {path} to {size} bytes"),
+        let seen = if has_own_name { Seen::Missing } else { Seen::of(zk.exists(path).await)? };
+        let text = match (seen, self.if_exists) {
+            (Seen::Missing, _) => {
+                Creation { path, parents: self.parents }.check(zk, op).await?;
+                format!("create {path} with {size} bytes")
             }
-        } else {
-            Creation { path, parents: self.parents }.check(zk, op).await?;
-            format!("create {path} with {size} bytes")
+            (_, IfExists::Fail) => {
+                return Err(Failure::new(Exit::CONFLICT, format!("node exists: {path}")));
+            }
+            (_, IfExists::Keep) => format!("keep {path}"),
+            (_, IfExists::Set) => format!("set {path} to {size} bytes"),
         };
         Ok(Report::new(text.clone(), text).into())
     }
@@ -191,16 +206,16 @@ impl Creation<'_> {
     pub(super) async fn check(&self, zk: &CuratorFramework, op: CreateOp) -> Result<(), Failure> {
         zk.transaction().uncompressed().with(op).check_size()?;
         for above in path::ancestors(self.path).iter().rev() {
-            match zk.exists(above).await? {
-                Some(stat) if stat.is_ephemeral() => {
+            match Seen::of(zk.exists(above).await)? {
+                Seen::Present(stat) if stat.is_ephemeral() => {
                     return Err(Failure::usage(format!(
                         "{above} is ephemeral: it has no children"
                     )));
                 }
-                Some(_) => return Ok(()),
+                Seen::Present(_) | Seen::Hidden => return Ok(()),
                 // The root of a namespace is created with the first node below it.
-                None if self.parents || above == "/" => {}
-                None => return Err(Failure::no_node(self.path)),
+                Seen::Missing if self.parents || above == "/" => {}
+                Seen::Missing => return Err(Failure::no_node(self.path)),
             }
         }
         Ok(())

@@ -11,6 +11,7 @@ use crate::ensemble::flw::Word;
 use crate::ensemble::members::{self, Members};
 use crate::ensemble::probe::{self, Options};
 use crate::exit::{Exit, Failure};
+use crate::node::Seen;
 use crate::output::{Answer, Column, Rows, text, time};
 use crate::unreadable::Unreadable;
 use crate::{path, walk};
@@ -96,13 +97,17 @@ impl Doctor {
 async fn nodes(app: &App, root: &str) -> Result<(Vec<Finding>, Unreadable), Failure> {
     let zk = app.zk().await?;
     let listed = walk::list(zk, root, usize::MAX, |_| true).await?;
-    let mut findings = Vec::new();
+    let (mut findings, mut unreadable) = (Vec::new(), Unreadable::of(&listed));
     for nodes in listed.chunks(STATS_AT_ONCE) {
         let stats = fan_out(STATS_AT_ONCE, nodes.iter().map(|node| zk.exists(&node.path))).await;
         for (node, stat) in nodes.iter().zip(stats) {
-            // Without a stat, the node was deleted meanwhile.
-            findings.extend(stat?.into_iter().flat_map(|stat| doctor::node(&node.path, &stat)));
+            match Seen::of(stat)? {
+                Seen::Present(stat) => findings.extend(doctor::node(&node.path, &stat)),
+                Seen::Hidden => unreadable.extend([node.path.clone()]),
+                // It was deleted meanwhile.
+                Seen::Missing => {}
+            }
         }
     }
-    Ok((findings, Unreadable::of(&listed)))
+    Ok((findings, unreadable))
 }

@@ -4,6 +4,7 @@ use zk_curator::op::fan_out;
 
 use crate::app::App;
 use crate::exit::Failure;
+use crate::node::Seen;
 use crate::output::{Answer, Cell, Column, Rows, number, text, time};
 use crate::unreadable::Unreadable;
 use crate::walk;
@@ -64,7 +65,7 @@ impl Ls {
         let depth = if self.recursive { self.depth } else { 0 };
         let below = |path: &str| self.path == "/" || path != self.path;
         let nodes = walk::list(zk, &self.path, depth, below).await?;
-        let unreadable = Unreadable::of(&nodes);
+        let mut unreadable = Unreadable::of(&nodes);
         let mut paths: Vec<String> = nodes
             .iter()
             .flat_map(|node| node.children.iter().map(|name| path::join(&node.path, name)))
@@ -82,10 +83,14 @@ impl Ls {
             return Ok(unreadable.complete(app.out(), rows));
         }
         let stats = fan_out(STATS_AT_ONCE, paths.iter().map(|path| zk.exists(path))).await;
-        let mut nodes = Vec::new();
+        let (mut nodes, mut hidden) = (Vec::new(), Vec::new());
         for (path, stat) in paths.into_iter().zip(stats) {
-            // Without a stat, the node was deleted after the list was read.
-            nodes.extend(stat?.map(|stat| (path, stat)));
+            match Seen::of(stat)? {
+                Seen::Present(stat) => nodes.push((path, stat)),
+                Seen::Hidden => hidden.push(path),
+                // It was deleted after the list was read.
+                Seen::Missing => {}
+            }
         }
         self.sort.order(&mut nodes);
         let mut rows = Rows::new(if self.long { LONG } else { &LONG[..1] });
@@ -96,6 +101,14 @@ impl Ls {
             }
             rows.push(cells);
         }
+        for path in &hidden {
+            let mut cells = vec![Cell::from(shown(path))];
+            if self.long {
+                cells.resize(LONG.len(), None::<String>.into());
+            }
+            rows.push(cells);
+        }
+        unreadable.extend(hidden);
         Ok(unreadable.complete(app.out(), rows))
     }
 }

@@ -9,6 +9,7 @@ use zk_curator::{CuratorFramework, Error, ErrorKind, Stat};
 
 use crate::app::App;
 use crate::exit::{Exit, Failure};
+use crate::node::Seen;
 use crate::output::{Answer, Out, Rows, text, time};
 use crate::unreadable::{self, Unreadable};
 use crate::{path, walk};
@@ -100,9 +101,13 @@ impl Rm {
         let mut deletion = Deletion { zk: app.zk_to_change().await?, rm: &self, deleted: 0, kept };
         let outcome = deletion.run(&targets.nodes).await;
         let Deletion { deleted, kept, .. } = deletion;
-        let answer = kept.complete(app.out(), Answer::nothing());
+        let mut answer = kept.complete(app.out(), Answer::nothing());
+        if self.selects_children() && !self.recursive {
+            // It is not known whether the options select them.
+            answer = targets.unreadable.complete(app.out(), answer);
+        }
         match outcome {
-            Ok(()) if answer.exit() == Exit::DONE => Ok(answer),
+            Ok(()) if kept.reasons.is_empty() => Ok(answer),
             Ok(()) => {
                 let text = format!("deleted {deleted} nodes, not {}", kept.reasons.len());
                 Err(Failure::new(Exit::PARTLY, text))
@@ -134,7 +139,7 @@ impl Rm {
         targets: &mut Targets,
     ) -> Result<(), Failure> {
         let roots = if self.selects_children() {
-            self.selected(zk, path).await?
+            self.selected(zk, path, &mut targets.unreadable).await?
         } else {
             vec![Target { path: path.to_owned(), selected: None }]
         };
@@ -168,7 +173,12 @@ impl Rm {
     }
 
     /// Returns the children that the options select.
-    async fn selected(&self, zk: &CuratorFramework, path: &str) -> Result<Vec<Target>, Failure> {
+    async fn selected(
+        &self,
+        zk: &CuratorFramework,
+        path: &str,
+        unreadable: &mut Unreadable,
+    ) -> Result<Vec<Target>, Failure> {
         let matching = self.matching.as_ref().map(Glob::compile_matcher);
         let mut names = zk.children(path).await?;
         names.retain(|name| matching.as_ref().is_none_or(|glob| glob.is_match(name)));
@@ -183,10 +193,20 @@ impl Rm {
         };
         let mut selected = Vec::new();
         for (path, stat) in children.into_iter().zip(stats) {
-            let Some(Stat { version, czxid, .. }) = stat?.filter(is_selected) else { continue };
-            let as_it_is = || Arc::new(Selected { path: path.clone(), version, czxid });
-            let by_age = self.older_than.map(|_| as_it_is());
-            selected.push(Target { path, selected: by_age });
+            match Seen::of(stat)? {
+                Seen::Present(stat) if is_selected(&stat) => {
+                    let Stat { version, czxid, .. } = stat;
+                    let as_it_is = || Arc::new(Selected { path: path.clone(), version, czxid });
+                    let by_age = self.older_than.map(|_| as_it_is());
+                    selected.push(Target { path, selected: by_age });
+                }
+                // Its name is all that matters.
+                Seen::Hidden if self.older_than.is_none() && !self.empty => {
+                    selected.push(Target { path, selected: None });
+                }
+                Seen::Hidden => unreadable.extend([path]),
+                Seen::Present(_) | Seen::Missing => {}
+            }
         }
         Ok(selected)
     }
@@ -206,17 +226,22 @@ impl Rm {
         }
         let mut stats = stats.into_iter();
         for Target { path, .. } in targets {
-            match stats.next().transpose()?.map(|stat| (stat, self.version)) {
-                Some((None, _)) if self.force || self.selects_children() => continue,
-                Some((None, _)) => return Err(Failure::no_node(&path)),
-                Some((Some(stat), Some(version))) if version != -1 && version != stat.version => {
+            let conflict = |text| Failure::new(Exit::CONFLICT, text);
+            match stats.next().map(Seen::of).transpose()? {
+                Some(Seen::Missing) if self.force || self.selects_children() => {}
+                Some(Seen::Missing) => return Err(Failure::no_node(&path)),
+                Some(Seen::Present(stat))
+                    if self
+                        .version
+                        .is_some_and(|wanted| wanted != -1 && wanted != stat.version) =>
+                {
                     let text = format!("other version: {path} has version {}", stat.version);
-                    return Err(Failure::new(Exit::CONFLICT, text));
+                    return Err(conflict(text));
                 }
-                Some((Some(stat), _)) if stat.num_children > 0 => {
-                    kept.add(Failure::new(Exit::CONFLICT, format!("not empty: {path}")))?;
+                Some(Seen::Present(stat)) if stat.num_children > 0 => {
+                    kept.add(conflict(format!("not empty: {path}")))?;
                 }
-                Some(_) | None => rows.push(vec![path.into()]),
+                Some(Seen::Present(_) | Seen::Hidden) | None => rows.push(vec![path.into()]),
             }
         }
         Ok(rows)

@@ -6,6 +6,7 @@ use zk_curator::{CuratorFramework, ErrorKind, Stat, Version};
 use super::create::Creation;
 use crate::app::App;
 use crate::exit::{Exit, Failure};
+use crate::node::Seen;
 use crate::output::{Answer, Report, data};
 use crate::{node, path};
 
@@ -84,23 +85,24 @@ impl Set {
         let (path, size) = (&self.path, data.len());
         zk.transaction().uncompressed().set_data_if(path, data.clone(), version).check_size()?;
         if let Some(lock) = lock
-            && zk.exists(lock).await?.is_none()
+            && let Seen::Missing = Seen::of(zk.exists(lock).await)?
         {
             return Err(self.not_held(lock));
         }
-        let change = match zk.exists(path).await? {
-            Some(Stat { version: present, .. }) => match version {
+        let change = match Seen::of(zk.exists(path).await)? {
+            Seen::Present(Stat { version: present, .. }) => match version {
                 Version::Exactly(expected) if expected != present => {
                     let text = format!("other version: {path} has version {present}");
                     return Err(Failure::new(Exit::CONFLICT, text));
                 }
                 _ => format!("set version {present} to {size} bytes"),
             },
-            None if self.create => {
+            Seen::Hidden => format!("set to {size} bytes"),
+            Seen::Missing if self.create => {
                 Creation { path, parents: true }.check(zk, CreateOp::new(path).data(data)).await?;
                 format!("create with {size} bytes")
             }
-            None => return Err(Failure::no_node(path)),
+            Seen::Missing => return Err(Failure::no_node(path)),
         };
         Ok(Report::new(format!("{path}: {change}"), change).into())
     }

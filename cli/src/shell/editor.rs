@@ -7,7 +7,7 @@ use rustyline::completion::{Completer, Pair};
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
-use rustyline::history::DefaultHistory;
+use rustyline::history::{DefaultHistory, History};
 use rustyline::validate::Validator;
 use rustyline::{Config, Helper};
 use tokio::runtime::Handle;
@@ -39,11 +39,11 @@ impl Editor {
     /// Starts the thread, and reads the history of the context.
     pub(super) fn start(app: &App, zk: &CuratorFramework) -> Result<Self, Failure> {
         let at = Arc::new(Mutex::new("/".to_owned()));
-        let completion =
-            Completion { grammar: app.grammar().command(), children: children(zk, &at) };
+        let grammar = Arc::new(app.grammar().command());
+        let completion = Completion { grammar, children: children(zk, &at) };
         let history = history_file(app)?;
         let (requests, receiver) = mpsc::unbounded_channel();
-        let edit = move || edit_lines(receiver, completion, &history);
+        let edit = move || edit_lines(receiver, &completion, &history);
         Ok(Self { requests, at, thread: tokio::task::spawn_blocking(edit) })
     }
 
@@ -74,17 +74,19 @@ fn history_file(app: &App) -> Result<PathBuf, Failure> {
 
 fn edit_lines(
     mut requests: mpsc::UnboundedReceiver<Request>,
-    completion: Completion,
-    history: &PathBuf,
+    completion: &Completion,
+    file: &PathBuf,
 ) -> Result<(), Failure> {
     let failed = |error: ReadlineError| Failure::usage(format!("terminal: {error}"));
     let config = Config::builder().max_history_size(HISTORY).map_err(failed)?.build();
-    let mut editor =
-        rustyline::Editor::<Completion, DefaultHistory>::with_config(config).map_err(failed)?;
-    editor.set_helper(Some(completion));
+    let mut history = DefaultHistory::with_config(&config);
     // There is none before the first time.
-    drop(editor.load_history(history));
+    drop(history.load(file));
     while let Some((prompt, reply)) = requests.blocking_recv() {
+        // An editor catches Ctrl-C as long as it exists, and takes it from the commands.
+        let mut editor =
+            rustyline::Editor::with_history(config.clone(), history).map_err(failed)?;
+        editor.set_helper(Some(completion.clone()));
         let line = loop {
             match editor.readline(&prompt) {
                 // Ctrl-C discards the line.
@@ -97,12 +99,14 @@ fn edit_lines(
         if let Some(line) = line.as_deref().filter(|line| is_kept(line)) {
             drop(editor.add_history_entry(line));
         }
+        history = std::mem::take(editor.history_mut());
+        drop(editor);
         if reply.send(line).is_err() {
             break;
         }
     }
-    editor.save_history(history).map_err(failed)?;
-    restrict(history)
+    history.save(file).map_err(failed)?;
+    restrict(file)
 }
 
 /// Makes the history readable by its owner only.
@@ -168,8 +172,9 @@ fn children(zk: &CuratorFramework, at: &Arc<Mutex<String>>) -> Children {
 }
 
 /// Completes commands, options and paths by the grammar of the command line.
+#[derive(Clone)]
 struct Completion {
-    grammar: clap::Command,
+    grammar: Arc<clap::Command>,
     children: Children,
 }
 
@@ -189,7 +194,7 @@ impl Completer for Completion {
         words.push(line[start..].to_owned());
         let last = words.len() - 1;
         let words = words.into_iter().map(Into::into).collect();
-        let mut grammar = complete::with_paths(self.grammar.clone(), &self.children);
+        let mut grammar = complete::with_paths((*self.grammar).clone(), &self.children);
         let found = clap_complete::engine::complete(&mut grammar, words, last, None);
         let pair = |text: &str| Pair { display: text.to_owned(), replacement: text.to_owned() };
         let found = found?.iter().map(|one| pair(&one.get_value().to_string_lossy())).collect();

@@ -56,8 +56,9 @@ pub(crate) async fn run_terminal(app: &App) -> Result<Exit, Failure> {
     // The editor does not restore a terminal at which a signal has ended it.
     #[cfg(unix)]
     let _terminal = crate::supervise::terminal::Terminal::present();
-    let editor = Editor::start(app, zk)?;
-    let (mut shell, mut stops) = (Shell::new(app), Stops::catch()?);
+    // Before the editor, which restores what was there before it.
+    let mut stops = Stops::catch()?;
+    let (mut shell, editor) = (Shell::new(app), Editor::start(app, zk)?);
     let mut exit = Exit::DONE;
     loop {
         let line = {

@@ -4,7 +4,8 @@ use crate::support::Zkc;
 
 async fn nodes() -> Zkc {
     let zkc = Zkc::start().await;
-    let lines = "create /a one\ncreate /a/b\ncreate /c\nset /c x\n";
+    let lines = "create /a one\ncreate /a/b\ncreate /c\nset /c x\n\
+                 create /m\ncreate /m/a\ncreate /m/a/b\ncreate /m/c\n";
     zkc.run_with(&["txn"], lines).await.ok();
     let zk = zkc.server.framework().build().expect("settings");
     zk.start().await.expect("connected");
@@ -54,7 +55,9 @@ async fn a_dry_run_has_the_exit_code_of_the_change() {
         (6, &["rm", "/c", "--version", "0"]),
         (0, &["rm", "/c", "--version", "1"]),
         (0, &["rm", "-r", "-y", "/a"]),
-        (8, &["rm", "-y", "/", "--matching", "[ac]"]),
+        (8, &["rm", "-y", "/m", "--matching", "[ac]"]),
+        (6, &["rm", "-y", "/m", "--matching", "a"]),
+        (0, &["rm", "-y", "/m", "--empty"]),
         (4, &["acl", "/none", "--set", "read"]),
         (6, &["acl", "/a", "--set", "read", "--version", "5"]),
         (0, &["acl", "/a", "--set", "read", "--version", "0"]),

@@ -129,6 +129,8 @@ async fn a_shell_that_waits_for_a_line_ends() {
     let mut shell = shell(&zkc, &[]);
     write(&mut shell, "create /a\n").await;
     zkc.server.until(|probe| probe.exists("/a")).await;
+    // Its end would be the end of the shell.
+    let _input = shell.stdin.take();
     signal(&shell, "INT").await;
     let ended = tokio::time::timeout(PATIENCE, shell.wait()).await.expect("an end").expect("zkc");
     assert_eq!(ended.code(), Some(130));

@@ -33,7 +33,7 @@ async fn documents_of_a_stream_are_separated() {
 async fn the_shell_uses_its_options_for_all_lines() {
     let zkc = Zkc::start().await;
     zkc.run(&["create", "/a", "1"]).await.ok();
-    let lines = "get /a\nls /\nget /a -o raw\nget /a | tail -n 1\n";
+    let lines = "get /a\nls /a\nstat /a -o name\nget /a | tail -n 1\n";
     let told = zkc.run_with(&["-o", "yaml", "shell", "-f", "-"], lines).await.ok();
-    assert_eq!(told, "---\ndata:\n  text: '1'\n---\n- name: a\n1  text: '1'\n");
+    assert_eq!(told, "---\ndata:\n  text: '1'\npath: /a\n---\n[]\n/a\npath: /a\n");
 }
