@@ -28,7 +28,7 @@ impl Exit {
     pub(crate) const CONFLICT: Self = Self(6);
     /// The outcome is unknown: the change may have been applied.
     pub(crate) const UNKNOWN: Self = Self(7);
-    /// Done in part.
+    /// Done in part, or the answer lacks nodes that may not be read.
     pub(crate) const PARTLY: Self = Self(8);
     /// The lock was lost, and the command was stopped.
     pub(crate) const LOCK_LOST: Self = Self(123);

@@ -1,9 +1,14 @@
 //! The end that a user or a service manager asks for.
 
 use std::io;
+#[cfg(unix)]
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 #[cfg(unix)]
 use std::task::Poll;
+
+#[cfg(unix)]
+use nix::sys::signal::Signal;
 
 /// The number of [`Handled`]. Signals are those of the whole process.
 static HANDLED: AtomicUsize = AtomicUsize::new(0);
@@ -66,7 +71,7 @@ impl Stop {
     }
 }
 
-/// Catches signals from its creation on, except those that this process was started to ignore.
+/// Catches signals from its creation on, but not HUP if this process was started to ignore it.
 #[derive(Debug)]
 pub(crate) struct Stops {
     #[cfg(unix)]
@@ -76,7 +81,6 @@ pub(crate) struct Stops {
 #[cfg(unix)]
 impl Stops {
     pub(crate) fn catch() -> io::Result<Self> {
-        use nix::sys::signal::Signal;
         use tokio::signal::unix::{SignalKind, signal};
 
         let wanted = [
@@ -84,9 +88,12 @@ impl Stops {
             (Stop::Terminate, Signal::SIGTERM),
             (Stop::Hangup, Signal::SIGHUP),
         ];
-        let wanted =
-            wanted.into_iter().filter(|(_, number)| !crate::supervise::is_ignored(*number));
+        // As by `nohup`. INT is also ignored where a shell has started a command with `&`.
+        let is_wanted =
+            |(stop, number): &(Stop, Signal)| *stop != Stop::Hangup || !is_ignored(*number);
         let caught = wanted
+            .into_iter()
+            .filter(is_wanted)
             .map(|(stop, number)| Ok((stop, signal(SignalKind::from_raw(number as i32))?)))
             .collect::<io::Result<_>>()?;
         Ok(Self { signals: caught })
@@ -118,5 +125,40 @@ impl Stops {
             Ok(()) => Stop::Interrupt,
             Err(_) => std::future::pending().await,
         }
+    }
+}
+
+#[cfg(unix)]
+const fn bit(number: Signal) -> u64 {
+    1 << (number as u32 - 1)
+}
+
+/// Returns `true` for a signal that this process was started to ignore, as by `nohup`. It stays
+/// ignored, also in the command.
+#[cfg(unix)]
+pub(crate) fn is_ignored(signal: Signal) -> bool {
+    // A signal that was caught is not ignored any more, so the first look counts.
+    static IGNORED: OnceLock<u64> = OnceLock::new();
+    let read = || std::fs::read_to_string("/proc/self/status");
+    let ignored = IGNORED.get_or_init(|| read().map_or(0, |status| ignored_by(&status)));
+    ignored & bit(signal) != 0
+}
+
+#[cfg(unix)]
+fn ignored_by(status: &str) -> u64 {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_signals_are_read_from_the_status() {
+        let ignored = ignored_by("Name:\tzkc\nSigIgn:\t0000000000001001\nSigCgt:\t00\n");
+        assert_ne!(ignored & bit(Signal::SIGHUP), 0);
+        assert_eq!(ignored & bit(Signal::SIGINT), 0);
+        assert_eq!(ignored_by("nothing"), 0);
     }
 }

@@ -21,7 +21,7 @@ use zk_curator::{CuratorFramework, Ownership};
 pub(crate) use exec::run as run_exec;
 pub(crate) use machine::{OnSuspend, Plan};
 pub(crate) use run::{Ending, Hold, supervise};
-pub(crate) use signals::{Signals, is_ignored};
+pub(crate) use signals::Signals;
 pub(crate) use talk::Talk;
 
 use crate::app::App;

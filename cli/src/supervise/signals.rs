@@ -2,14 +2,13 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::sync::OnceLock;
 use std::task::Poll;
 
 use nix::sys::signal::Signal as Number;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::machine::Caught;
-use crate::stop::Handled;
+use crate::stop::{Handled, is_ignored};
 
 const PASSED: [(Caught, Number); 7] = [
     (Caught::Interrupt, Number::SIGINT),
@@ -85,36 +84,9 @@ fn kind(number: Number) -> SignalKind {
     SignalKind::from_raw(number as i32)
 }
 
-const fn bit(number: Number) -> u64 {
-    1 << (number as u32 - 1)
-}
-
-/// Returns `true` for a signal that this process was started to ignore, as by `nohup`. It stays
-/// ignored, also in the command.
-pub(crate) fn is_ignored(signal: Number) -> bool {
-    // A signal that was caught is not ignored any more, so the first look counts.
-    static IGNORED: OnceLock<u64> = OnceLock::new();
-    let read = || std::fs::read_to_string("/proc/self/status");
-    let ignored = IGNORED.get_or_init(|| read().map_or(0, |status| ignored_by(&status)));
-    ignored & bit(signal) != 0
-}
-
-fn ignored_by(status: &str) -> u64 {
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ignored_signals_are_read_from_the_status() {
-        let ignored = ignored_by("Name:\tzkc\nSigIgn:\t0000000000001001\nSigCgt:\t00\n");
-        assert_ne!(ignored & bit(Number::SIGHUP), 0);
-        assert_eq!(ignored & bit(Number::SIGINT), 0);
-        assert_eq!(ignored_by("nothing"), 0);
-    }
 
     #[test]
     fn each_signal_has_its_code() {

@@ -68,3 +68,21 @@ async fn an_edited_file_cannot_be_foreseen() {
     assert!(lines.len() == 2 && lines.iter().all(|line| random.is_match(line)), "{told}");
     assert_ne!(lines[0], lines[1]);
 }
+
+/// The names of earlier versions were foreseeable: the process is known before it runs `zkc`.
+#[tokio::test]
+async fn a_planted_link_is_not_followed() {
+    let zkc = Zkc::start().await;
+    zkc.run(&["create", "/a", "secret"]).await.ok();
+    let victim = zkc.file("victim");
+    std::fs::write(&victim, "precious").expect("a file");
+    for (link, command) in
+        [("a.zkb.part-$$", "backup /a a.zkb"), ("config.new-$$", "ctx add one -s localhost:1")]
+    {
+        let line = format!("cd $HOME && ln -s victim {link} && exec zkc {command}");
+        let mut shell = zkc.program("sh", &["-c", &line]);
+        crate::support::end(shell.spawn().expect("sh"), "").await.ok();
+        let text = std::fs::read_to_string(&victim).expect("a file");
+        assert_eq!(text, "precious", "{command}");
+    }
+}

@@ -179,3 +179,16 @@ async fn a_command_that_reads_a_terminal_ends() {
     let ended = tokio::time::timeout(PATIENCE, member.wait()).await.expect("an end").expect("zkc");
     assert_eq!(ended.code(), Some(0));
 }
+
+#[tokio::test]
+async fn a_hangup_that_is_ignored_stays_ignored() {
+    let zkc = Zkc::start().await;
+    let mut command = zkc.program("sh", &["-c", "trap '' HUP; exec zkc create -e /e"]);
+    let command = command.spawn().expect("sh");
+    zkc.server.until(|probe| probe.exists("/e")).await;
+    signal(&command, "HUP").await;
+    zkc.run(&["create", "/later"]).await.ok();
+    assert!(zkc.server.probe().exists("/e"));
+    signal(&command, "TERM").await;
+    assert_eq!(end(command, "").await.code, 0);
+}
