@@ -63,7 +63,7 @@ impl Acl {
             let stat = app.zk().await?.exists(&self.path).await?;
             let stat = stat.ok_or_else(|| Failure::no_node(&self.path))?;
             if self.version.is_some_and(|version| version != -1 && version != stat.aversion) {
-                let text = format!("other version: {} has {}", self.path, stat.aversion);
+                let text = format!("other version: {} has version {}", self.path, stat.aversion);
                 return Err(Failure::new(Exit::CONFLICT, text));
             }
         }

@@ -76,6 +76,8 @@ struct Targets {
     nodes: Vec<Target>,
     /// The nodes whose children are not known.
     unreadable: Unreadable,
+    /// The children of which it is not known if the options select them.
+    undecided: Unreadable,
 }
 
 impl Rm {
@@ -93,6 +95,7 @@ impl Rm {
         if self.dry_run {
             let rows = self.plan(zk, targets.nodes, &mut kept).await?;
             let answer = kept.complete(app.out(), rows);
+            targets.unreadable.extend(targets.undecided);
             return Ok(targets.unreadable.complete(app.out(), answer));
         }
         if number > 1 {
@@ -101,11 +104,8 @@ impl Rm {
         let mut deletion = Deletion { zk: app.zk_to_change().await?, rm: &self, deleted: 0, kept };
         let outcome = deletion.run(&targets.nodes).await;
         let Deletion { deleted, kept, .. } = deletion;
-        let mut answer = kept.complete(app.out(), Answer::nothing());
-        if self.selects_children() && !self.recursive {
-            // It is not known whether the options select them.
-            answer = targets.unreadable.complete(app.out(), answer);
-        }
+        let answer = kept.complete(app.out(), Answer::nothing());
+        let answer = targets.undecided.complete(app.out(), answer);
         match outcome {
             Ok(()) if kept.reasons.is_empty() => Ok(answer),
             Ok(()) => {
@@ -139,7 +139,7 @@ impl Rm {
         targets: &mut Targets,
     ) -> Result<(), Failure> {
         let roots = if self.selects_children() {
-            self.selected(zk, path, &mut targets.unreadable).await?
+            self.selected(zk, path, &mut targets.undecided).await?
         } else {
             vec![Target { path: path.to_owned(), selected: None }]
         };
@@ -177,7 +177,7 @@ impl Rm {
         &self,
         zk: &CuratorFramework,
         path: &str,
-        unreadable: &mut Unreadable,
+        undecided: &mut Unreadable,
     ) -> Result<Vec<Target>, Failure> {
         let matching = self.matching.as_ref().map(Glob::compile_matcher);
         let mut names = zk.children(path).await?;
@@ -204,7 +204,7 @@ impl Rm {
                 Seen::Hidden if self.older_than.is_none() && !self.empty => {
                     selected.push(Target { path, selected: None });
                 }
-                Seen::Hidden => unreadable.extend([path]),
+                Seen::Hidden => undecided.extend([path]),
                 Seen::Present(_) | Seen::Missing => {}
             }
         }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use clap::Args;
 use regex::bytes::Regex;
-use zk_curator::CuratorFramework;
+use zk_curator::{CuratorFramework, Error, ErrorKind};
 
 use crate::app::App;
 use crate::exit::{Exit, Failure};
@@ -89,7 +89,10 @@ impl Wait {
         let limit = self.limit.unwrap_or(Duration::MAX);
         match tokio::time::timeout(limit, self.until(zk)).await {
             Ok(outcome) => outcome.map(|()| Answer::nothing()),
-            Err(_) if zk.state().is_connected() => Ok(Exit::NO.into()),
+            // The answer of a server, also if there was no time for one.
+            Err(_) if zk.state().is_connected() => {
+                Ok(if self.holds(zk).await? { Exit::DONE } else { Exit::NO }.into())
+            }
             Err(_) => {
                 let text = format!("no connection: {} at the end of the time", app.servers());
                 Err(Failure::new(Exit::NO_CONNECTION, text))
@@ -97,12 +100,29 @@ impl Wait {
         }
     }
 
-    async fn until(self, zk: &CuratorFramework) -> Result<(), Failure> {
+    /// Reads the state once.
+    async fn holds(&self, zk: &CuratorFramework) -> Result<bool, Failure> {
+        let read = async {
+            Ok(if let Some(pattern) = &self.state.data {
+                pattern.is_match(&zk.get_data(&self.path).await?)
+            } else if let Some(count) = self.state.children {
+                count.holds(zk.children(&self.path).await?.len())
+            } else {
+                zk.exists(&self.path).await?.is_some() == self.state.exists
+            })
+        };
+        match read.await {
+            Err(error) if Error::kind(&error) == ErrorKind::NoNode => Ok(false),
+            read => Ok(read?),
+        }
+    }
+
+    async fn until(&self, zk: &CuratorFramework) -> Result<(), Failure> {
         if self.state.exists {
             zk.wait_exists(&self.path).await?;
         } else if self.state.gone {
             zk.wait_gone(&self.path).await?;
-        } else if let Some(pattern) = self.state.data {
+        } else if let Some(pattern) = self.state.data.clone() {
             zk.wait_data(&self.path, move |data| pattern.is_match(data)).await?;
         } else if let Some(count) = self.state.children {
             let mut watch = zk.watch_children(&self.path);

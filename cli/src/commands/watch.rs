@@ -9,6 +9,7 @@ use crate::app::App;
 use crate::exit::Failure;
 use crate::output::{Answer, Report, data, time};
 use crate::program::{self, Program};
+use crate::unreadable::Unreadable;
 use crate::{node, path};
 
 /// The most characters of the data in a line.
@@ -50,6 +51,9 @@ impl Watch {
         let cache = builder.start();
         let events = if self.initial { cache.events() } else { cache.changes() };
         cache.loaded().await?;
+        let unreadable = cache.unreadable().into_iter().map(|(path, _)| path);
+        let unreadable: Unreadable = unreadable.collect();
+        let answer = unreadable.complete(app.out(), Answer::nothing());
         let stop = crate::stop::requested();
         app.out().say(format!("watching {} until Ctrl-C", self.path));
         let outcome = tokio::select! {
@@ -57,7 +61,7 @@ impl Watch {
             interrupted = stop => interrupted.map_err(Failure::from),
         };
         cache.close().await;
-        outcome.map(|()| Answer::nothing())
+        outcome.map(|()| answer)
     }
 
     async fn follow(&self, app: &App, mut events: CacheEvents) -> Result<(), Failure> {

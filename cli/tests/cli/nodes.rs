@@ -104,6 +104,20 @@ async fn waiting_ends_with_the_state() {
     zkc.run(&["wait", "/a", "--children", "<1"]).await.ok();
     assert_eq!(zkc.run(&["wait", "/a", "--gone", "--for", "100ms"]).await.code, 1);
     zkc.run(&["wait", "/a"]).await.fails(2);
+    // Without time, the present state counts.
+    for (code, state) in [
+        (0, ["/a", "--exists"].as_slice()),
+        (1, &["/b", "--exists"]),
+        (0, &["/b", "--gone"]),
+        (0, &["/a", "--data", "^go$"]),
+        (1, &["/b", "--data", "^go$"]),
+        (0, &["/a", "--children", "0"]),
+        (1, &["/b", "--children", "0"]),
+    ] {
+        let mut wait = vec!["wait", "--for", "0s"];
+        wait.extend(state);
+        assert_eq!(zkc.run(&wait).await.code, code, "{state:?}");
+    }
 }
 
 #[tokio::test]

@@ -47,6 +47,10 @@ async fn walks_name_what_they_could_not_read() {
         (&["rm", "/t", "--empty", "--dry-run"], "/t/open\n"),
         (&["acl", "/t", "-r", "--set", "read", "--dry-run"], "/t\n/t/hidden-00\n/t/open\n"),
         (&["rm", "-r", "/t", "--dry-run"], "/t/open\n/t/hidden-00\n/t\n"),
+        (
+            &["watch", "-r", "/t", "--initial", "--count", "2"],
+            "exists     /t  version 0\nexists     /t/open  version 0\n",
+        ),
         (&["inspect", "/t"], ""),
         (&["deadlocks", "/t"], "no deadlock\n"),
         (&["doctor", "--tree", "/t", "-o", "name"], "note\n"),
@@ -91,4 +95,13 @@ async fn acls_that_are_not_changed_are_named() {
     assert_eq!(told, "no permission: /t/hidden-00\nchanged the ACL of 2 nodes, not of 1\n",);
     let acl = zkc.run(&["acl", "/t/open", "-o", "json"]).await.json();
     assert_eq!(acl[0]["permissions"], "r");
+}
+
+#[tokio::test]
+async fn nodes_of_an_unknown_age_are_named() {
+    let zkc = tree(1).await;
+    let rm = ["rm", "-r", "-y", "/t", "--older-than", "1ms"];
+    is_partial(zkc.run(&rm).await, &["/t/hidden-00"]);
+    let probe = zkc.server.probe();
+    assert!(probe.exists("/t/hidden-00") && !probe.exists("/t/open"));
 }
