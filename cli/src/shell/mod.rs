@@ -49,6 +49,9 @@ pub(crate) async fn run_script(app: &App, file: &Path, keep_going: bool) -> Resu
     }
 }
 
+/// The editor has asked the terminal to mark what is pasted. This takes it back.
+const NO_PASTE_MARKS: &str = "\u{1b}[?2004l";
+
 /// Runs the lines of the terminal, until its end, `exit`, or a signal other than Ctrl-C, which ends
 /// only a line.
 pub(crate) async fn run_terminal(app: &App) -> Result<Exit, Failure> {
@@ -68,6 +71,7 @@ pub(crate) async fn run_terminal(app: &App) -> Result<Exit, Failure> {
                 tokio::select! {
                     biased;
                     stop = stops.next() => if stop != Stop::Interrupt {
+                        app.out().warn(NO_PASTE_MARKS);
                         return Ok(Exit::of_command(stop.code()));
                     },
                     line = &mut line => break line?,
