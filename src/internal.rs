@@ -5,8 +5,8 @@
 //! use zk_curator::Signal;
 //! ```
 
-pub use zk_curator_client::ConnectString;
 pub use zk_curator_client::internal::{Locked, Signal};
+pub use zk_curator_client::{ConnectString, Op};
 
 pub use crate::certain::{Id, Ids, Seen, protected_name, resolve};
 
@@ -14,7 +14,22 @@ pub use crate::certain::{Id, Ids, Seen, protected_name, resolve};
 pub use crate::observe::series::{framework_label, gauge_at, results_at};
 
 use crate::framework::CuratorFramework;
+use crate::op::TransactionOp;
 use crate::path::{ZPath, split};
+
+/// Returns an operation of a transaction with everything that this handle adds to it: the path on
+/// the server without the chroot, the ACL, and the data before compression. Also returns `true` if
+/// the data would be compressed. Checks nothing, and sends nothing.
+#[must_use]
+pub fn described(zk: &CuratorFramework, op: &TransactionOp) -> (Op, bool) {
+    op.described(zk)
+}
+
+/// Returns `true` if the data of a create are the default data of the framework.
+#[must_use]
+pub const fn has_default_data(op: &TransactionOp) -> bool {
+    op.has_default_data()
+}
 
 /// Returns `true` if `is_due` does, but only the first time for this framework, through any handle.
 /// It is for warnings that are given once. Later calls with the same `advice` do not call `is_due`,

@@ -23,6 +23,7 @@
 //! | configuration | Name Service, Configuration, Group Membership | | [`config::ConfigStore`] |
 //! | name service | Name Service, Configuration, Group Membership | | [`name::NameService`] |
 //! | two-phase commit | Recipes: Two-phased Commit | | [`two_phase`] |
+//! | migrations of nodes | | `MigrationManager` | [`migration::MigrationManager`] |
 //! | once per period | | | [`schedule::OncePer`] |
 //! | leader election | Recipes: Leader Election | `LeaderLatch` | [`leader::LeaderLatch`] |
 //! | work of the leader | Recipes: Leader Election | `LeaderSelector` | [`leader::LeaderSelector`] |
@@ -64,6 +65,7 @@ pub mod inspect;
 pub mod leader;
 pub mod lock;
 mod measure;
+pub mod migration;
 pub mod name;
 pub mod node;
 pub mod observe;

@@ -161,8 +161,8 @@ pub(crate) use call_options;
 /// Defines the options of a read that say how old the response may be, for a builder with a field
 /// `target`.
 macro_rules! freshness_options {
-    ($builder:ident) => {
-        impl<R> $builder<R> {
+    ($builder:ident $(<$parameter:ident>)?) => {
+        impl$(<$parameter>)? $builder$(<$parameter>)? {
             /// Returns at least the present state of the leader, even if the server lags. Sends a
             /// [`sync`](CuratorFramework::sync) before the read, in the same round trip, and again
             /// with every retry. Default: without.

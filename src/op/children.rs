@@ -40,7 +40,7 @@ impl ChildrenBuilder {
 }
 
 call_options!(ChildrenBuilder<R>);
-freshness_options!(ChildrenBuilder);
+freshness_options!(ChildrenBuilder<R>);
 awaits!(ChildrenBuilder => Vec<String>, |this| {
     this.target.admit(Intent::Read { watched: false })?;
     this.target.read(|raw, path| raw.get_children(path)).await.map(|answer| answer.names)

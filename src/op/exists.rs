@@ -58,7 +58,7 @@ impl<R> ExistsBuilder<R> {
 }
 
 call_options!(ExistsBuilder<R>);
-freshness_options!(ExistsBuilder);
+freshness_options!(ExistsBuilder<R>);
 
 awaits!(ExistsBuilder => Option<Stat>, |this| {
     this.target.admit(Intent::Read { watched: false })?;

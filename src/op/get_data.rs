@@ -55,7 +55,7 @@ impl<R> GetDataBuilder<R> {
 }
 
 call_options!(GetDataBuilder<R>);
-freshness_options!(GetDataBuilder);
+freshness_options!(GetDataBuilder<R>);
 decompression_options!(GetDataBuilder<R>);
 
 awaits!(GetDataBuilder => Bytes, |this| this.read().await.map(|(data, _)| data));

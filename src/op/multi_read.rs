@@ -6,7 +6,9 @@ use bytes::Bytes;
 use futures_util::future::try_join_all;
 use zk_curator_client::{Data, Error as RawError, Read, ReadResponse, Stat};
 
-use super::{OpFuture, Target, awaits, call_options, decompression_options, fan_out};
+use super::{
+    OpFuture, Target, awaits, call_options, decompression_options, fan_out, freshness_options,
+};
 use crate::core::FAN_OUT;
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
@@ -147,6 +149,7 @@ impl MultiReadBuilder {
 }
 
 call_options!(MultiReadBuilder);
+freshness_options!(MultiReadBuilder);
 decompression_options!(MultiReadBuilder);
 awaits!(MultiReadBuilder => Vec<Result<ReadResult>>, |this| this.run().await);
 

@@ -5,6 +5,7 @@ use zk_curator_client::{Acl, CreateMode, Op, Version};
 
 use super::Target;
 use crate::error::{Error, Result};
+use crate::framework::CuratorFramework;
 use crate::path::validate_create;
 use crate::schema::Intent;
 
@@ -22,8 +23,39 @@ pub struct TransactionOp {
 }
 
 impl TransactionOp {
-    pub(super) fn path(&self) -> &str {
+    /// Returns the path of the operation, within the namespace.
+    #[must_use]
+    pub fn path(&self) -> &str {
         self.op.path()
+    }
+
+    /// Returns `true` if the create has the default data of the framework.
+    pub(crate) const fn has_default_data(&self) -> bool {
+        self.default_data
+    }
+
+    /// Returns the operation with everything that this handle adds to it, before compression, and
+    /// `true` if its data would be compressed.
+    pub(crate) fn described(&self, zk: &CuratorFramework) -> (Op, bool) {
+        let (core, namespace) = (zk.core(), zk.ns());
+        let mut op = self.op.clone();
+        let is_compressed =
+            zk.compresses(self.compressed).unwrap_or_else(|| core.compression().enabled);
+        let has_data = matches!(op, Op::Create { .. } | Op::SetData { .. });
+        if let Op::Create { path, data, acl, mode, .. } = &mut op {
+            *path = namespace.apply_create(path, mode.is_sequential());
+            if self.default_data {
+                *data = core.default_data();
+            }
+            if self.default_acl {
+                *acl = core.acl_of(path);
+            }
+        } else if let Op::Delete { path, .. } | Op::SetData { path, .. } | Op::Check { path, .. } =
+            &mut op
+        {
+            *path = namespace.apply(path);
+        }
+        (op, has_data && is_compressed)
     }
 
     /// Returns the operation to send.

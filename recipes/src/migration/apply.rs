@@ -1,0 +1,420 @@
+//! The driver: takes the lock, and sends the transactions that the plan requests.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use futures_util::future::try_join;
+use tokio::time::{Instant, sleep, timeout_at};
+use tracing::{debug, info};
+use zk_curator::certain::is_receipt;
+use zk_curator::internal::{bounded, described};
+use zk_curator::op::{CheckOp, CreateOp, SetDataOp, Transaction, TransactionOp};
+use zk_curator::{CreateMode, ErrorCode, ErrorKind, Ownership};
+
+use super::computed::{Ended, Reads};
+use super::plan::{self, Expected, META};
+use super::record::Record;
+use super::set::{Operations, Work};
+use super::site::{Seen, Site};
+use super::{Error, MigrationManager, MigrationSet, Outcome};
+use crate::lock::{self, InterProcessSemaphoreMutex, Lease};
+use crate::path::child;
+
+/// The maximum number of attempts while other clients interfere.
+const ROUNDS: usize = 50;
+/// The number of times that a computation runs again because its operations were refused.
+const REFUSALS: usize = 3;
+/// The longest pause before a computation runs again.
+const PAUSE: Duration = Duration::from_millis(50);
+/// A node of the lock in a transaction whose size is checked before the lock is taken.
+const LEASE: &str = "leases/_c_00000000-0000-0000-0000-000000000000-lease-0000000000";
+
+/// One call of [`MigrationManager::migrate`].
+pub(super) struct Run<'a> {
+    manager: &'a MigrationManager,
+    site: Site,
+    set: &'a MigrationSet,
+    pub(super) expected: Vec<Expected>,
+    /// In the records of this call, which no other call shares.
+    attempt: String,
+    /// The migrations that this call has applied.
+    applied: Vec<usize>,
+    /// The error of a transaction whose outcome is not known yet.
+    unknown: Option<zk_curator::Error>,
+}
+
+/// The meaning of an operation of a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// A node that a computation has read.
+    Guard,
+    /// An operation of a migration.
+    Operation { migration: usize, index: usize },
+    /// The metadata of a migration.
+    Metadata,
+    /// The record of a migration.
+    Record,
+}
+
+/// The result of a transaction, or of several.
+enum Step {
+    Applied,
+    /// A node that was read has changed, or an operation of a computed migration was refused,
+    /// which may have the same reason.
+    Computed(Option<Error>),
+    /// The lock may be lost, or another client was faster: begin again.
+    Again,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(
+        manager: &'a MigrationManager,
+        site: Site,
+        set: &'a MigrationSet,
+        expected: Vec<Expected>,
+    ) -> Self {
+        let attempt = manager.zk.new_guid();
+        Self { manager, site, set, expected, attempt, applied: Vec::new(), unknown: None }
+    }
+
+    pub(super) async fn migrate(mut self) -> Result<Outcome, Error> {
+        let result = self.run().await;
+        match (result, self.unknown) {
+            (Ok(()), _) => {
+                let name = |&index: &usize| self.expected[index].name.clone();
+                let applied: Vec<_> = self.applied.iter().map(name).collect();
+                let already = self.expected.len() - applied.len();
+                Ok(Outcome { applied, already })
+            }
+            // Its own failure would say that nothing was applied.
+            (
+                Err(Error::Framework(_) | Error::LockTimeout { .. } | Error::Busy { .. }),
+                Some(unknown),
+            ) => Err(unknown.into()),
+            (Err(Error::Framework(error)), None) if !self.applied.is_empty() => {
+                Err(error.of_unknown_outcome().into())
+            }
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    async fn run(&mut self) -> Result<(), Error> {
+        for _ in 0..ROUNDS {
+            // 1. Without the lock: what is complete stays complete.
+            if self.look().await?.1 == self.expected.len() {
+                return Ok(());
+            }
+            if let Step::Applied = self.apply_held().await? {
+                return Ok(());
+            }
+        }
+        Err(Error::Busy { id: self.site.id.clone() })
+    }
+
+    /// Applies what is missing, under the lock or the fence.
+    async fn apply_held(&mut self) -> Result<Step, Error> {
+        if let Some(fence) = &self.manager.fence {
+            return self.apply_all(&fence.clone()).await;
+        }
+        // 2. While another client applies migrations, wait for that.
+        let until = Instant::now() + bounded(self.manager.lock_timeout);
+        while self.holder_ended(until).await? {
+            if self.look().await?.1 == self.expected.len() {
+                return Ok(Step::Applied);
+            }
+        }
+        let held = self.lock(until).await?;
+        // The lock is released in the background: what was applied is applied.
+        self.apply_all(held.ownership()).await
+    }
+
+    /// Reads everything, and returns the number of migrations that were applied.
+    async fn look(&mut self) -> Result<(Seen, usize), Error> {
+        let seen = self.site.look(self.expected.len()).await?;
+        let applied = seen.compare(&self.expected)?;
+        let of_this_call = |index: &usize| {
+            let stored = seen.records[*index].as_ref();
+            let record = stored.and_then(|stored| stored.record.as_ref());
+            record.is_some_and(|record| record.attempt == self.attempt)
+        };
+        self.applied = (0..applied).filter(of_this_call).collect();
+        if applied < self.expected.len() {
+            self.check_sizes(applied)?;
+        }
+        Ok((seen, applied))
+    }
+
+    /// Waits until the holder of the lock has released it. Returns `false` if there is no holder.
+    async fn holder_ended(&self, until: Instant) -> Result<bool, Error> {
+        if self.manager.lock_timeout.is_zero() {
+            return Ok(false);
+        }
+        let leases = child(&self.site.lock, "leases");
+        let watched = match self.manager.zk.children(leases).watched().await {
+            Err(error) if error.kind() == ErrorKind::NoNode => return Ok(false),
+            watched => watched?,
+        };
+        if watched.value.0.is_empty() {
+            return Ok(false);
+        }
+        // Whatever happens to the watch, everything is read again.
+        match timeout_at(until, watched.watch).await {
+            Ok(_) => Ok(true),
+            Err(_) => Err(self.lock_timeout()),
+        }
+    }
+
+    async fn lock(&self, until: Instant) -> Result<Lease, Error> {
+        let lock = InterProcessSemaphoreMutex::new(&self.manager.zk, self.site.lock.as_str());
+        let lock = lock.label(self.manager.label.clone());
+        let acquired = if self.manager.lock_timeout.is_zero() {
+            lock.try_acquire().await
+        } else {
+            match timeout_at(until, lock.acquire()).await {
+                Ok(acquired) => acquired.map(Some),
+                Err(_) => Ok(None),
+            }
+        };
+        match acquired {
+            Ok(Some(lease)) => Ok(lease),
+            Ok(None) => Err(self.lock_timeout()),
+            Err(lock::Error::Framework(error)) => Err(error.into()),
+            Err(_) => Err(Error::Busy { id: self.site.id.clone() }),
+        }
+    }
+
+    fn lock_timeout(&self) -> Error {
+        let (path, timeout) = (self.site.lock.clone(), self.manager.lock_timeout);
+        Error::LockTimeout { path, timeout }
+    }
+
+    /// Applies what is missing, while the fence exists.
+    async fn apply_all(&mut self, fence: &Ownership) -> Result<Step, Error> {
+        // 3. Again, because other clients may have applied migrations before the lock was ours.
+        let (seen, mut from) = self.look().await?;
+        // What was sent under an earlier lock can no longer be applied.
+        self.unknown = None;
+        if !seen.exists && from < self.expected.len() {
+            self.create_parents().await?;
+        }
+        let mut tries = 0;
+        while from < self.expected.len() {
+            let batch = plan::batch(&self.expected, from, self.manager.one_each);
+            match self.apply(&seen, batch.clone(), fence).await? {
+                Step::Applied => {
+                    (from, tries) = (batch.end, 0);
+                    info!(id = self.site.id, applied = ?batch, "migrations were applied");
+                    self.applied.extend(batch);
+                }
+                Step::Computed(refusal) => {
+                    tries += 1;
+                    match refusal {
+                        Some(refusal) if tries > REFUSALS => return Err(refusal),
+                        None if tries > ROUNDS => {
+                            return Err(Error::Busy { id: self.site.id.clone() });
+                        }
+                        _ => sleep(self.manager.zk.jitter(PAUSE)).await,
+                    }
+                }
+                Step::Again => return Ok(Step::Again),
+            }
+        }
+        Ok(Step::Applied)
+    }
+
+    /// Applies some migrations in one transaction.
+    async fn apply(
+        &mut self,
+        seen: &Seen,
+        batch: Range<usize>,
+        fence: &Ownership,
+    ) -> Result<Step, Error> {
+        let (mut guards, mut computed) = (Vec::new(), None);
+        if let Work::Computed { compute, .. } = &self.set.migrations[batch.start].work {
+            let reads = Reads::new(&self.manager.zk);
+            let result = compute(reads.clone()).await;
+            let Ended { guards: read, is_torn, failure } = reads.end();
+            match (result, failure) {
+                (Ok(operations), _) => computed = Some(operations),
+                (Err(_), Some(failure)) => return Err(failure.into()),
+                (Err(source), None) => {
+                    let migration = self.expected[batch.start].name.clone();
+                    return Err(Error::Computation { migration, source });
+                }
+            }
+            if is_torn {
+                return Ok(Step::Computed(None));
+            }
+            guards = read;
+        }
+        if let Some(operations) = &computed {
+            operations.check_data(&self.expected[batch.start].name)?;
+        }
+        // 4. All or nothing, and only while the lock is held.
+        let (ops, parts) = self.operations(seen, guards, batch, computed.as_ref());
+        let transaction = self.manager.zk.transaction().fenced_by(fence);
+        let transaction = ops.into_iter().fold(transaction, Transaction::with);
+        match transaction.certain(&self.manager.receipt).commit().await {
+            Ok(_) => Ok(Step::Applied),
+            Err(error) => self.failed(error, &parts, fence).await,
+        }
+    }
+
+    /// Returns the operations of a transaction, and their meanings.
+    fn operations(
+        &self,
+        seen: &Seen,
+        guards: Vec<TransactionOp>,
+        batch: Range<usize>,
+        computed: Option<&Operations>,
+    ) -> (Vec<TransactionOp>, Vec<Part>) {
+        let mut parts = vec![Part::Guard; guards.len()];
+        let mut ops = guards;
+        for migration in batch.clone() {
+            let operations = match &self.set.migrations[migration].work {
+                Work::Fixed(operations) => Some(operations),
+                Work::Computed { .. } => computed,
+            };
+            for (index, op) in operations.iter().flat_map(|operations| &operations.0).enumerate() {
+                ops.push(op.clone());
+                parts.push(Part::Operation { migration, index });
+            }
+            let Expected { name, digest, sound, .. } = &self.expected[migration];
+            let metadata = CreateOp::new(child(&self.site.metadata, META));
+            let metadata = metadata.data(digest.to_vec()).mode(CreateMode::PersistentSequential);
+            ops.push(metadata.uncompressed().into());
+            parts.push(Part::Metadata);
+            let record = Record {
+                name: name.clone(),
+                digest: *sound,
+                attempt: self.attempt.clone(),
+                by: String::from_utf8_lossy(&self.manager.label).into_owned(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+            };
+            let (path, data) = (self.site.record(migration), record.encode());
+            // The names of the metadata never collide, those of the records do: two clients never
+            // apply the same migration, even without the lock.
+            ops.push(match seen.records.get(migration).and_then(Option::as_ref) {
+                None => CreateOp::new(path).data(data).uncompressed().into(),
+                // Its metadata were deleted by hand.
+                Some(old) => SetDataOp::new(path, data).version(old.version).uncompressed().into(),
+            });
+            parts.push(Part::Record);
+        }
+        (ops, parts)
+    }
+
+    /// Finds out what a failed transaction means.
+    async fn failed(
+        &mut self,
+        error: zk_curator::Error,
+        parts: &[Part],
+        fence: &Ownership,
+    ) -> Result<Step, Error> {
+        debug!(id = self.site.id, %error, "migrations were not applied");
+        match error.kind() {
+            ErrorKind::TransactionFailed { index, code } => {
+                return self.refused(error.clone(), parts.get(index).copied(), code).await;
+            }
+            // The parent of the receipt.
+            ErrorKind::NoNode if error.path().rsplit('/').next().is_some_and(is_receipt) => {
+                self.create_parents().await?;
+                return Ok(Step::Again);
+            }
+            ErrorKind::OwnershipLost | ErrorKind::SessionExpired => {}
+            _ => return Err(error.into()),
+        }
+        // 5. The session is over, or the lock is lost: the next look under the lock tells.
+        let is_unknown = error.may_have_applied();
+        if is_unknown {
+            self.unknown = Some(error.clone());
+        }
+        if self.manager.fence.is_none() {
+            return Ok(Step::Again);
+        }
+        if !is_unknown {
+            return Err(error.into());
+        }
+        // Once the node of the fence is gone, the transaction is applied, or never will be.
+        fence.framework().wait_gone(fence.path()).await?;
+        Ok(Step::Again)
+    }
+
+    async fn refused(
+        &self,
+        error: zk_curator::Error,
+        part: Option<Part>,
+        code: ErrorCode,
+    ) -> Result<Step, Error> {
+        let is_race =
+            matches!(code, ErrorCode::NoNode | ErrorCode::NodeExists | ErrorCode::BadVersion);
+        match part {
+            Some(Part::Guard) if is_race => Ok(Step::Computed(None)),
+            Some(Part::Operation { migration, index }) => {
+                let Expected { name, is_computed, .. } = &self.expected[migration];
+                let (migration, path) = (name.clone(), error.path().to_owned());
+                let refusal = Error::Refused { migration, index, path, code };
+                if *is_computed { Ok(Step::Computed(Some(refusal))) } else { Err(refusal) }
+            }
+            Some(Part::Metadata | Part::Record) if code == ErrorCode::NoNode => {
+                self.create_parents().await?;
+                Ok(Step::Again)
+            }
+            Some(Part::Record) if is_race => Ok(Step::Again),
+            _ => Err(error.of_operation("migrate").into()),
+        }
+    }
+
+    async fn create_parents(&self) -> Result<(), Error> {
+        let create = |path: &str| self.manager.zk.create_containers(path);
+        let create = |path| async move { create(path).await };
+        try_join(create(&self.site.metadata), create(&self.site.records)).await?;
+        Ok(())
+    }
+
+    /// Checks the sizes of all transactions whose operations are known.
+    fn check_sizes(&self, mut from: usize) -> Result<(), Error> {
+        while from < self.expected.len() {
+            let batch = plan::batch(&self.expected, from, self.manager.one_each);
+            from = batch.end;
+            self.check_size(batch)?;
+        }
+        Ok(())
+    }
+
+    /// Checks if a transaction fits into a request, without its computed operations.
+    pub(super) fn check_size(&self, batch: Range<usize>) -> Result<(), Error> {
+        let is_too_large = |batch: Range<usize>| {
+            let (ops, _) = self.operations(&Seen::default(), Vec::new(), batch, None);
+            let transaction = match &self.manager.fence {
+                Some(fence) => self.manager.zk.transaction().fenced_by(fence),
+                None => {
+                    let lease = CheckOp::new(child(&self.site.lock, LEASE));
+                    self.manager.zk.transaction().with(lease)
+                }
+            };
+            let transaction = ops.into_iter().fold(transaction, Transaction::with);
+            match transaction.certain(&self.manager.receipt).check_size() {
+                Err(error) if error.kind() == ErrorKind::TooLarge => Ok(true),
+                checked => checked.map(|()| false),
+            }
+        };
+        if !is_too_large(batch.clone())? {
+            return Ok(());
+        }
+        let mut last = batch.start;
+        for index in batch.clone() {
+            last = index;
+            if is_too_large(batch.start..index + 1)? {
+                break;
+            }
+        }
+        Err(Error::TooLarge { migration: self.expected[last].name.clone() })
+    }
+
+    /// Returns the size of the operations of a transaction, without computed ones.
+    pub(super) fn size(&self, batch: Range<usize>) -> usize {
+        let (ops, _) = self.operations(&Seen::default(), Vec::new(), batch, None);
+        ops.iter().map(|op| plan::size(&described(&self.manager.zk, op).0)).sum()
+    }
+}

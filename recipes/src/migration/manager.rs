@@ -1,0 +1,248 @@
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use tokio::time::sleep;
+use zk_curator::certain::Receipt;
+use zk_curator::{CuratorFramework, Ownership};
+
+use super::apply::Run;
+use super::plan::{self, Difference};
+use super::site::{Seen, Site, expected};
+use super::{Error, MigrationSet};
+
+/// The pause before a read is repeated because metadata have disappeared.
+const PAUSE: Duration = Duration::from_millis(100);
+/// The default time to wait for the lock.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Applies sets of migrations: Curator's class of the same name. Cheap to clone. See the
+/// [module](super).
+#[derive(Debug, Clone)]
+pub struct MigrationManager {
+    pub(super) zk: CuratorFramework,
+    pub(super) lock_path: String,
+    pub(super) metadata_path: String,
+    pub(super) lock_timeout: Duration,
+    pub(super) label: Bytes,
+    pub(super) one_each: bool,
+    pub(super) fence: Option<Ownership>,
+    pub(super) receipt: Receipt,
+}
+
+/// What [`migrate`](MigrationManager::migrate) would do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Plan {
+    /// The migrations that were applied, in their order, including unknown ones.
+    pub applied: Vec<AppliedMigration>,
+    /// The names of the migrations that are missing, in their order. Empty if there is a
+    /// [difference](Self::difference).
+    pub missing: Vec<String>,
+    /// The reason why nothing would be applied.
+    pub difference: Option<Difference>,
+    /// The size of the largest transaction that would be sent, in bytes, without the operations of
+    /// computed migrations.
+    pub size: usize,
+}
+
+/// A migration that was applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AppliedMigration {
+    /// The name of its metadata.
+    pub node: String,
+    /// The checksum in its metadata, in hexadecimal digits.
+    pub digest: String,
+    /// The time at which it was applied, by the clock of the servers.
+    pub at: SystemTime,
+    /// Its name; `None` if Java has applied it, or if it is not in the set.
+    pub name: Option<String>,
+    /// The [label](MigrationManager::label) of the process that has applied it; `None` as for the
+    /// name.
+    pub by: Option<String>,
+}
+
+/// The result of [`migrate`](MigrationManager::migrate).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Outcome {
+    /// The names of the migrations that this call has applied, in their order.
+    pub applied: Vec<String>,
+    /// The number of migrations that other calls have applied, before or at the same time.
+    pub already: usize,
+}
+
+impl MigrationManager {
+    /// The manager of the sets at these paths. Nothing is sent; invalid paths are refused by the
+    /// first operation. All managers of a set must have the same paths.
+    pub fn new(
+        zk: &CuratorFramework,
+        lock_path: impl Into<String>,
+        metadata_path: impl Into<String>,
+    ) -> Self {
+        let metadata_path = metadata_path.into();
+        Self {
+            zk: zk.clone(),
+            lock_path: lock_path.into(),
+            receipt: Receipt::at(zk, metadata_path.as_str()),
+            metadata_path,
+            lock_timeout: LOCK_TIMEOUT,
+            label: Bytes::new(),
+            one_each: false,
+            fence: None,
+        }
+    }
+
+    /// Sets the time to wait while another client holds the lock. Zero does not wait: the lock must
+    /// be free. [`Duration::MAX`] waits without a limit. Default: 60 s.
+    #[must_use]
+    pub const fn lock_timeout(mut self, timeout: Duration) -> Self {
+        self.lock_timeout = timeout;
+        self
+    }
+
+    /// Sets the name of this process in the records, and in the node of the lock. Default: empty.
+    #[must_use]
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = Bytes::from(label.into());
+        self
+    }
+
+    /// Applies each migration in a transaction of its own: for sets that do not fit into one
+    /// request. If one is refused, the earlier ones stay applied. Default: all missing migrations
+    /// are applied together, or none.
+    #[must_use]
+    pub const fn per_migration(mut self) -> Self {
+        self.one_each = true;
+        self
+    }
+
+    /// Applies migrations while this node is owned, instead of taking the lock: for callers that
+    /// already hold a lock, or lead. Java's managers and others without this setting are not
+    /// excluded: all processes of the service must use the same lock or election.
+    #[must_use]
+    pub fn fenced_by(mut self, ownership: &Ownership) -> Self {
+        self.fence = Some(ownership.clone());
+        self
+    }
+
+    /// Reads what was applied, and returns what [`migrate`](Self::migrate) would do. One request
+    /// behind a `sync`, in one round trip.
+    ///
+    /// # Errors
+    /// * [`Error::NotCompatible`] as for [`migrate`](Self::migrate).
+    /// * [`Error::TooLarge`] if a transaction would not fit into a request.
+    /// * [`Error::Framework`] as a read. A set that was never applied is no error.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn plan(&self, set: &MigrationSet) -> Result<Plan, Error> {
+        let site = Site::new(self, "plan", set.id())?;
+        let expected = expected(&self.zk, set)?;
+        let seen = site.look(expected.len()).await?;
+        let (missing, difference) = match seen.compare(&expected) {
+            Ok(applied) => (applied..expected.len(), None),
+            Err(difference) => (0..0, Some(difference)),
+        };
+        let run = Run::new(self, site, set, expected);
+        let mut size = 0;
+        let mut from = missing.start;
+        while from < missing.end {
+            let batch = plan::batch(&run.expected, from, self.one_each);
+            from = batch.end;
+            run.check_size(batch.clone())?;
+            size = size.max(run.size(batch));
+        }
+        let name = |index: usize| run.expected[index].name.clone();
+        Ok(Plan { applied: applied(&seen), missing: missing.map(name).collect(), difference, size })
+    }
+
+    /// Applies the missing migrations: each one exactly once, in the order of the set, whichever
+    /// processes call this at the same time and whichever responses are lost. If nothing is
+    /// missing, it takes no lock, and costs as much as [`plan`](Self::plan).
+    ///
+    /// Missing parents of the metadata are created as containers.
+    ///
+    /// # Errors
+    /// * [`Error::Mismatch`], [`Error::Ahead`]: the set differs from what was applied.
+    /// * [`Error::TooLarge`], [`Error::NotCompatible`], [`Error::DefaultData`].
+    /// * [`Error::Refused`]: an operation cannot be applied. [`Error::Computation`].
+    /// * [`Error::LockTimeout`], [`Error::Busy`]: call it again.
+    /// * [`Error::Framework`] as the acquire of a lock, or a [certain](zk_curator::certain)
+    ///   transaction: with [`may_have_applied`](Error::may_have_applied) if migrations were, or may
+    ///   have been, applied. To call it again is safe after every error. `OwnershipLost` if the
+    ///   node of [`fenced_by`](Self::fenced_by) is gone.
+    ///
+    /// # Cancel safety
+    /// Once polled, migrations may be applied: all of a transaction, or none. The lock is released
+    /// in the background.
+    pub async fn migrate(&self, set: &MigrationSet) -> Result<Outcome, Error> {
+        let site = Site::new(self, "migrate", set.id())?;
+        let expected = expected(&self.zk, set)?;
+        // On the heap, for futures of callers that are small.
+        Box::pin(Run::new(self, site, set, expected).migrate()).await
+    }
+
+    /// Waits, without a time limit and across sessions, until all migrations of the set are
+    /// applied by any client: for processes that must not apply them. Takes no lock, and writes
+    /// nothing. Compose with `tokio::time::timeout`.
+    ///
+    /// # Errors
+    /// * [`Error::Mismatch`], [`Error::Ahead`], [`Error::NotCompatible`].
+    /// * [`Error::Framework`] with errors that do not pass, such as `NoAuth` and `Closed`.
+    ///
+    /// # Cancel safety
+    /// Dropping the future removes the watch.
+    pub async fn wait_applied(&self, set: &MigrationSet) -> Result<(), Error> {
+        let site = Site::new(self, "wait_applied", set.id())?;
+        let expected = expected(&self.zk, set)?;
+        let mut children = self.zk.watch_children(site.metadata.as_str());
+        loop {
+            let listed = children.next().await?;
+            if !expected.is_empty() && listed.is_none_or(|(names, _)| names.is_empty()) {
+                continue;
+            }
+            let seen = loop {
+                match site.look(expected.len()).await {
+                    Err(Error::Framework(error)) => self.zk.wait_for_recovery(error).await?,
+                    Err(Error::Busy { .. }) => sleep(PAUSE).await,
+                    seen => break seen?,
+                }
+            };
+            if seen.compare(&expected)? == expected.len() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Returns the migrations that were applied, in their order: for tools that do not know the
+    /// set.
+    ///
+    /// # Errors
+    /// [`Error::InvalidId`]; [`Error::Framework`] as a read.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn applied(&self, id: &str) -> Result<Vec<AppliedMigration>, Error> {
+        let id = MigrationSet::builder(id).build()?.id().to_owned();
+        let site = Site::new(self, "applied", &id)?;
+        let count = site.look(0).await?.metadata.len();
+        Ok(applied(&site.look(count).await?))
+    }
+}
+
+fn applied(seen: &Seen) -> Vec<AppliedMigration> {
+    let each = |(index, meta): (usize, &plan::Meta)| {
+        let record = seen.records.get(index).and_then(Option::as_ref);
+        let record = record.and_then(|stored| stored.record.as_ref());
+        let since = Duration::from_millis(u64::try_from(meta.ctime).unwrap_or(0));
+        AppliedMigration {
+            node: meta.name.clone(),
+            digest: super::digest::hex(&meta.data),
+            at: SystemTime::UNIX_EPOCH + since,
+            name: record.map(|record| record.name.clone()),
+            by: record.map(|record| record.by.clone()),
+        }
+    };
+    seen.metadata.iter().enumerate().map(each).collect()
+}
