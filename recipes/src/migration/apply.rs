@@ -101,10 +101,11 @@ impl<'a> Run<'a> {
     async fn run(&mut self) -> Result<(), Error> {
         for _ in 0..ROUNDS {
             // 1. Without the lock: what is complete stays complete.
-            if self.look().await?.1 == self.expected.len() {
+            let (seen, applied) = self.look(true).await?;
+            if applied == self.expected.len() {
                 return Ok(());
             }
-            if let Step::Applied = self.apply_held().await? {
+            if let Step::Applied = self.apply_held(seen).await? {
                 return Ok(());
             }
         }
@@ -112,14 +113,16 @@ impl<'a> Run<'a> {
     }
 
     /// Applies what is missing, under the lock or the fence.
-    async fn apply_held(&mut self) -> Result<Step, Error> {
+    async fn apply_held(&mut self, mut seen: Seen) -> Result<Step, Error> {
         if let Some(fence) = &self.manager.fence {
             return self.apply_all(&fence.clone()).await;
         }
         // 2. While another client applies migrations, wait for that.
         let until = Instant::now() + bounded(self.manager.lock_timeout);
-        while self.holder_ended(until).await? {
-            if self.look().await?.1 == self.expected.len() {
+        while seen.is_locked && self.holder_ended(until).await? {
+            let applied;
+            (seen, applied) = self.look(false).await?;
+            if applied == self.expected.len() {
                 return Ok(Step::Applied);
             }
         }
@@ -129,8 +132,8 @@ impl<'a> Run<'a> {
     }
 
     /// Reads everything, and returns the number of migrations that were applied.
-    async fn look(&mut self) -> Result<(Seen, usize), Error> {
-        let seen = self.site.look(self.expected.len()).await?;
+    async fn look(&mut self, synced: bool) -> Result<(Seen, usize), Error> {
+        let seen = self.site.look(self.expected.len(), synced).await?;
         let applied = seen.compare(&self.expected)?;
         let of_this_call = |index: &usize| {
             let stored = seen.records[*index].as_ref();
@@ -144,13 +147,13 @@ impl<'a> Run<'a> {
         Ok((seen, applied))
     }
 
-    /// Waits until the holder of the lock has released it. Returns `false` if there is no holder.
+    /// Waits until the holder of the lock has released it. Returns `false` if there is no holder,
+    /// or no time to wait.
     async fn holder_ended(&self, until: Instant) -> Result<bool, Error> {
         if self.manager.lock_timeout.is_zero() {
             return Ok(false);
         }
-        let leases = child(&self.site.lock, "leases");
-        let watched = match self.manager.zk.children(leases).watched().await {
+        let watched = match self.manager.zk.children(self.site.leases()).watched().await {
             Err(error) if error.kind() == ErrorKind::NoNode => return Ok(false),
             watched => watched?,
         };
@@ -191,7 +194,8 @@ impl<'a> Run<'a> {
     /// Applies what is missing, while the fence exists.
     async fn apply_all(&mut self, fence: &Ownership) -> Result<Step, Error> {
         // 3. Again, because other clients may have applied migrations before the lock was ours.
-        let (seen, mut from) = self.look().await?;
+        // The server that has granted the lock knows of them.
+        let (seen, mut from) = self.look(self.manager.fence.is_some()).await?;
         // What was sent under an earlier lock can no longer be applied.
         self.unknown = None;
         if !seen.exists && from < self.expected.len() {
@@ -251,12 +255,13 @@ impl<'a> Run<'a> {
             operations.check_data(&self.expected[batch.start].name)?;
         }
         // 4. All or nothing, and only while the lock is held.
+        let from = batch.start;
         let (ops, parts) = self.operations(seen, guards, batch, computed.as_ref());
         let transaction = self.manager.zk.transaction().fenced_by(fence);
         let transaction = ops.into_iter().fold(transaction, Transaction::with);
         match transaction.certain(&self.manager.receipt).commit().await {
             Ok(_) => Ok(Step::Applied),
-            Err(error) => self.failed(error, &parts, fence).await,
+            Err(error) => self.failed(error, &parts, from, fence).await,
         }
     }
 
@@ -309,12 +314,14 @@ impl<'a> Run<'a> {
         &mut self,
         error: zk_curator::Error,
         parts: &[Part],
+        from: usize,
         fence: &Ownership,
     ) -> Result<Step, Error> {
         debug!(id = self.site.id, %error, "migrations were not applied");
         match error.kind() {
             ErrorKind::TransactionFailed { index, code } => {
-                return self.refused(error.clone(), parts.get(index).copied(), code).await;
+                let part = parts.get(index).copied();
+                return self.refused(error, part, code, from).await;
             }
             // The parent of the receipt.
             ErrorKind::NoNode if error.path().rsplit('/').next().is_some_and(is_receipt) => {
@@ -341,10 +348,11 @@ impl<'a> Run<'a> {
     }
 
     async fn refused(
-        &self,
+        &mut self,
         error: zk_curator::Error,
         part: Option<Part>,
         code: ErrorCode,
+        from: usize,
     ) -> Result<Step, Error> {
         let is_race =
             matches!(code, ErrorCode::NoNode | ErrorCode::NodeExists | ErrorCode::BadVersion);
@@ -354,7 +362,13 @@ impl<'a> Run<'a> {
                 let Expected { name, is_computed, .. } = &self.expected[migration];
                 let (migration, path) = (name.clone(), error.path().to_owned());
                 let refusal = Error::Refused { migration, index, path, code };
-                if *is_computed { Ok(Step::Computed(Some(refusal))) } else { Err(refusal) }
+                let is_computed = *is_computed;
+                // A client that ignores the lock, such as a Java process whose session has ended,
+                // may have applied it.
+                if self.look(true).await?.1 > from {
+                    return Ok(Step::Again);
+                }
+                if is_computed { Ok(Step::Computed(Some(refusal))) } else { Err(refusal) }
             }
             Some(Part::Metadata | Part::Record) if code == ErrorCode::NoNode => {
                 self.create_parents().await?;

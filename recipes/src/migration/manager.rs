@@ -139,7 +139,7 @@ impl MigrationManager {
     pub async fn plan(&self, set: &MigrationSet) -> Result<Plan, Error> {
         let site = Site::new(self, "plan", set.id())?;
         let expected = expected(&self.zk, set)?;
-        let seen = site.look(expected.len()).await?;
+        let seen = site.look(expected.len(), true).await?;
         let (missing, difference) = match seen.compare(&expected) {
             Ok(applied) => (applied..expected.len(), None),
             Err(difference) => (0..0, Some(difference)),
@@ -197,21 +197,35 @@ impl MigrationManager {
         let site = Site::new(self, "wait_applied", set.id())?;
         let expected = expected(&self.zk, set)?;
         let mut children = self.zk.watch_children(site.metadata.as_str());
+        let mut has_waited = false;
         loop {
-            let listed = children.next().await?;
-            if !expected.is_empty() && listed.is_none_or(|(names, _)| names.is_empty()) {
-                continue;
-            }
-            let seen = loop {
-                match site.look(expected.len()).await {
-                    Err(Error::Framework(error)) => self.zk.wait_for_recovery(error).await?,
-                    Err(Error::Busy { .. }) => sleep(PAUSE).await,
-                    seen => break seen?,
+            let listed = children.next().await?.map_or(0, |(names, _)| names.len());
+            if listed > 0 || expected.is_empty() {
+                // A change was seen by the server that is read. The first state may be an old one.
+                let seen = self.look_through_outages(&site, expected.len(), !has_waited).await?;
+                if seen.compare(&expected)? == expected.len() {
+                    return Ok(());
                 }
-            };
-            if seen.compare(&expected)? == expected.len() {
-                return Ok(());
             }
+            has_waited = true;
+        }
+    }
+
+    async fn look_through_outages(
+        &self,
+        site: &Site,
+        count: usize,
+        synced: bool,
+    ) -> Result<Seen, Error> {
+        let mut synced = synced;
+        loop {
+            match site.look(count, synced).await {
+                Err(Error::Framework(error)) => self.zk.wait_for_recovery(error).await?,
+                Err(Error::Busy { .. }) => sleep(PAUSE).await,
+                seen => return seen,
+            }
+            // The next session may be one with a server that lags.
+            synced = true;
         }
     }
 
@@ -226,8 +240,8 @@ impl MigrationManager {
     pub async fn applied(&self, id: &str) -> Result<Vec<AppliedMigration>, Error> {
         let id = MigrationSet::builder(id).build()?.id().to_owned();
         let site = Site::new(self, "applied", &id)?;
-        let count = site.look(0).await?.metadata.len();
-        Ok(applied(&site.look(count).await?))
+        let count = site.look(0, true).await?.metadata.len();
+        Ok(applied(&site.look(count, false).await?))
     }
 }
 

@@ -36,6 +36,8 @@ pub(super) struct Site {
 pub(super) struct Seen {
     /// `true` if the parent of the metadata exists.
     pub(super) exists: bool,
+    /// `true` if a client holds the lock.
+    pub(super) is_locked: bool,
     /// In the order of their creation.
     pub(super) metadata: Vec<Meta>,
     /// For each migration of the set, the node of its record.
@@ -73,19 +75,24 @@ impl Site {
         Ok(Self { zk: manager.zk.uncompressed(), id: id.to_owned(), lock, metadata, records })
     }
 
+    /// Returns the parent of the nodes of holders of the lock.
+    pub(super) fn leases(&self) -> String {
+        child(&self.lock, "leases")
+    }
+
     /// Returns the path of a record.
     pub(super) fn record(&self, index: usize) -> String {
         child(&self.records, &index.to_string())
     }
 
-    /// Reads the metadata, and the records of the first `count` migrations: one request behind a
-    /// `sync`, in one round trip.
+    /// Reads the metadata, the records of the first `count` migrations, and the lock: one request,
+    /// in one round trip. With `synced` it is sent behind a `sync`.
     ///
     /// The names of the metadata are predictable, so they are read along with the listing. Others
     /// take one more request.
-    pub(super) async fn look(&self, count: usize) -> Result<Seen, Error> {
+    pub(super) async fn look(&self, count: usize, synced: bool) -> Result<Seen, Error> {
         for _ in 0..ROUNDS {
-            if let Some(seen) = self.look_once(count).await? {
+            if let Some(seen) = self.look_once(count, synced).await? {
                 return Ok(seen);
             }
         }
@@ -93,9 +100,13 @@ impl Site {
     }
 
     /// Returns `None` if metadata have disappeared between the listing and the read.
-    async fn look_once(&self, count: usize) -> Result<Option<Seen>, Error> {
+    async fn look_once(&self, count: usize, synced: bool) -> Result<Option<Seen>, Error> {
         let guesses: Vec<_> = (0..count).map(|number| format!("{META}{number:010}")).collect();
-        let mut reads = self.zk.multi_read().children(self.metadata.as_str()).synced();
+        let mut reads = self.zk.multi_read().children(self.metadata.as_str());
+        reads = reads.children(self.leases());
+        if synced {
+            reads = reads.synced();
+        }
         for name in &guesses {
             reads = reads.get_data(child(&self.metadata, name));
         }
@@ -103,8 +114,12 @@ impl Site {
             reads = reads.get_data(self.record(index));
         }
         let mut answers = reads.await?.into_iter();
-        let listed = answers.next().map(found).transpose()?.flatten();
-        let listed = listed.and_then(ReadResult::into_children);
+        let mut list = || -> Result<_, Error> {
+            let listed = answers.next().map(found).transpose()?.flatten();
+            Ok(listed.and_then(ReadResult::into_children))
+        };
+        let (listed, leases) = (list()?, list()?);
+        let is_locked = leases.is_some_and(|leases| !leases.is_empty());
         let exists = listed.is_some();
         let mut known = BTreeMap::new();
         for (name, answer) in guesses.into_iter().zip(&mut answers) {
@@ -138,7 +153,7 @@ impl Site {
             metadata.push(Meta { name, czxid: stat.czxid, ctime: stat.ctime, data });
         }
         plan::sort(&mut metadata);
-        Ok(Some(Seen { exists, metadata, records }))
+        Ok(Some(Seen { exists, is_locked, metadata, records }))
     }
 }
 
