@@ -63,6 +63,7 @@ mod group;
 mod hold;
 mod leader;
 mod lifecycle;
+mod migration;
 mod name;
 mod operator;
 mod queue;
@@ -81,6 +82,7 @@ pub use group::Group;
 pub use hold::{Hold, Mode, ResourceUse};
 pub use leader::Leader;
 pub use lifecycle::Lifecycle;
+pub use migration::Migration;
 pub use name::Name;
 pub use operator::Operator;
 pub use queue::{Outcome, Queue};
@@ -161,6 +163,8 @@ pub enum Event {
     Leader(Leader),
     /// An event of a cache.
     Cache(Cache),
+    /// An event of a set of migrations.
+    Migration(Migration),
     /// An event of an operator.
     Operator(Operator),
     /// A fault has begun or ended.
@@ -214,7 +218,9 @@ macro_rules! events_of {
     };
 }
 
-events_of!(Lifecycle Hold Queue Barrier Commit Group Discovery Shared Leader Cache Operator);
+events_of!(
+    Lifecycle Hold Queue Barrier Commit Group Discovery Shared Leader Cache Migration Operator
+);
 
 impl History {
     /// Creates an empty history.

@@ -62,6 +62,7 @@ mod leader_latch;
 mod leader_selector;
 mod locking_queue;
 mod many_claims;
+mod migrations;
 mod multi;
 mod mutex;
 mod name;
@@ -115,6 +116,7 @@ pub const ALL: &[Scenario] = &[
     leader_selector::SCENARIO,
     locking_queue::SCENARIO,
     large_responses::SCENARIO,
+    migrations::SCENARIO,
     multi::SCENARIO,
     multi::OF_ALL_KINDS,
     mutex::SCENARIO,
