@@ -64,6 +64,7 @@ pages! {
     "src/recipes/discovery.md" recipes_discovery,
     "src/recipes/config-group-names-nodes.md" recipes_config_group_names_nodes,
     "src/recipes/two-phase-commit.md" recipes_two_phase_commit,
+    "src/recipes/migrations.md" recipes_migrations,
     "src/testing/embedded-server.md" testing_embedded_server,
     "src/testing/simulating-services.md" testing_simulating_services,
     "src/testing/simulation.md" testing_simulation,

@@ -28,6 +28,7 @@ use zk_curator_recipes::counter::{DistributedAtomicLong, PromotedToLock};
 use zk_curator_recipes::inspect::{KnownSession, Sessions, inspect, verdicts};
 use zk_curator_recipes::leader::LeaderSelector;
 use zk_curator_recipes::lock::{InterProcessMutex, RevocableReadWriteLock};
+use zk_curator_recipes::migration::{MigrationManager, MigrationSet};
 use zk_curator_recipes::node::{PersistentNode, PersistentTtlNode};
 use zk_curator_recipes::queue::jobs::{Jobs, Retention};
 use zk_curator_recipes::queue::{
@@ -313,6 +314,12 @@ cases! {
         let revoked = timeout(MINUTE, lock.revoke(guard.path(), time)).await;
         assert_eq!(revoked.is_ok(), time < MINUTE, "{revoked:?}");
         assert_eq!(server.probe().exists(guard.path()), time > MINUTE);
+    },
+    "recipes/src/migration/manager.rs::lock_timeout" => |time, zk| async move {
+        let set = MigrationSet::builder("a").migration("b", |m| m.create("/b", "")).build().unwrap();
+        let manager = MigrationManager::new(&zk, "/locks", "/meta").lock_timeout(time);
+        let migrated = manager.migrate(&set).await;
+        assert!(migrated.is_ok() || time == TIMES[1], "{time:?} {migrated:?}");
     },
     "recipes/src/node/persistent.rs::ttl" => |time, zk| async move {
         let node = PersistentNode::builder(&zk, "/n", CreateMode::PersistentWithTtl).ttl(time).start();

@@ -35,6 +35,7 @@ mod curator_discovery;
 mod curator_framework;
 mod curator_leader;
 mod curator_locks;
+mod curator_migrations;
 mod curator_mutex;
 mod curator_nodes;
 mod curator_queue;

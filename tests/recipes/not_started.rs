@@ -18,6 +18,7 @@ use zk_curator_recipes::lock::{
     InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore,
     ReentrantMutex, RevocableReadWriteLock,
 };
+use zk_curator_recipes::migration::{MigrationManager, MigrationSet};
 use zk_curator_recipes::name::NameService;
 use zk_curator_recipes::node::{PersistentNode, PersistentTtlNode};
 use zk_curator_recipes::queue::jobs::{Jobs, Task};
@@ -105,6 +106,16 @@ const CALLS: &[Call] = calls! {
     };
     "schedule": |zk| async {
         OncePer::new(&zk, "/a", Schedule::every(LONG)).run(async |_: Slot| Ok::<_, Failure>(())).await
+    };
+    "migrate": |zk| async {
+        let set = MigrationSet::builder("a").migration("b", |m| m.create("/c", "")).build()?;
+        MigrationManager::new(&zk, "/a", "/b").migrate(&set).await
+    };
+    "migrate, plan": |zk| async {
+        MigrationManager::new(&zk, "/a", "/b").plan(&MigrationSet::builder("a").build()?).await
+    };
+    "migrate, wait": |zk| async {
+        MigrationManager::new(&zk, "/a", "/b").wait_applied(&MigrationSet::builder("a").build()?).await
     };
     "two-phase": |zk| async { Coordinator::begin(&zk, "/a", ["b"], "").await };
     "two-phase, join": |zk| Site::join(&zk, "/a", "b");

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::future::{LocalBoxFuture, join, try_join, try_join_all};
 use futures_util::{FutureExt as _, StreamExt as _, pin_mut};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use zk_curator::retry::RetryNTimes;
 use zk_curator::{CancellationToken, CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_recipes::Shutdown;
@@ -22,6 +22,7 @@ use zk_curator_recipes::lock::{
     InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore,
     ReentrantMutex, RevocableReadWriteLock, Revoked,
 };
+use zk_curator_recipes::migration::{MigrationManager, MigrationSet};
 use zk_curator_recipes::name::NameService;
 use zk_curator_recipes::node::PersistentNode;
 use zk_curator_recipes::queue::jobs::{Jobs, Task};
@@ -309,6 +310,20 @@ cases! {
         let once = OncePer::new(&zk, "/cron", Schedule::every(Duration::from_secs(30)));
         let once = once.clock(move || START + since.elapsed());
         Ok(once.run_until(runs.shutdown(LONG), body).await?)
+    }
+    a_set_is_migrated_and_waited_for(OFTEN): |zk, other| {
+        let set = MigrationSet::builder("a").migration("b", |m| m.create("/b", "")).build()?;
+        let manager = |zk| MigrationManager::new(zk, "/locks", "/meta");
+        let (waiting, migrating) = (manager(&zk), manager(&other));
+        try_join(waiting.wait_applied(&set), async {
+            sleep(Duration::from_secs(1)).await;
+            migrating.migrate(&set).await
+        })
+        .await?;
+        let more = MigrationSet::builder("a").migration("b", |m| m.create("/b", ""));
+        let more = more.migration("c", |m| m.create("/c", "")).build()?;
+        waiting.migrate(&more).await?;
+        Ok(())
     }
     a_lock_is_waited_for(OFTEN): |zk, other| {
         let held = InterProcessMutex::new(&other, "/lock").acquire().await?;

@@ -12,11 +12,13 @@ use zk_curator::op::{CheckOp, CreateOp, SetDataOp, Transaction, TransactionOp};
 use zk_curator::{CreateMode, ErrorCode, ErrorKind, Ownership};
 
 use super::computed::{Ended, Reads};
+use super::model::Outcome;
 use super::plan::{self, Expected, META};
 use super::record::Record;
 use super::set::{Operations, Work};
+use super::settings::Settings;
 use super::site::{Seen, Site};
-use super::{Error, MigrationManager, MigrationSet, Outcome};
+use super::{Error, MigrationSet};
 use crate::lock::{self, InterProcessSemaphoreMutex, Lease};
 use crate::path::child;
 
@@ -29,9 +31,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// A node of the lock in a transaction whose size is checked before the lock is taken.
 const LEASE: &str = "leases/_c_00000000-0000-0000-0000-000000000000-lease-0000000000";
 
-/// One call of [`MigrationManager::migrate`].
+/// One call of [`migrate`](super::MigrationManager::migrate).
 pub(super) struct Run<'a> {
-    manager: &'a MigrationManager,
+    settings: &'a Settings,
     site: Site,
     set: &'a MigrationSet,
     pub(super) expected: Vec<Expected>,
@@ -68,13 +70,13 @@ enum Step {
 
 impl<'a> Run<'a> {
     pub(super) fn new(
-        manager: &'a MigrationManager,
+        settings: &'a Settings,
         site: Site,
         set: &'a MigrationSet,
         expected: Vec<Expected>,
     ) -> Self {
-        let attempt = manager.zk.new_guid();
-        Self { manager, site, set, expected, attempt, applied: Vec::new(), unknown: None }
+        let attempt = settings.zk.new_guid();
+        Self { settings, site, set, expected, attempt, applied: Vec::new(), unknown: None }
     }
 
     pub(super) async fn migrate(mut self) -> Result<Outcome, Error> {
@@ -114,11 +116,11 @@ impl<'a> Run<'a> {
 
     /// Applies what is missing, under the lock or the fence.
     async fn apply_held(&mut self, mut seen: Seen) -> Result<Step, Error> {
-        if let Some(fence) = &self.manager.fence {
+        if let Some(fence) = &self.settings.fence {
             return self.apply_all(&fence.clone()).await;
         }
         // 2. While another client applies migrations, wait for that.
-        let until = Instant::now() + bounded(self.manager.lock_timeout);
+        let until = Instant::now() + bounded(self.settings.lock_timeout);
         while seen.is_locked && self.holder_ended(until).await? {
             let applied;
             (seen, applied) = self.look(false).await?;
@@ -150,10 +152,10 @@ impl<'a> Run<'a> {
     /// Waits until the holder of the lock has released it. Returns `false` if there is no holder,
     /// or no time to wait.
     async fn holder_ended(&self, until: Instant) -> Result<bool, Error> {
-        if self.manager.lock_timeout.is_zero() {
+        if self.settings.lock_timeout.is_zero() {
             return Ok(false);
         }
-        let watched = match self.manager.zk.children(self.site.leases()).watched().await {
+        let watched = match self.settings.zk.children(self.site.leases()).watched().await {
             Err(error) if error.kind() == ErrorKind::NoNode => return Ok(false),
             watched => watched?,
         };
@@ -168,9 +170,9 @@ impl<'a> Run<'a> {
     }
 
     async fn lock(&self, until: Instant) -> Result<Lease, Error> {
-        let lock = InterProcessSemaphoreMutex::new(&self.manager.zk, self.site.lock.as_str());
-        let lock = lock.label(self.manager.label.clone());
-        let acquired = if self.manager.lock_timeout.is_zero() {
+        let lock = InterProcessSemaphoreMutex::new(&self.settings.zk, self.site.lock.as_str());
+        let lock = lock.label(self.settings.label.clone());
+        let acquired = if self.settings.lock_timeout.is_zero() {
             lock.try_acquire().await
         } else {
             match timeout_at(until, lock.acquire()).await {
@@ -187,7 +189,7 @@ impl<'a> Run<'a> {
     }
 
     fn lock_timeout(&self) -> Error {
-        let (path, timeout) = (self.site.lock.clone(), self.manager.lock_timeout);
+        let (path, timeout) = (self.site.lock.clone(), self.settings.lock_timeout);
         Error::LockTimeout { path, timeout }
     }
 
@@ -195,7 +197,7 @@ impl<'a> Run<'a> {
     async fn apply_all(&mut self, fence: &Ownership) -> Result<Step, Error> {
         // 3. Again, because other clients may have applied migrations before the lock was ours.
         // The server that has granted the lock knows of them.
-        let (seen, mut from) = self.look(self.manager.fence.is_some()).await?;
+        let (seen, mut from) = self.look(self.settings.fence.is_some()).await?;
         // What was sent under an earlier lock can no longer be applied.
         self.unknown = None;
         if !seen.exists && from < self.expected.len() {
@@ -203,7 +205,7 @@ impl<'a> Run<'a> {
         }
         let mut tries = 0;
         while from < self.expected.len() {
-            let batch = plan::batch(&self.expected, from, self.manager.one_each);
+            let batch = plan::batch(&self.expected, from, self.settings.one_each);
             match self.apply(&seen, batch.clone(), fence).await? {
                 Step::Applied => {
                     (from, tries) = (batch.end, 0);
@@ -217,7 +219,7 @@ impl<'a> Run<'a> {
                         None if tries > ROUNDS => {
                             return Err(Error::Busy { id: self.site.id.clone() });
                         }
-                        _ => sleep(self.manager.zk.jitter(PAUSE)).await,
+                        _ => sleep(self.settings.zk.jitter(PAUSE)).await,
                     }
                 }
                 Step::Again => return Ok(Step::Again),
@@ -235,7 +237,7 @@ impl<'a> Run<'a> {
     ) -> Result<Step, Error> {
         let (mut guards, mut computed) = (Vec::new(), None);
         if let Work::Computed { compute, .. } = &self.set.migrations[batch.start].work {
-            let reads = Reads::new(&self.manager.zk);
+            let reads = Reads::new(&self.settings.zk);
             let result = compute(reads.clone()).await;
             let Ended { guards: read, is_torn, failure } = reads.end();
             match (result, failure) {
@@ -257,9 +259,9 @@ impl<'a> Run<'a> {
         // 4. All or nothing, and only while the lock is held.
         let from = batch.start;
         let (ops, parts) = self.operations(seen, guards, batch, computed.as_ref());
-        let transaction = self.manager.zk.transaction().fenced_by(fence);
+        let transaction = self.settings.zk.transaction().fenced_by(fence);
         let transaction = ops.into_iter().fold(transaction, Transaction::with);
-        match transaction.certain(&self.manager.receipt).commit().await {
+        match transaction.certain(&self.settings.receipt).commit().await {
             Ok(_) => Ok(Step::Applied),
             Err(error) => self.failed(error, &parts, from, fence).await,
         }
@@ -293,7 +295,7 @@ impl<'a> Run<'a> {
                 name: name.clone(),
                 digest: *sound,
                 attempt: self.attempt.clone(),
-                by: String::from_utf8_lossy(&self.manager.label).into_owned(),
+                by: String::from_utf8_lossy(&self.settings.label).into_owned(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
             };
             let (path, data) = (self.site.record(migration), record.encode());
@@ -336,7 +338,7 @@ impl<'a> Run<'a> {
         if is_unknown {
             self.unknown = Some(error.clone());
         }
-        if self.manager.fence.is_none() {
+        if self.settings.fence.is_none() {
             return Ok(Step::Again);
         }
         if !is_unknown {
@@ -380,7 +382,7 @@ impl<'a> Run<'a> {
     }
 
     async fn create_parents(&self) -> Result<(), Error> {
-        let create = |path: &str| self.manager.zk.create_containers(path);
+        let create = |path: &str| self.settings.zk.create_containers(path);
         let create = |path| async move { create(path).await };
         try_join(create(&self.site.metadata), create(&self.site.records)).await?;
         Ok(())
@@ -389,7 +391,7 @@ impl<'a> Run<'a> {
     /// Checks the sizes of all transactions whose operations are known.
     fn check_sizes(&self, mut from: usize) -> Result<(), Error> {
         while from < self.expected.len() {
-            let batch = plan::batch(&self.expected, from, self.manager.one_each);
+            let batch = plan::batch(&self.expected, from, self.settings.one_each);
             from = batch.end;
             self.check_size(batch)?;
         }
@@ -400,15 +402,15 @@ impl<'a> Run<'a> {
     pub(super) fn check_size(&self, batch: Range<usize>) -> Result<(), Error> {
         let is_too_large = |batch: Range<usize>| {
             let (ops, _) = self.operations(&Seen::default(), Vec::new(), batch, None);
-            let transaction = match &self.manager.fence {
-                Some(fence) => self.manager.zk.transaction().fenced_by(fence),
+            let transaction = match &self.settings.fence {
+                Some(fence) => self.settings.zk.transaction().fenced_by(fence),
                 None => {
                     let lease = CheckOp::new(child(&self.site.lock, LEASE));
-                    self.manager.zk.transaction().with(lease)
+                    self.settings.zk.transaction().with(lease)
                 }
             };
             let transaction = ops.into_iter().fold(transaction, Transaction::with);
-            match transaction.certain(&self.manager.receipt).check_size() {
+            match transaction.certain(&self.settings.receipt).check_size() {
                 Err(error) if error.kind() == ErrorKind::TooLarge => Ok(true),
                 checked => checked.map(|()| false),
             }
@@ -429,6 +431,6 @@ impl<'a> Run<'a> {
     /// Returns the size of the operations of a transaction, without computed ones.
     pub(super) fn size(&self, batch: Range<usize>) -> usize {
         let (ops, _) = self.operations(&Seen::default(), Vec::new(), batch, None);
-        ops.iter().map(|op| plan::size(&described(&self.manager.zk, op).0)).sum()
+        ops.iter().map(|op| plan::size(&described(&self.settings.zk, op).0)).sum()
     }
 }

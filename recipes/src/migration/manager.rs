@@ -2,74 +2,23 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use tokio::time::sleep;
-use zk_curator::certain::Receipt;
 use zk_curator::{CuratorFramework, Ownership};
 
 use super::apply::Run;
-use super::plan::{self, Difference};
+use super::model::{AppliedMigration, Outcome, Plan};
+use super::plan;
+use super::settings::Settings;
 use super::site::{Seen, Site, expected};
 use super::{Error, MigrationSet};
 
 /// The pause before a read is repeated because metadata have disappeared.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The default time to wait for the lock.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Applies sets of migrations: Curator's class of the same name. Cheap to clone. See the
 /// [module](super).
 #[derive(Debug, Clone)]
 pub struct MigrationManager {
-    pub(super) zk: CuratorFramework,
-    pub(super) lock_path: String,
-    pub(super) metadata_path: String,
-    pub(super) lock_timeout: Duration,
-    pub(super) label: Bytes,
-    pub(super) one_each: bool,
-    pub(super) fence: Option<Ownership>,
-    pub(super) receipt: Receipt,
-}
-
-/// What [`migrate`](MigrationManager::migrate) would do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Plan {
-    /// The migrations that were applied, in their order, including unknown ones.
-    pub applied: Vec<AppliedMigration>,
-    /// The names of the migrations that are missing, in their order. Empty if there is a
-    /// [difference](Self::difference).
-    pub missing: Vec<String>,
-    /// The reason why nothing would be applied.
-    pub difference: Option<Difference>,
-    /// The size of the largest transaction that would be sent, in bytes, without the operations of
-    /// computed migrations.
-    pub size: usize,
-}
-
-/// A migration that was applied.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct AppliedMigration {
-    /// The name of its metadata.
-    pub node: String,
-    /// The checksum in its metadata, in hexadecimal digits.
-    pub digest: String,
-    /// The time at which it was applied, by the clock of the servers.
-    pub at: SystemTime,
-    /// Its name; `None` if Java has applied it, or if it is not in the set.
-    pub name: Option<String>,
-    /// The [label](MigrationManager::label) of the process that has applied it; `None` as for the
-    /// name.
-    pub by: Option<String>,
-}
-
-/// The result of [`migrate`](MigrationManager::migrate).
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Outcome {
-    /// The names of the migrations that this call has applied, in their order.
-    pub applied: Vec<String>,
-    /// The number of migrations that other calls have applied, before or at the same time.
-    pub already: usize,
+    settings: Settings,
 }
 
 impl MigrationManager {
@@ -80,31 +29,21 @@ impl MigrationManager {
         lock_path: impl Into<String>,
         metadata_path: impl Into<String>,
     ) -> Self {
-        let metadata_path = metadata_path.into();
-        Self {
-            zk: zk.clone(),
-            lock_path: lock_path.into(),
-            receipt: Receipt::at(zk, metadata_path.as_str()),
-            metadata_path,
-            lock_timeout: LOCK_TIMEOUT,
-            label: Bytes::new(),
-            one_each: false,
-            fence: None,
-        }
+        Self { settings: Settings::new(zk, lock_path.into(), metadata_path.into()) }
     }
 
     /// Sets the time to wait while another client holds the lock. Zero does not wait: the lock must
     /// be free. [`Duration::MAX`] waits without a limit. Default: 60 s.
     #[must_use]
     pub const fn lock_timeout(mut self, timeout: Duration) -> Self {
-        self.lock_timeout = timeout;
+        self.settings.lock_timeout = timeout;
         self
     }
 
     /// Sets the name of this process in the records, and in the node of the lock. Default: empty.
     #[must_use]
     pub fn label(mut self, label: impl Into<String>) -> Self {
-        self.label = Bytes::from(label.into());
+        self.settings.label = Bytes::from(label.into());
         self
     }
 
@@ -113,7 +52,7 @@ impl MigrationManager {
     /// are applied together, or none.
     #[must_use]
     pub const fn per_migration(mut self) -> Self {
-        self.one_each = true;
+        self.settings.one_each = true;
         self
     }
 
@@ -122,7 +61,7 @@ impl MigrationManager {
     /// excluded: all processes of the service must use the same lock or election.
     #[must_use]
     pub fn fenced_by(mut self, ownership: &Ownership) -> Self {
-        self.fence = Some(ownership.clone());
+        self.settings.fence = Some(ownership.clone());
         self
     }
 
@@ -137,18 +76,18 @@ impl MigrationManager {
     /// # Cancel safety
     /// Nothing is changed.
     pub async fn plan(&self, set: &MigrationSet) -> Result<Plan, Error> {
-        let site = Site::new(self, "plan", set.id())?;
-        let expected = expected(&self.zk, set)?;
+        let site = Site::new(&self.settings, "plan", set.id())?;
+        let expected = expected(&self.settings.zk, set)?;
         let seen = site.look(expected.len(), true).await?;
         let (missing, difference) = match seen.compare(&expected) {
             Ok(applied) => (applied..expected.len(), None),
             Err(difference) => (0..0, Some(difference)),
         };
-        let run = Run::new(self, site, set, expected);
+        let run = Run::new(&self.settings, site, set, expected);
         let mut size = 0;
         let mut from = missing.start;
         while from < missing.end {
-            let batch = plan::batch(&run.expected, from, self.one_each);
+            let batch = plan::batch(&run.expected, from, self.settings.one_each);
             from = batch.end;
             run.check_size(batch.clone())?;
             size = size.max(run.size(batch));
@@ -177,10 +116,10 @@ impl MigrationManager {
     /// Once polled, migrations may be applied: all of a transaction, or none. The lock is released
     /// in the background.
     pub async fn migrate(&self, set: &MigrationSet) -> Result<Outcome, Error> {
-        let site = Site::new(self, "migrate", set.id())?;
-        let expected = expected(&self.zk, set)?;
+        let site = Site::new(&self.settings, "migrate", set.id())?;
+        let expected = expected(&self.settings.zk, set)?;
         // On the heap, for futures of callers that are small.
-        Box::pin(Run::new(self, site, set, expected).migrate()).await
+        Box::pin(Run::new(&self.settings, site, set, expected).migrate()).await
     }
 
     /// Waits, without a time limit and across sessions, until all migrations of the set are
@@ -194,9 +133,9 @@ impl MigrationManager {
     /// # Cancel safety
     /// Dropping the future removes the watch.
     pub async fn wait_applied(&self, set: &MigrationSet) -> Result<(), Error> {
-        let site = Site::new(self, "wait_applied", set.id())?;
-        let expected = expected(&self.zk, set)?;
-        let mut children = self.zk.watch_children(site.metadata.as_str());
+        let site = Site::new(&self.settings, "wait_applied", set.id())?;
+        let expected = expected(&self.settings.zk, set)?;
+        let mut children = self.settings.zk.watch_children(site.metadata.as_str());
         let mut has_waited = false;
         loop {
             let listed = children.next().await?.map_or(0, |(names, _)| names.len());
@@ -220,7 +159,7 @@ impl MigrationManager {
         let mut synced = synced;
         loop {
             match site.look(count, synced).await {
-                Err(Error::Framework(error)) => self.zk.wait_for_recovery(error).await?,
+                Err(Error::Framework(error)) => self.settings.zk.wait_for_recovery(error).await?,
                 Err(Error::Busy { .. }) => sleep(PAUSE).await,
                 seen => return seen,
             }
@@ -239,7 +178,7 @@ impl MigrationManager {
     /// Nothing is changed.
     pub async fn applied(&self, id: &str) -> Result<Vec<AppliedMigration>, Error> {
         let id = MigrationSet::builder(id).build()?.id().to_owned();
-        let site = Site::new(self, "applied", &id)?;
+        let site = Site::new(&self.settings, "applied", &id)?;
         let count = site.look(0, true).await?.metadata.len();
         Ok(applied(&site.look(count, false).await?))
     }

@@ -116,13 +116,16 @@ mod computed;
 mod digest;
 mod error;
 mod manager;
+mod model;
 mod plan;
 mod record;
 mod set;
+mod settings;
 mod site;
 
 pub use computed::Reads;
 pub use error::Error;
-pub use manager::{AppliedMigration, MigrationManager, Outcome, Plan};
+pub use manager::MigrationManager;
+pub use model::{AppliedMigration, Outcome, Plan};
 pub use plan::Difference;
 pub use set::{MigrationSet, MigrationSetBuilder, Operations};

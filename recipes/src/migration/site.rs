@@ -11,7 +11,8 @@ use super::digest;
 use super::plan::{self, Difference, Expected, META, Meta};
 use super::record::Record;
 use super::set::{RECORDS, Work};
-use super::{Error, MigrationManager, MigrationSet};
+use super::settings::Settings;
+use super::{Error, MigrationSet};
 use crate::path::child;
 
 /// The number of listings while metadata disappear.
@@ -63,16 +64,16 @@ impl Seen {
 
 impl Site {
     pub(super) fn new(
-        manager: &MigrationManager,
+        settings: &Settings,
         operation: &'static str,
         id: &str,
     ) -> Result<Self, Error> {
-        for path in [&manager.lock_path, &manager.metadata_path] {
+        for path in [&settings.lock_path, &settings.metadata_path] {
             ZPath::for_operation(operation, path.as_str())?;
         }
-        let metadata = child(&manager.metadata_path, id);
-        let (lock, records) = (child(&manager.lock_path, id), format!("{metadata}{RECORDS}"));
-        Ok(Self { zk: manager.zk.uncompressed(), id: id.to_owned(), lock, metadata, records })
+        let metadata = child(&settings.metadata_path, id);
+        let (lock, records) = (child(&settings.lock_path, id), format!("{metadata}{RECORDS}"));
+        Ok(Self { zk: settings.zk.uncompressed(), id: id.to_owned(), lock, metadata, records })
     }
 
     /// Returns the parent of the nodes of holders of the lock.

@@ -46,8 +46,9 @@ const CURATOR: [&str; 9] = [
     "jackson-annotations",
 ];
 
-/// The libraries that programs may use where they are installed: Curator's own server for tests.
-const OPTIONAL: [&str; 1] = ["curator-test"];
+/// The libraries that programs may use where they are installed: Curator's own server for tests, and
+/// its asynchronous framework, which Debian does not package.
+const OPTIONAL: [&str; 2] = ["curator-test", "curator-x-async"];
 
 /// A compiled Java program, with Apache ZooKeeper and Apache Curator on its class path.
 ///
@@ -146,6 +147,12 @@ pub fn available() -> Result<(), RealError> {
     find_program("java")?;
     curator_jars()?;
     Ok(())
+}
+
+/// Returns `true` if this library is installed, by its name without the version.
+#[must_use]
+pub fn has_library(name: &'static str) -> bool {
+    find_jar(&jar_directories(), name).is_ok()
 }
 
 fn curator_jars() -> Result<Vec<PathBuf>, RealError> {
