@@ -293,6 +293,7 @@ impl<'a> Run<'a> {
             parts.push(Part::Metadata);
             let record = Record {
                 name: name.clone(),
+                metadata: *digest,
                 digest: *sound,
                 attempt: self.attempt.clone(),
                 by: String::from_utf8_lossy(&self.settings.label).into_owned(),

@@ -188,6 +188,7 @@ fn applied(seen: &Seen) -> Vec<AppliedMigration> {
     let each = |(index, meta): (usize, &plan::Meta)| {
         let record = seen.records.get(index).and_then(Option::as_ref);
         let record = record.and_then(|stored| stored.record.as_ref());
+        let record = record.filter(|record| meta.data == record.metadata[..]);
         let since = Duration::from_millis(u64::try_from(meta.ctime).unwrap_or(0));
         AppliedMigration {
             node: meta.name.clone(),

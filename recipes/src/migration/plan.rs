@@ -93,6 +93,7 @@ pub(super) fn compare(
             return Err(mismatch(&found.data, &expected.digest));
         }
         if let Some(Some(record)) = records.get(index)
+            && record.metadata == expected.digest
             && record.digest != expected.sound
         {
             return Err(mismatch(&record.digest, &expected.sound));
@@ -197,9 +198,10 @@ mod tests {
     #[test]
     fn a_record_is_compared_where_there_is_one() {
         let set = expected(&[false; 2]);
-        let record = |digest| {
+        let record = |digest: u8| {
             Some(Record {
                 name: "m".into(),
+                metadata: [digest % 100; 32],
                 digest: [digest; 32],
                 attempt: String::new(),
                 by: String::new(),
@@ -208,7 +210,9 @@ mod tests {
         };
         let found = [meta("a", 1, 0), meta("b", 1, 1)];
         assert_eq!(compare(&set, &found, &[None, record(101)]), Ok(2));
-        let differs = compare(&set, &found, &[record(100), record(100)]);
+        // It belongs to other metadata, which were deleted.
+        assert_eq!(compare(&set, &found, &[record(100), record(100)]), Ok(2));
+        let differs = compare(&set, &found, &[record(100), record(201)]);
         assert!(matches!(differs, Err(Difference::Mismatch { index: 1, .. })), "{differs:?}");
         // A record without its metadata says nothing.
         assert_eq!(compare(&set, &found[..1], &[record(100), record(9)]), Ok(1));

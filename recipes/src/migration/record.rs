@@ -13,6 +13,8 @@ const MAGIC: &str = "migration 1";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) name: String,
+    /// The data of its metadata. A record with others belongs to metadata that were deleted.
+    pub(super) metadata: Digest,
     /// The sound checksum.
     pub(super) digest: Digest,
     /// The call that has applied it, which no other call shares.
@@ -28,6 +30,7 @@ impl Record {
         let mut text = format!("{MAGIC}\n");
         for (key, value) in [
             ("name", &self.name),
+            ("metadata", &hex(&self.metadata)),
             ("digest", &hex(&self.digest)),
             ("attempt", &self.attempt),
             ("by", &self.by),
@@ -53,6 +56,7 @@ impl Record {
         };
         Some(Self {
             name: field("name")?,
+            metadata: from_hex(&field("metadata")?)?,
             digest: from_hex(&field("digest")?)?,
             attempt: field("attempt")?,
             by: field("by")?,
@@ -69,6 +73,7 @@ mod tests {
     fn a_record_is_read_as_it_is_written() {
         let record = Record {
             name: "split: 100%\r\nof it".into(),
+            metadata: [6; 32],
             digest: [7; 32],
             attempt: "1f0c52a0".into(),
             by: String::new(),
