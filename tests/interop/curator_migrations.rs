@@ -38,7 +38,7 @@ fn set(count: usize, altered: bool) -> MigrationSet {
         .unwrap()
 }
 
-/// What all migrations have made.
+/// Returns `true` if all migrations have had their effects.
 async fn is_complete(zk: &CuratorFramework) -> bool {
     let mut names = zk.children("/app").await.unwrap();
     names.sort_unstable();

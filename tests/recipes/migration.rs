@@ -1,4 +1,4 @@
-//! Migrations: what is applied, what is refused, and what that costs.
+//! Migrations: sets that are applied or refused, and the cost of both.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -49,7 +49,7 @@ fn a_lost_answer_applies_nothing_twice() {
     });
 }
 
-/// Under the next lock the metadata say what has become of the transaction.
+/// Under the next lock the metadata show the outcome of the transaction.
 #[test]
 fn a_lost_answer_and_a_lost_session_apply_nothing_twice() {
     simulated_each(pairs(LOST, [false, true]), async |(verdict, one_each), server, zk| {

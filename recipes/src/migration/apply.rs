@@ -102,7 +102,7 @@ impl<'a> Run<'a> {
 
     async fn run(&mut self) -> Result<(), Error> {
         for _ in 0..ROUNDS {
-            // 1. Without the lock: what is complete stays complete.
+            // 1. Without the lock: a complete set stays complete.
             let (seen, applied) = self.look(true).await?;
             if applied == self.expected.len() {
                 return Ok(());
@@ -114,7 +114,7 @@ impl<'a> Run<'a> {
         Err(Error::Busy { id: self.site.id.clone() })
     }
 
-    /// Applies what is missing, under the lock or the fence.
+    /// Applies the missing migrations, under the lock or the fence.
     async fn apply_held(&mut self, mut seen: Seen) -> Result<Step, Error> {
         if let Some(fence) = &self.settings.fence {
             return self.apply_all(&fence.clone()).await;
@@ -129,7 +129,7 @@ impl<'a> Run<'a> {
             }
         }
         let held = self.lock(until).await?;
-        // The lock is released in the background: what was applied is applied.
+        // The lock is released in the background: a failure of that is no failure of the call.
         self.apply_all(held.ownership()).await
     }
 
@@ -193,12 +193,12 @@ impl<'a> Run<'a> {
         Error::LockTimeout { path, timeout }
     }
 
-    /// Applies what is missing, while the fence exists.
+    /// Applies the missing migrations, while the fence exists.
     async fn apply_all(&mut self, fence: &Ownership) -> Result<Step, Error> {
         // 3. Again, because other clients may have applied migrations before the lock was ours.
         // The server that has granted the lock knows of them.
         let (seen, mut from) = self.look(self.settings.fence.is_some()).await?;
-        // What was sent under an earlier lock can no longer be applied.
+        // A transaction that was sent under an earlier lock can no longer be applied.
         self.unknown = None;
         if !seen.exists && from < self.expected.len() {
             self.create_parents().await?;

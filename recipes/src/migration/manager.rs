@@ -65,7 +65,7 @@ impl MigrationManager {
         self
     }
 
-    /// Reads what was applied, and returns what [`migrate`](Self::migrate) would do. One request
+    /// Reads the applied migrations, and returns what [`migrate`](Self::migrate) would do. One request
     /// behind a `sync`, in one round trip.
     ///
     /// # Errors
@@ -103,7 +103,7 @@ impl MigrationManager {
     /// Missing parents of the metadata are created as containers.
     ///
     /// # Errors
-    /// * [`Error::Mismatch`], [`Error::Ahead`]: the set differs from what was applied.
+    /// * [`Error::Mismatch`], [`Error::Ahead`]: the set differs from the applied migrations.
     /// * [`Error::TooLarge`], [`Error::NotCompatible`], [`Error::DefaultData`].
     /// * [`Error::Refused`]: an operation cannot be applied. [`Error::Computation`].
     /// * [`Error::LockTimeout`], [`Error::Busy`]: call it again.

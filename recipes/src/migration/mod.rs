@@ -45,9 +45,10 @@
 //!   [`per_migration`](MigrationManager::per_migration), and before a
 //!   [computed](MigrationSetBuilder::computed) migration, that holds for the migrations of one
 //!   transaction.
-//! * When [`migrate`](MigrationManager::migrate) or [`wait_applied`](MigrationManager::wait_applied)
-//!   returns, all migrations of the set are committed.
-//! * A set that differs from what was applied changes nothing. A migration that was altered is a
+//! * When [`migrate`](MigrationManager::migrate) or
+//!   [`wait_applied`](MigrationManager::wait_applied) returns, all migrations of the set are
+//!   committed.
+//! * A set that differs from the applied migrations changes nothing. A migration that was altered is a
 //!   [`Mismatch`](Error::Mismatch); an older version of the service gets [`Ahead`](Error::Ahead).
 //!
 //! # Checksums

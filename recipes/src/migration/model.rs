@@ -2,7 +2,7 @@ use std::time::SystemTime;
 
 use super::plan::Difference;
 
-/// What [`migrate`](super::MigrationManager::migrate) would do.
+/// The effect that [`migrate`](super::MigrationManager::migrate) would have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Plan {
@@ -30,8 +30,8 @@ pub struct AppliedMigration {
     pub at: SystemTime,
     /// Its name; `None` if Java has applied it, or if it is not in the set.
     pub name: Option<String>,
-    /// The [label](super::MigrationManager::label) of the process that has applied it; `None` as for the
-    /// name.
+    /// The [label](super::MigrationManager::label) of the process that has applied it; `None` as
+    /// for the name.
     pub by: Option<String>,
 }
 

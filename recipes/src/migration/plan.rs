@@ -1,4 +1,4 @@
-//! The decisions: pure functions of what was read.
+//! The decisions: pure functions of the nodes that were read.
 
 use std::ops::Range;
 
@@ -37,7 +37,7 @@ pub(super) struct Meta {
     pub(super) data: Bytes,
 }
 
-/// A set that differs from what was applied.
+/// A difference between a set and the applied migrations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Difference {
@@ -74,7 +74,7 @@ pub(super) fn sort(nodes: &mut [Meta]) {
     }
 }
 
-/// Compares what was applied with a set. Returns the number of its migrations that were applied.
+/// Compares the applied migrations with a set. Returns the number of its migrations that were applied.
 ///
 /// `records` has the record of each migration of the set, where there is one.
 pub(super) fn compare(

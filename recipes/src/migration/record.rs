@@ -1,4 +1,4 @@
-//! The record of a migration, beside Curator's metadata.
+//! The record of a migration, in addition to Curator's metadata.
 
 use std::fmt::Write as _;
 

@@ -27,7 +27,7 @@ impl Settings {
         Self {
             zk: zk.clone(),
             lock_path,
-            // Not below the parent of the metadata, whose children Java counts.
+            // Java counts the children of the parent of the metadata, so receipts are above it.
             receipt: Receipt::at(zk, metadata_path.as_str()),
             metadata_path,
             lock_timeout: LOCK_TIMEOUT,

@@ -32,7 +32,7 @@ pub(super) struct Site {
     pub(super) records: String,
 }
 
-/// What was read of a set.
+/// The nodes of a set, as they were read.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// `true` if the parent of the metadata exists.

@@ -18,8 +18,8 @@ pub enum Migration {
         set: Name,
         /// The number of migrations in the set of the caller.
         known: u32,
-        /// `true` if a migration of the caller differs from the one that was applied. Such a call
-        /// begins only after all migrations were applied.
+        /// `true` if a migration of the caller differs from the applied one. The call then begins
+        /// after the last migration was applied.
         altered: bool,
     },
     /// The call has succeeded: all migrations of its set are applied.
