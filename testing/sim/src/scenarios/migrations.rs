@@ -58,7 +58,7 @@ async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let mut rng = client.rng();
     while let Some(round) = client.next_round() {
-        let id = format!("s{}", round % SETS);
+        let id = id(&zk, round % SETS);
         sleep(client.moment(Duration::from_millis(200))).await;
         let manager = manager(&client, &zk);
         let manager = if rng.bool() { manager.per_migration() } else { manager };
@@ -78,9 +78,15 @@ async fn work(client: Client) -> Result<(), Failure> {
     client.faults_are_over().await;
     let manager = manager(&client, &zk);
     for number in 0..SETS.min(client.rounds()) {
-        ends(&client, &zk, &manager, &format!("s{number}")).await?;
+        ends(&client, &zk, &manager, &id(&zk, number)).await?;
     }
     Ok(())
+}
+
+/// Returns the id of a set. The checksums have the namespace, and not the chroot, so clients that
+/// reach the same nodes by different ones have different sets.
+fn id(zk: &CuratorFramework, number: u32) -> String {
+    format!("s{number}{}", zk.namespace().replace('/', "."))
 }
 
 fn manager(client: &Client, zk: &CuratorFramework) -> MigrationManager {
