@@ -216,7 +216,8 @@ fn the_failure_of_a_computation_is_told() {
         zk.create("/a").data("x").await.unwrap();
         let error = manager(&zk).migrate(&failing("/a")).await.unwrap_err();
         assert_matches!(&error, Error::Computation { migration, .. } if migration == "m");
-        assert!(error.to_string().contains("invalid digit"), "{error}");
+        let source = std::error::Error::source(&error).unwrap();
+        assert!(source.to_string().contains("invalid digit"), "{source}");
         let error = manager(&zk).migrate(&failing("/none")).await.unwrap_err();
         assert_matches!(&error, Error::Framework(error) if error.kind() == ErrorKind::NoNode);
         // Nothing is left, and the lock is free.

@@ -85,7 +85,7 @@ pub enum Error {
         code: ErrorCode,
     },
     /// The function of a computed migration has failed. Its transaction was not sent.
-    #[error("the migration {migration:?} could not be computed: {source}")]
+    #[error("the migration {migration:?} could not be computed")]
     Computation {
         /// The name of the migration.
         migration: String,

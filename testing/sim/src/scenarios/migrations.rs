@@ -46,11 +46,11 @@ pub(super) const SCENARIO: Scenario = Scenario::new(
                 "/migrations/meta/_r_*",
                 "/migrations/locks/*/leases/_c_*",
                 "/migrations/locks/*/locks/_c_*",
-                "/migrations/deploy/_c_*",
+                "/migrations/locks/deploy/_c_*",
             ])
             .leaves(["/app/**", "/migrations", META, "/migrations/meta/s*"])
             .leaves(["/migrations/meta/s*/*", LOCKS, "/migrations/locks/s*"])
-            .leaves(["/migrations/locks/s*/*", "/migrations/deploy"])
+            .leaves(["/migrations/locks/s*/*", "/migrations/locks/deploy"])
     },
 );
 
@@ -58,7 +58,8 @@ async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let mut rng = client.rng();
     while let Some(round) = client.next_round() {
-        let id = id(&zk, round % SETS);
+        let number = round % SETS;
+        let id = id(&zk, number);
         sleep(client.moment(Duration::from_millis(200))).await;
         let manager = manager(&client, &zk);
         let manager = if rng.bool() { manager.per_migration() } else { manager };
@@ -66,19 +67,20 @@ async fn work(client: Client) -> Result<(), Failure> {
             0 => waits(&client, &zk, &manager, &id).await?,
             1 => count_up(&client, &zk).await,
             2 => differs(&client, &manager, &id, rng.u32(OLDEST..ALL), rng.bool()).await?,
-            3 => drop(under_a_lock(&client, &zk, &manager, &id).await?),
-            4 | 5 => {
+            3..=5 => {
                 for known in [rng.u32(OLDEST..ALL), ALL] {
-                    migrates(&client, &zk, &manager, &id, known).await?;
+                    migrates(&client, &zk, &manager, number, known).await?;
                 }
             }
-            _ => drop(migrates(&client, &zk, &manager, &id, ALL).await?),
+            _ => {
+                migrates(&client, &zk, &manager, number, ALL).await?;
+            }
         }
     }
     client.faults_are_over().await;
     let manager = manager(&client, &zk);
     for number in 0..SETS.min(client.rounds()) {
-        ends(&client, &zk, &manager, &id(&zk, number)).await?;
+        ends(&client, &zk, &manager, number).await?;
     }
     Ok(())
 }
@@ -183,8 +185,7 @@ async fn call(
     result
 }
 
-/// Applies a set. Returns `true` if there is no more to do.
-async fn migrates(
+async fn applies(
     client: &Client,
     zk: &CuratorFramework,
     manager: &MigrationManager,
@@ -214,19 +215,25 @@ fn is_exhausted(error: &Error) -> bool {
     }
 }
 
-/// Applies a set under a lock of the caller, which the other processes do not use.
-async fn under_a_lock(
+/// Applies a set, under a lock of the caller for every second set. Returns `true` if there is no
+/// more to do.
+async fn migrates(
     client: &Client,
     zk: &CuratorFramework,
     manager: &MigrationManager,
-    id: &str,
+    number: u32,
+    known: u32,
 ) -> Result<bool, Failure> {
-    let lock = InterProcessMutex::new(zk, "/migrations/deploy");
+    let id = id(zk, number);
+    if number % 2 == 0 {
+        return applies(client, zk, manager, &id, known).await;
+    }
+    let lock = InterProcessMutex::new(zk, format!("{LOCKS}/deploy"));
     let Some(Ok(Ok(guard))) = client.maybe_cancel(timeout(PATIENCE, lock.acquire())).await else {
         return Ok(false);
     };
     let manager = manager.clone().fenced_by(guard.ownership());
-    migrates(client, zk, &manager, id, ALL).await
+    applies(client, zk, &manager, &id, known).await
 }
 
 /// Waits until a set is applied.
@@ -271,11 +278,12 @@ async fn ends(
     client: &Client,
     zk: &CuratorFramework,
     manager: &MigrationManager,
-    id: &str,
+    number: u32,
 ) -> Result<(), Failure> {
+    let id = id(zk, number);
     for _ in 0..TRIES {
-        if migrates(client, zk, manager, id, ALL).await? {
-            let set = set(id, ALL, None)?;
+        if migrates(client, zk, manager, number, ALL).await? {
+            let set = set(&id, ALL, None)?;
             if manager.plan(&set).await.is_ok_and(|plan| plan.missing.is_empty()) {
                 manager.wait_applied(&set).await?;
             }
