@@ -24,6 +24,7 @@
 //! | name service | Name Service, Configuration, Group Membership | | [`name::NameService`] |
 //! | two-phase commit | Recipes: Two-phased Commit | | [`two_phase`] |
 //! | migrations of nodes | | `MigrationManager` | [`migration::MigrationManager`] |
+//! | transactions over many nodes | | etcd's `STM` | [`stm::Stm`] |
 //! | once per period | | | [`schedule::OncePer`] |
 //! | leader election | Recipes: Leader Election | `LeaderLatch` | [`leader::LeaderLatch`] |
 //! | work of the leader | Recipes: Leader Election | `LeaderSelector` | [`leader::LeaderSelector`] |
@@ -79,6 +80,7 @@ mod removal;
 pub mod schedule;
 pub mod shared;
 mod shutdown;
+pub mod stm;
 pub mod two_phase;
 
 pub use shutdown::Shutdown;

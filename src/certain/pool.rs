@@ -33,16 +33,26 @@ impl ReceiptPool {
     /// # Cancel safety
     /// If the future is dropped, the transaction may or may not be applied.
     pub async fn commit(&self, build: impl Fn() -> Transaction) -> Result<Vec<OpResult>> {
-        let receipt = self.free().pop();
-        let receipt = receipt.unwrap_or_else(|| Receipt::at(&self.zk, self.parent.as_str()));
         let results = |applied: Applied| applied.results().unwrap_or_default().to_vec();
-        let done = build().certain(&receipt).commit().await.map(results);
-        let done = match done {
+        match self.apply(build()).await.map(results) {
             Err(error) if error.kind() == ErrorKind::TooLarge => build().commit().await,
             done => done,
-        };
+        }
+    }
+
+    /// Applies a transaction once, or fails, with a receipt that no other transaction uses.
+    ///
+    /// # Errors
+    /// As [`CertainTransaction`](super::CertainTransaction).
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the transaction may or may not be applied.
+    pub async fn apply(&self, transaction: Transaction) -> Result<Applied> {
+        let receipt = self.free().pop();
+        let receipt = receipt.unwrap_or_else(|| Receipt::at(&self.zk, self.parent.as_str()));
+        let applied = transaction.certain(&receipt).commit().await;
         self.free().push(receipt);
-        done
+        applied
     }
 
     fn free(&self) -> MutexGuard<'_, Vec<Receipt>> {

@@ -50,6 +50,8 @@ pub struct MultiReadBuilder {
     /// The reads, with paths within the namespace.
     reads: Vec<Read>,
     per_request: usize,
+    /// `true` if several requests will not do.
+    is_one_state: bool,
     decompressed: Option<bool>,
 }
 
@@ -99,7 +101,13 @@ impl CuratorFramework {
     /// [`MultiReadBuilder`].
     pub fn multi_read(&self) -> MultiReadBuilder {
         let target = Target::new(self.clone(), "multi_read", String::new());
-        MultiReadBuilder { target, reads: Vec::new(), per_request: PER_REQUEST, decompressed: None }
+        MultiReadBuilder {
+            target,
+            reads: Vec::new(),
+            per_request: PER_REQUEST,
+            is_one_state: false,
+            decompressed: None,
+        }
     }
 }
 
@@ -121,6 +129,19 @@ impl MultiReadBuilder {
         self
     }
 
+    /// Sends all reads in one request, or none. All results then show one state of the server,
+    /// because servers apply no write during a request. Without this option, results of
+    /// different requests may show different states.
+    ///
+    /// Fails with `Unsupported` on servers before ZooKeeper 3.6 and with raw clients without
+    /// `multiRead`, and with `ResponseTooLarge` if the response exceeds the
+    /// [limit](crate::CuratorFrameworkBuilder::max_response). [`per_request`](Self::per_request)
+    /// has no effect.
+    pub const fn in_one_request(mut self) -> Self {
+        self.is_one_state = true;
+        self
+    }
+
     fn with(mut self, read: Read) -> Self {
         if self.target.path.is_empty() {
             path_of(&read).clone_into(&mut self.target.path);
@@ -135,7 +156,11 @@ impl MultiReadBuilder {
             .iter()
             .map(|read| resolve(&self.target, read))
             .collect::<Result<Vec<_>>>()?;
-        let answers = read_chunks(&self.target, &reads, self.per_request).await?;
+        let answers = if self.is_one_state {
+            read_at_once(&self.target, &reads).await?
+        } else {
+            read_chunks(&self.target, &reads, self.per_request).await?
+        };
         let result = |(read, answer): (&Read, Result<ReadResponse>)| match answer? {
             ReadResponse::Data(Data { data, stat, .. }) => {
                 let data = self.target.decompress_at(path_of(read), self.decompressed, data)?;
@@ -340,6 +365,16 @@ async fn read_chunks(
         }
         Err(error) => Err(error),
     }
+}
+
+/// Sends one request.
+async fn read_at_once(target: &Target, reads: &[Read]) -> Result<Vec<Result<ReadResponse>>> {
+    if reads.is_empty() {
+        return Ok(Vec::new());
+    }
+    let answered = target.read(|raw, _| raw.multi_read(reads)).await?;
+    let each = reads.iter().zip(answered);
+    Ok(each.map(|(read, answer)| answer.map_err(|error| of(target, read, error))).collect())
 }
 
 /// Sends one request. If its response is too large, sends two requests for its halves, down to

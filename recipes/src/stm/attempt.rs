@@ -1,0 +1,346 @@
+//! One attempt of a transaction: the handle of the body.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, MutexGuard};
+
+use bytes::Bytes;
+use tokio::sync::Mutex;
+use zk_curator::Error as ZkError;
+use zk_curator::internal::Locked;
+use zk_curator::value::{FromData, ToData};
+
+use super::error::Error;
+use super::read_set::{Answer, Query, ReadSet};
+use super::site::Site;
+use super::space::{Scope, split};
+use super::write_set::WriteSet;
+
+/// The transaction, as its body sees it. Cheap to clone.
+///
+/// * Reads within one attempt show one state of the nodes, and the writes of the attempt. If that
+///   state is over, a read fails with [`Error::Interrupted`], and the transaction runs the body
+///   again.
+/// * Writes are kept in memory, and applied together after the body has returned `Ok`. They send
+///   nothing.
+/// * After the body has returned, every method fails with [`Error::Interrupted`].
+///
+/// Reads fail with [`Error::OutsideSpaces`] for a path in none of the spaces, and with
+/// [`Error::Framework`] as a read of the framework. In ZooKeeper, a read needs the permission to
+/// read the node and, in a space, its root.
+#[derive(Clone)]
+pub struct Tx {
+    site: Arc<Site>,
+    state: Arc<Locked<State>>,
+    /// Held during a request, so two reads of the body do not miss each other's results.
+    turn: Arc<Mutex<()>>,
+}
+
+/// The reads and writes of an attempt.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) reads: ReadSet,
+    pub(super) writes: WriteSet,
+    pub(super) changed: Option<Changed>,
+    is_over: bool,
+}
+
+/// A node that the body had read has changed.
+#[derive(Debug)]
+pub(super) struct Changed {
+    pub(super) path: String,
+    /// The present state of everything that the attempt has read.
+    pub(super) reads: ReadSet,
+}
+
+impl Tx {
+    pub(super) fn begin(site: &Arc<Site>, reads: ReadSet) -> Self {
+        let state = State { reads, ..State::default() };
+        Self { site: Arc::clone(site), state: Arc::new(Locked::new(state)), turn: Arc::default() }
+    }
+
+    /// Returns the data of a node; `None` if it does not exist. Without a request if the attempt
+    /// has read or written it.
+    ///
+    /// # Errors
+    /// As every read: see [`Tx`]. Without a space, [`Error::Unprotected`] if the node does not
+    /// exist and its absence is not [asserted](Self::assert_absent).
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn get(&self, path: impl Into<String>) -> Result<Option<Bytes>, Error> {
+        let mut all = self.get_all([path]).await?;
+        Ok(all.pop().flatten())
+    }
+
+    /// Returns the data of several nodes, in the order of the paths, with one request at most. See
+    /// [`get`](Self::get).
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn get_all(
+        &self,
+        paths: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Result<Vec<Option<Bytes>>, Error> {
+        let paths: Vec<String> = paths.into_iter().map(Into::into).collect();
+        let unwritten: Vec<Query> = {
+            let state = self.open()?;
+            let unwritten = paths.iter().filter(|path| state.writes.data(path).is_none());
+            unwritten.map(|path| Query::Data(path.clone())).collect()
+        };
+        self.load(unwritten).await?;
+        let mut state = self.open()?;
+        paths.iter().map(|path| self.seen(&mut state, path)).collect()
+    }
+
+    /// Returns a node as a value; `None` if it does not exist. See [`get`](Self::get).
+    ///
+    /// # Errors
+    /// As [`get`](Self::get), and [`Error::Framework`] with `Undecodable` if the data are not a
+    /// value of this type.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn get_typed<T: FromData>(
+        &self,
+        path: impl Into<String>,
+    ) -> Result<Option<T>, Error> {
+        let path = path.into();
+        let data = self.get(path.as_str()).await?;
+        let decode = |data| T::from_data(&data);
+        data.map(decode)
+            .transpose()
+            .map_err(|why| ZkError::undecodable("transaction", path, why).into())
+    }
+
+    /// Returns `true` if the node exists. See [`get`](Self::get); it reads the data too.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn exists(&self, path: impl Into<String>) -> Result<bool, Error> {
+        Ok(self.get(path).await?.is_some())
+    }
+
+    /// Returns the names of the children, sorted; `None` if the node does not exist. Includes the
+    /// writes of the attempt, except sequential nodes, whose names are not known yet.
+    ///
+    /// # Errors
+    /// As every read: see [`Tx`]. Without a space, [`Error::Unprotected`].
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn children(&self, path: impl Into<String>) -> Result<Option<Vec<String>>, Error> {
+        let path = path.into();
+        if matches!(self.site.scope, Scope::Loose) {
+            return Err(Error::Unprotected { path });
+        }
+        let query = Query::Children(path.clone());
+        let is_emptied = self.open()?.writes.empties(&path);
+        if !is_emptied {
+            self.load(vec![query.clone()]).await?;
+        }
+        let mut state = self.open()?;
+        let mut names = None;
+        if !is_emptied {
+            self.note_use(&mut state, query.clone())?;
+            if let Some(Answer::Children(children)) = state.reads.get(&query) {
+                let mut children = children.clone();
+                self.site.scope.hide(&path, &mut children);
+                names = Some(children.into_iter().collect::<BTreeSet<_>>());
+            }
+        }
+        match state.writes.data(&path) {
+            Some(None) => return Ok(None),
+            Some(Some(_)) => drop(names.get_or_insert_default()),
+            None => {}
+        }
+        let Some(mut names) = names else { return Ok(None) };
+        state.writes.apply_to_children(&path, &mut names);
+        Ok(Some(names.into_iter().collect()))
+    }
+
+    /// Replaces the data of a node, or creates it as a persistent node. The parent has to exist.
+    ///
+    /// # Errors
+    /// [`Error::Unencodable`], [`Error::OutsideSpaces`].
+    pub fn put(
+        &self,
+        path: impl Into<String>,
+        value: &(impl ToData + ?Sized),
+    ) -> Result<(), Error> {
+        let (path, data) = self.encode(path, value)?;
+        self.open()?.writes.put(&path, data);
+        Ok(())
+    }
+
+    /// Creates a persistent node. The parent has to exist. The transaction fails with
+    /// [`Error::Exists`] if the node exists.
+    ///
+    /// # Errors
+    /// [`Error::Unencodable`], [`Error::OutsideSpaces`], and [`Error::Exists`] if the attempt has
+    /// already written the node.
+    pub fn create(
+        &self,
+        path: impl Into<String>,
+        value: &(impl ToData + ?Sized),
+    ) -> Result<(), Error> {
+        let (path, data) = self.encode(path, value)?;
+        if self.open()?.writes.create(&path, data) { Ok(()) } else { Err(Error::Exists { path }) }
+    }
+
+    /// Creates a persistent node whose name is `prefix` with a number: see
+    /// [`Committed::created`](super::Committed::created). The parent has to exist.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn create_sequential(
+        &self,
+        prefix: impl Into<String>,
+        value: &(impl ToData + ?Sized),
+    ) -> Result<(), Error> {
+        let (prefix, data) = self.encode(prefix, value)?;
+        self.site.scope.root_of(split(&prefix).0)?;
+        self.open()?.writes.create_sequential(&prefix, data);
+        Ok(())
+    }
+
+    /// Deletes a node, if it exists. A node with children cannot be deleted: the transaction fails
+    /// with `NotEmpty`, unless it deletes the children too.
+    ///
+    /// # Errors
+    /// [`Error::OutsideSpaces`].
+    pub fn delete(&self, path: impl Into<String>) -> Result<(), Error> {
+        let path = path.into();
+        self.site.scope.root_of(&path)?;
+        self.open()?.writes.delete(&path);
+        Ok(())
+    }
+
+    /// Asserts that a node does not exist: the transaction fails with [`Error::Exists`] if it does.
+    ///
+    /// Without a space, the transaction creates the node and deletes it again, which fires watches.
+    ///
+    /// # Errors
+    /// [`Error::OutsideSpaces`].
+    pub fn assert_absent(&self, path: impl Into<String>) -> Result<(), Error> {
+        let path = path.into();
+        self.site.scope.root_of(&path)?;
+        self.open()?.writes.assert_absent(&path);
+        Ok(())
+    }
+
+    fn encode(
+        &self,
+        path: impl Into<String>,
+        value: &(impl ToData + ?Sized),
+    ) -> Result<(String, Bytes), Error> {
+        let path = path.into();
+        self.site.scope.root_of(&path)?;
+        match value.to_data() {
+            Ok(data) => Ok((path, data)),
+            Err(why) => Err(Error::Unencodable { path, why }),
+        }
+    }
+
+    /// Returns what the body sees of a node that was read or written.
+    fn seen(&self, state: &mut State, path: &str) -> Result<Option<Bytes>, Error> {
+        if let Some(written) = state.writes.data(path) {
+            return Ok(written.cloned());
+        }
+        self.note_use(state, Query::Data(path.to_owned()))?;
+        match state.reads.data(path) {
+            Some(Answer::Data { data, .. }) => Ok(Some(data.clone())),
+            Some(Answer::Absent)
+                if matches!(self.site.scope, Scope::Spaces(_))
+                    || state.writes.is_asserted_absent(path) =>
+            {
+                Ok(None)
+            }
+            Some(_) => Err(Error::Unprotected { path: path.to_owned() }),
+            None => Err(Error::Interrupted),
+        }
+    }
+
+    /// Records that the body depends on a read, and on the root of its space.
+    fn note_use(&self, state: &mut State, query: Query) -> Result<(), Error> {
+        if let Some(root) = self.site.scope.root_of(query.path())? {
+            state.reads.note_use(Query::Data(root.to_owned()));
+        }
+        state.reads.note_use(query);
+        Ok(())
+    }
+
+    /// Reads what the attempt has not read yet, so that all of its reads show one state.
+    async fn load(&self, queries: impl IntoIterator<Item = Query>) -> Result<(), Error> {
+        let _turn = self.turn.lock().await;
+        let missing: BTreeSet<Query> = {
+            let state = self.open()?;
+            queries.into_iter().filter(|query| state.reads.get(query).is_none()).collect()
+        };
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let later = self.site.read(missing.clone()).await?;
+        let everything: BTreeSet<Query> = {
+            let mut state = self.open()?;
+            if state.reads.is_empty() {
+                state.reads = later;
+                return Ok(());
+            }
+            if state.reads.extend(later.answers(), matches!(self.site.scope, Scope::Spaces(_))) {
+                return Ok(());
+            }
+            state.reads.queries().cloned().chain(missing).collect()
+        };
+        // Something may have changed since the first read: all reads again, in one request.
+        let later = self.site.read(everything).await?;
+        let mut state = self.open()?;
+        match state.reads.replace(later) {
+            Ok(()) => Ok(()),
+            Err((path, reads)) => {
+                state.changed = Some(Changed { path, reads });
+                Err(Error::Interrupted)
+            }
+        }
+    }
+
+    /// Reads the nodes that the attempt writes and has not read, and the roots of their spaces.
+    pub(super) async fn load_writes(&self) -> Result<(), Error> {
+        let queries: Vec<Query> = {
+            let state = self.open()?;
+            let written = state.writes.paths().map(|path| Query::Data(path.clone()));
+            let mut queries: Vec<Query> = written.collect();
+            for (prefix, _) in state.writes.sequential() {
+                // The new node has no name yet: its parent stands for it.
+                if let Some(root) = self.site.scope.root_of(split(prefix).0)? {
+                    queries.push(Query::Data(root.to_owned()));
+                }
+            }
+            queries
+        };
+        self.load(queries).await
+    }
+
+    /// Ends the attempt.
+    pub(super) fn end(&self) -> State {
+        let over = State { is_over: true, ..State::default() };
+        std::mem::replace(&mut *self.state.lock(), over)
+    }
+
+    fn open(&self) -> Result<MutexGuard<'_, State>, Error> {
+        let state = self.state.lock();
+        if state.is_over || state.changed.is_some() { Err(Error::Interrupted) } else { Ok(state) }
+    }
+}
+
+impl fmt::Debug for Tx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tx").field("scope", &self.site.scope).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,217 @@
+//! The requests of transactions.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tracing::debug;
+use zk_curator::certain::ReceiptPool;
+use zk_curator::op::ReadResult;
+use zk_curator::{
+    CuratorFramework, Error as ZkError, ErrorCode, ErrorKind, OpResult, Ownership, Result as ZkResult,
+};
+
+use super::error::Error;
+use super::plan::{Kind, Plan, Planned};
+use super::read_set::{Answer, Answers, Query, ReadSet};
+use super::space::{self, Scope, is_in};
+
+/// The number of times that a missing root is created for one read, while others delete it.
+const ROUNDS: usize = 50;
+
+/// The nodes of transactions, and the receipts that prove them.
+#[derive(Debug)]
+pub(super) struct Site {
+    pub(super) zk: CuratorFramework,
+    pub(super) scope: Scope,
+    receipts: Option<Receipts>,
+    /// The duration of the last commit in microseconds.
+    flight: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Receipts {
+    pool: ReceiptPool,
+    parent: String,
+    /// The root of the space that the parent belongs to, if it was not chosen by the caller.
+    root: Option<String>,
+}
+
+/// The result of a transaction that was applied.
+#[derive(Debug)]
+pub(super) struct Applied {
+    pub(super) zxid: Option<i64>,
+    /// The paths of the sequential nodes, if they are known.
+    pub(super) created: Option<Vec<String>>,
+}
+
+/// The reason why a transaction was not applied, or may not have been.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// Another client has changed this node.
+    Conflict(String),
+    /// The owned node with this path is gone.
+    OwnershipLost(ZkError),
+    /// The node that should have the receipts as children was missing.
+    NoReceipts(ZkError),
+    Failed(Error),
+}
+
+impl Site {
+    pub(super) fn new(zk: &CuratorFramework, scope: Scope, receipts: Option<&str>) -> Self {
+        let root = if receipts.is_none() { scope.roots().first().cloned() } else { None };
+        let parent = receipts.map(str::to_owned).or_else(|| root.as_deref().map(space::receipts));
+        let receipts = parent.map(|parent| {
+            let pool = ReceiptPool::below(zk, parent.as_str());
+            Receipts { pool, parent, root }
+        });
+        Self { zk: zk.clone(), scope, receipts, flight: AtomicU64::new(0) }
+    }
+
+    /// Returns the duration of the last commit.
+    pub(super) fn flight(&self) -> Duration {
+        Duration::from_micros(self.flight.load(Ordering::Relaxed))
+    }
+
+    /// Reads nodes, and the roots of their spaces, in one request. Creates missing roots.
+    pub(super) async fn read(&self, queries: BTreeSet<Query>) -> Result<ReadSet, Error> {
+        let mut all = queries;
+        let roots: Vec<_> =
+            all.iter().map(|query| self.scope.root_of(query.path())).collect::<Result<_, _>>()?;
+        let roots: Vec<_> = roots.into_iter().flatten().map(str::to_owned).collect();
+        all.extend(roots.into_iter().map(Query::Data));
+        let mut rounds = 0..ROUNDS;
+        loop {
+            // The server that answers has applied at least this.
+            let floor = self.zk.last_zxid_seen().unwrap_or(0);
+            let mut request = self.zk.multi_read().in_one_request();
+            for query in &all {
+                request = match query {
+                    Query::Data(path) => request.get_data(path),
+                    Query::Children(path) => request.children(path),
+                };
+            }
+            let mut answers = Answers::new();
+            let mut missing = None;
+            for (query, result) in all.iter().zip(request.await?) {
+                let answer = answer(result)?;
+                if let (Err(error), Query::Data(path)) = (&answer, query)
+                    && self.scope.roots().contains(path)
+                {
+                    missing = Some((path, error.clone()));
+                }
+                answers.insert(query.clone(), answer.unwrap_or(Answer::Absent));
+            }
+            match missing {
+                None => return Ok(ReadSet::of(answers, floor)),
+                Some((_, error)) if rounds.next().is_none() => return Err(error.into()),
+                Some((root, _)) => self.create_root(root).await?,
+            }
+        }
+    }
+
+    async fn create_root(&self, root: &str) -> ZkResult<()> {
+        match self.zk.create(root).creating_parents_as_containers().idempotent().await {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::NodeExists => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Creates the node that has the receipts as children, unless another client does it.
+    pub(super) async fn create_receipts(&self) -> ZkResult<()> {
+        let Some(Receipts { parent, root: Some(root), .. }) = &self.receipts else { return Ok(()) };
+        let (data, stat) = self.zk.get_data(root).with_stat().await?;
+        // A create in a space writes the root.
+        let create = self.zk.transaction().set_data_if(root, data, stat.version);
+        match create.create(parent, "").commit().await {
+            Ok(_) => Ok(()),
+            // The next transaction shows whether it exists.
+            Err(error) if error.may_have_applied() => Ok(()),
+            Err(error) => match error.code() {
+                Some(ErrorCode::BadVersion | ErrorCode::NodeExists | ErrorCode::NoNode) => Ok(()),
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// Applies the transaction while these nodes are owned.
+    pub(super) async fn commit<'f>(
+        &self,
+        plan: &Plan,
+        fences: impl Iterator<Item = &'f Ownership>,
+    ) -> Result<Applied, Failure> {
+        let mut transaction = self.zk.transaction();
+        for fence in fences {
+            transaction = transaction.fenced_by(fence);
+        }
+        let mut kinds = Vec::with_capacity(plan.steps.len());
+        for Planned { path, op, kind } in plan.ops() {
+            transaction = transaction.with(op);
+            kinds.push((path, kind));
+        }
+        let sent = Instant::now();
+        let done = match &self.receipts {
+            Some(receipts) => {
+                let applied = receipts.pool.apply(transaction).await;
+                applied.map(|applied| {
+                    (Some(applied.zxid()), applied.results().map(<[OpResult]>::to_vec))
+                })
+            }
+            None => transaction.commit().await.map(|results| {
+                (results.iter().find_map(OpResult::stat).map(|stat| stat.mzxid), Some(results))
+            }),
+        };
+        let (zxid, results) = done.map_err(|error| self.failure(&kinds, error))?;
+        let took = u64::try_from(sent.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.flight.store(took, Ordering::Relaxed);
+        let created = |results: Vec<OpResult>| {
+            let each = results.iter().zip(&kinds).filter(|(_, (_, kind))| *kind == Kind::Sequential);
+            each.filter_map(|(result, _)| result.created_path().map(str::to_owned)).collect()
+        };
+        let nothing = || kinds.iter().all(|(_, kind)| *kind != Kind::Sequential).then(Vec::new);
+        Ok(Applied { zxid, created: results.map(created).or_else(nothing) })
+    }
+
+    fn failure(&self, ops: &[(String, Kind)], error: ZkError) -> Failure {
+        debug!(%error, "transaction not applied");
+        if error.may_have_applied() {
+            return Failure::Failed(Error::Unknown { why: error });
+        }
+        match error.kind() {
+            ErrorKind::OwnershipLost => Failure::OwnershipLost(error),
+            ErrorKind::TransactionFailed { index, code } => {
+                let (path, kind) = ops.get(index).cloned().unwrap_or((String::new(), Kind::Other));
+                match (code, kind) {
+                    (ErrorCode::BadVersion | ErrorCode::NodeExists, _)
+                    | (ErrorCode::NoNode, Kind::Other) => Failure::Conflict(path),
+                    // The parent of the new node is missing: the body has to create it.
+                    _ => Failure::Failed(error.into()),
+                }
+            }
+            ErrorKind::NoNode
+                if self.receipts.as_ref().is_some_and(|receipts| {
+                    receipts.root.is_some() && is_in(error.path(), &receipts.parent)
+                }) =>
+            {
+                Failure::NoReceipts(error)
+            }
+            _ => Failure::Failed(error.into()),
+        }
+    }
+}
+
+/// Returns the answer, or the error that says that the node does not exist.
+fn answer(result: ZkResult<ReadResult>) -> Result<Result<Answer, ZkError>, Error> {
+    Ok(Ok(match result {
+        Ok(ReadResult::Data { data, stat }) => Answer::Data { data, stat },
+        Ok(ReadResult::Children { mut names }) => {
+            names.sort_unstable();
+            Answer::Children(names)
+        }
+        Ok(_) => return Ok(Ok(Answer::Absent)),
+        Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Err(error)),
+        Err(error) => return Err(error.into()),
+    }))
+}

@@ -1,0 +1,346 @@
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::sync::Arc;
+
+use tokio::time::{sleep, timeout};
+use tracing::debug;
+use zk_curator::{CuratorFramework, Ownership};
+
+use super::attempt::{Changed, State, Tx};
+use super::contention::Contention;
+use super::error::Error;
+use super::plan::Plan;
+use super::read_set::{Query, ReadSet};
+use super::site::{Applied, Failure, Site};
+use super::space::Scope;
+use crate::counter::PromotedToLock;
+use crate::lock::{self, InterProcessMutex, MutexGuard};
+use crate::random::fraction;
+
+/// The default number of retries.
+const RETRIES: u32 = 50;
+/// The number of times that a transaction creates the node for its receipts, while others delete
+/// it.
+const ROUNDS: u32 = 50;
+
+/// Transactions over many nodes. Cheap to clone; clones share receipts. See the [module](super).
+#[derive(Debug, Clone)]
+pub struct Stm {
+    site: Arc<Site>,
+}
+
+/// The result of a transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Committed<T> {
+    /// The value that the body has returned.
+    pub value: T,
+    /// The transaction id: the `mzxid` of all written nodes. `None` if nothing was written, or if
+    /// nothing but sequential nodes was created without receipts on a server before 3.9.
+    pub zxid: Option<i64>,
+    /// The paths of the sequential nodes, in the order of the calls. `None` if there are some, and
+    /// the response that has their names was lost.
+    pub created: Option<Vec<String>>,
+    /// The number of attempts, from 1.
+    pub attempts: u32,
+}
+
+/// The options of one transaction: see [`Stm::transaction`].
+#[derive(Debug, Clone)]
+#[must_use = "nothing is sent until it is run"]
+pub struct Transaction {
+    site: Arc<Site>,
+    retries: u32,
+    prefetch: Vec<String>,
+    fences: Vec<Ownership>,
+    lock: Option<PromotedToLock>,
+    confirmed: bool,
+}
+
+impl Stm {
+    /// The nodes at `root` and below it, whose creates and deletes all go through transactions. The
+    /// first transaction creates the root, if it is missing. An invalid path is an error of the
+    /// transaction. Nothing is sent.
+    pub fn space(zk: &CuratorFramework, root: impl Into<String>) -> Self {
+        Self::spaces(zk, [root])
+    }
+
+    /// Several spaces, for transactions that span them. A transaction depends on the structure of
+    /// only those spaces that it uses. The receipts are in the first one.
+    ///
+    /// No space can be within another one: that is an `InvalidArgument` error of the transaction.
+    pub fn spaces(
+        zk: &CuratorFramework,
+        roots: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
+        let scope = Scope::Spaces(roots.into_iter().map(Into::into).collect());
+        Self { site: Arc::new(Site::new(zk, scope, None)) }
+    }
+
+    /// Nodes anywhere, which other clients may create and delete as they like. The absence of a
+    /// node and lists of children cannot be read, and a node that was deleted and created again is
+    /// taken for the one that was read if it has the same version: see [the
+    /// module](super#without-a-space).
+    ///
+    /// Without [`receipts_at`](Self::receipts_at), a lost response is [`Error::Unknown`].
+    #[must_use]
+    pub fn loose(zk: &CuratorFramework) -> Self {
+        Self { site: Arc::new(Site::new(zk, Scope::Loose, None)) }
+    }
+
+    /// Sets the parent of the receipts that prove transactions whose responses were lost: an
+    /// existing node that may have children, such as `/receipts`. Default: a node below the root of
+    /// the first space, which is created on first use; no receipts without a space.
+    ///
+    /// In a space, the parent should be outside of it: [`audit`](Self::audit) would report the
+    /// receipts.
+    #[must_use]
+    pub fn receipts_at(self, parent: impl Into<String>) -> Self {
+        let parent = parent.into();
+        let scope = match &self.site.scope {
+            Scope::Spaces(roots) => Scope::Spaces(roots.clone()),
+            Scope::Loose => Scope::Loose,
+        };
+        Self { site: Arc::new(Site::new(&self.site.zk, scope, Some(&parent))) }
+    }
+
+    pub(super) fn site(&self) -> &Site {
+        &self.site
+    }
+
+    /// Begins a transaction with options: see [`Transaction`].
+    pub fn transaction(&self) -> Transaction {
+        Transaction {
+            site: Arc::clone(&self.site),
+            retries: RETRIES,
+            prefetch: Vec::new(),
+            fences: Vec::new(),
+            lock: None,
+            confirmed: false,
+        }
+    }
+
+    /// Runs `body` as a transaction with the default options: see [`Transaction::run`].
+    ///
+    /// # Errors
+    /// As [`Transaction::run`].
+    ///
+    /// # Panics
+    /// When `body` does.
+    ///
+    /// # Cancel safety
+    /// As [`Transaction::run`].
+    pub async fn atomically<T, F, Fut>(&self, body: F) -> Result<Committed<T>, Error>
+    where
+        F: FnMut(Tx) -> Fut,
+        Fut: Future<Output = Result<T, Error>>,
+    {
+        self.transaction().run(body).await
+    }
+}
+
+impl Transaction {
+    /// Sets the number of attempts after the first one. Then the transaction fails with
+    /// [`Error::Conflict`], or [acquires its lock](Self::then_lock). Default: 50.
+    pub const fn retries(mut self, retries: u32) -> Self {
+        self.retries = retries;
+        self
+    }
+
+    /// Reads these nodes, with their data, in one request before the first attempt. A retry reads
+    /// everything that the previous attempt has used in one request in any case. Default: none.
+    pub fn prefetch(mut self, paths: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.prefetch.extend(paths.into_iter().map(Into::into));
+        self
+    }
+
+    /// Applies the transaction only while this node is owned: pass the
+    /// [`ownership`](crate::lock::Guard::ownership) of a guard. Otherwise it fails with the
+    /// framework's `OwnershipLost`. May be called for several nodes.
+    pub fn fenced_by(mut self, ownership: &Ownership) -> Self {
+        self.fences.push(ownership.clone());
+        self
+    }
+
+    /// After the [retries](Self::retries), acquires a lock and continues under it, without a limit
+    /// of attempts. All transactions that may be in conflict should have the same lock. Default:
+    /// none.
+    pub fn then_lock(mut self, lock: PromotedToLock) -> Self {
+        self.lock = Some(lock);
+        self
+    }
+
+    /// Commits also if the body has written nothing: one more request, which a quorum answers. The
+    /// reads then show the newest state at the time of the commit. Default: without writes, nothing
+    /// is committed, and the reads may be as old as every read of ZooKeeper.
+    pub const fn confirmed(mut self) -> Self {
+        self.confirmed = true;
+        self
+    }
+
+    /// Runs `body` until an attempt is committed.
+    ///
+    /// The body may run several times, so it should have no effect besides the transaction. It is
+    /// not run again after a commit whose outcome is unknown. Errors that its reads return should
+    /// be returned from it.
+    ///
+    /// # Errors
+    /// * The error of `body`, such as [`Error::abort`]. Nothing was written.
+    /// * [`Error::Conflict`] after the last retry, [`Error::LockTimeout`].
+    /// * [`Error::Unknown`].
+    /// * [`Error::Exists`], [`Error::Unprotected`], [`Error::OutsideSpaces`].
+    /// * [`Error::Framework`]: as every read and transaction of the framework. `Unsupported` on
+    ///   servers before ZooKeeper 3.6. `NoNode` if the parent of a new node is missing, `NotEmpty`
+    ///   if a deleted node has children, `TooLarge`, `OwnershipLost`.
+    ///
+    /// # Panics
+    /// When `body` does.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops `body`. The transaction may be applied, once or not at all.
+    pub async fn run<T, F, Fut>(self, mut body: F) -> Result<Committed<T>, Error>
+    where
+        F: FnMut(Tx) -> Fut,
+        Fut: Future<Output = Result<T, Error>>,
+    {
+        self.site.scope.check()?;
+        let mut race = Race { of: &self, met: Contention::new(), guard: None, rounds: ROUNDS };
+        let mut reads = race.of.first_reads().await?;
+        let mut attempts = 0_u32;
+        loop {
+            attempts = attempts.saturating_add(1);
+            let tx = Tx::begin(&self.site, reads);
+            let result = body(tx.clone()).await;
+            let conflict = match race.end(&tx, result).await? {
+                Ended::Committed { value, applied: Applied { zxid, created } } => {
+                    return Ok(Committed { value, zxid, created, attempts });
+                }
+                Ended::Conflict(conflict) => conflict,
+            };
+            debug!(path = conflict.path, attempts, "transaction in conflict");
+            reads = race.prepare(conflict, attempts).await?;
+        }
+    }
+
+    /// Reads what should be there before the first attempt.
+    async fn first_reads(&self) -> Result<ReadSet, Error> {
+        let prefetch: BTreeSet<_> = self.prefetch.iter().cloned().map(Query::Data).collect();
+        if prefetch.is_empty() { Ok(ReadSet::default()) } else { self.site.read(prefetch).await }
+    }
+}
+
+/// The end of an attempt that did not fail.
+enum Ended<T> {
+    Committed { value: T, applied: Applied },
+    Conflict(Conflict),
+}
+
+/// Another client was faster.
+struct Conflict {
+    path: String,
+    /// What the next attempt needs.
+    next: Next,
+}
+
+enum Next {
+    /// Reads that have shown the conflict, with the present state.
+    Reads(ReadSet),
+    /// What the attempt has used, to be read again.
+    Again(BTreeSet<Query>),
+}
+
+/// A transaction and its conflicts with other clients.
+struct Race<'t> {
+    of: &'t Transaction,
+    met: Contention,
+    /// The lock, after too many conflicts.
+    guard: Option<MutexGuard>,
+    rounds: u32,
+}
+
+impl Race<'_> {
+    /// Ends an attempt whose body has returned `result`: commits it.
+    async fn end<T>(&mut self, tx: &Tx, result: Result<T, Error>) -> Result<Ended<T>, Error> {
+        let loaded = match &result {
+            Ok(_) => tx.load_writes().await,
+            Err(_) => Ok(()),
+        };
+        let State { reads, writes, changed, .. } = tx.end();
+        if let Some(Changed { path, reads }) = changed {
+            return Ok(Ended::Conflict(Conflict { path, next: Next::Reads(reads) }));
+        }
+        let value = result?;
+        loaded?;
+        let site = &self.of.site;
+        let plan = Plan::new(&reads, &writes, &site.scope)?;
+        if plan.only_reads() && !self.of.confirmed {
+            let applied = Applied { zxid: None, created: Some(Vec::new()) };
+            return Ok(Ended::Committed { value, applied });
+        }
+        loop {
+            let lock = self.guard.as_ref().map(MutexGuard::ownership);
+            let error = match site.commit(&plan, self.of.fences.iter().chain(lock)).await {
+                Ok(applied) => return Ok(Ended::Committed { value, applied }),
+                Err(error) => error,
+            };
+            let path = match error {
+                Failure::Failed(error) => return Err(error),
+                Failure::Conflict(path) => path,
+                Failure::OwnershipLost(error) => match &self.guard {
+                    Some(guard) if guard.path() == error.path() => {
+                        let path = error.path().to_owned();
+                        self.guard = None;
+                        path
+                    }
+                    _ => return Err(error.into()),
+                },
+                Failure::NoReceipts(error) => {
+                    self.rounds = self.rounds.checked_sub(1).ok_or(error)?;
+                    site.create_receipts().await?;
+                    continue;
+                }
+            };
+            let used = reads.used().cloned();
+            let written = writes.paths().cloned().map(Query::Data);
+            let prefetched = self.of.prefetch.iter().cloned().map(Query::Data);
+            let again = used.chain(written).chain(prefetched).collect();
+            return Ok(Ended::Conflict(Conflict { path, next: Next::Again(again) }));
+        }
+    }
+
+    /// Prepares the next attempt after a conflict: waits, acquires the lock if it is time, and
+    /// reads.
+    async fn prepare(&mut self, conflict: Conflict, attempts: u32) -> Result<ReadSet, Error> {
+        let Conflict { path, next } = conflict;
+        let site = &self.of.site;
+        self.met.note(path);
+        if attempts > self.of.retries && self.guard.is_none() {
+            let Some(lock) = &self.of.lock else { return Err(self.give_up(attempts).await) };
+            self.guard = Some(self.acquire(lock).await?);
+        } else if matches!(next, Next::Again(_)) {
+            sleep(self.met.pause(site.flight(), fraction(&site.zk))).await;
+        }
+        match next {
+            // Still the present state, as far as anybody knows.
+            Next::Reads(reads) => Ok(reads),
+            Next::Again(queries) => site.read(queries).await,
+        }
+    }
+
+    async fn give_up(&self, attempts: u32) -> Error {
+        let path = self.met.hottest().unwrap_or_default().to_owned();
+        let last = self.of.site.zk.exists(path.as_str()).await;
+        let mzxid = last.ok().flatten().map(|stat| stat.mzxid);
+        Error::Conflict { path, attempts, mzxid }
+    }
+
+    async fn acquire(&self, lock: &PromotedToLock) -> Result<MutexGuard, Error> {
+        let PromotedToLock { path, timeout: longest } = lock;
+        let mutex = InterProcessMutex::new(&self.of.site.zk, path.as_str()).shared_in_session();
+        match timeout(*longest, mutex.acquire()).await {
+            Ok(Ok(guard)) => Ok(guard),
+            Ok(Err(lock::Error::Framework(error))) => Err(error.into()),
+            Ok(Err(_)) | Err(_) => Err(Error::LockTimeout { path: path.clone() }),
+        }
+    }
+}
