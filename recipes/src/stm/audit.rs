@@ -75,7 +75,10 @@ async fn audit_space(
             }
             if path != receipts {
                 next.extend(names.iter().map(|name| child(&path, name)));
-                changes.push((path, stat.pzxid));
+                // A node without changes since it was created shows in its parent.
+                if stat.pzxid > stat.czxid {
+                    changes.push((path, stat.pzxid));
+                }
             }
         }
         level = next;

@@ -57,7 +57,9 @@ mod tests {
         assert!(pauses.is_sorted());
         assert_eq!((pauses[0], pauses[5]), (FIRST_PAUSE * 3, LONGEST_PAUSE));
         let mut many = Contention::new();
-        (0..20).for_each(|_| drop(many.note("/a".to_owned())));
+        for _ in 0..20 {
+            many.note("/a".to_owned());
+        }
         let pauses: Vec<_> = (0..8).map(|_| many.pause(Duration::MAX, 1.0)).collect();
         assert_eq!(pauses[7], LONGEST_PAUSE * 4);
         assert_eq!(Contention::new().pause(Duration::ZERO, 0.0), FIRST_PAUSE);

@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn existing_node_is_not_created() {
         let nodes = [("/s", Some(7)), ("/s/a", Some(1))];
-        let write = |writes: &mut WriteSet| drop(writes.create("/s/a", "".into()));
+        let write = |writes: &mut WriteSet| assert!(writes.create("/s/a", "".into()));
         assert!(matches!(plan(&nodes, write, &space()), Err(Error::Exists { .. })));
     }
 
