@@ -60,6 +60,7 @@ pages! {
     "src/recipes/jobs.md" recipes_jobs,
     "src/recipes/schedule.md" recipes_schedule,
     "src/recipes/counters.md" recipes_counters,
+    "src/recipes/transactions.md" recipes_transactions,
     "src/recipes/caches.md" recipes_caches,
     "src/recipes/discovery.md" recipes_discovery,
     "src/recipes/config-group-names-nodes.md" recipes_config_group_names_nodes,

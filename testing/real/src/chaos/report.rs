@@ -9,7 +9,7 @@ use super::judge;
 use super::settings::Chaos;
 use zk_curator_sim::checkers::Violation;
 use zk_curator_sim::history::{
-    Barrier, Commit, Hold, Lifecycle, ProcessId, Queue, ResourceUse, Shared,
+    Barrier, Commit, Hold, Lifecycle, ProcessId, Queue, ResourceUse, Shared, Transact,
 };
 use zk_curator_sim::{Event, History};
 
@@ -145,6 +145,7 @@ impl RecipeReport {
                     | Event::Queue(Queue::Done { .. })
                     | Event::Barrier(Barrier::Entered { .. })
                     | Event::Commit(Commit::Decided { .. })
+                    | Event::Transact(Transact::Committed { .. })
                     | Event::Shared(
                         Shared::Return { .. } | Shared::Issued { .. } | Shared::Counted { .. }
                     )

@@ -24,6 +24,7 @@ mod registered;
 mod rounds;
 #[cfg(test)]
 mod script;
+mod serializable;
 
 use std::fmt;
 
@@ -47,6 +48,7 @@ pub use recovery::Recovery;
 pub use redelivery::Redelivery;
 pub use registered::Registered;
 pub use rounds::BarrierRounds;
+pub use serializable::Serializable;
 
 use super::History;
 

@@ -68,6 +68,7 @@ mod name;
 mod operator;
 mod queue;
 mod shared;
+mod transact;
 
 use std::fmt;
 use std::time::Duration;
@@ -87,6 +88,7 @@ pub use name::Name;
 pub use operator::Operator;
 pub use queue::{Outcome, Queue};
 pub use shared::{Answer, Doubt, Operation, Shared};
+pub use transact::{Transact, Values};
 
 /// The events of clients and servers, in the order in which they were recorded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -159,6 +161,8 @@ pub enum Event {
     Discovery(Discovery),
     /// An event of a shared value, a counter, or a sequence.
     Shared(Shared),
+    /// An event of a transaction over several nodes.
+    Transact(Transact),
     /// An event of an observer of an election.
     Leader(Leader),
     /// An event of a cache.
@@ -220,6 +224,7 @@ macro_rules! events_of {
 
 events_of!(
     Lifecycle Hold Queue Barrier Commit Group Discovery Shared Leader Cache Migration Operator
+    Lifecycle Hold Queue Barrier Commit Group Discovery Shared Transact Leader Cache Operator
 );
 
 impl History {

@@ -78,6 +78,7 @@ mod scenario;
 mod semaphore;
 mod semaphore_mutex;
 mod shared_value;
+mod stm;
 mod support;
 mod two_phase;
 mod two_phase_leaving;
@@ -139,6 +140,7 @@ pub const ALL: &[Scenario] = &[
     semaphore::LIMITED,
     shared_value::SCENARIO,
     queue::SIMPLE,
+    stm::SCENARIO,
     two_phase::SCENARIO,
     two_phase_leaving::SCENARIO,
     two_phase_reused::SCENARIO,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use zk_curator::{ConnectionState, ConnectionStatus, CuratorFramework};
+use zk_curator::{ConnectionState, ConnectionStatus, CuratorFramework, SessionInfo};
 use zk_curator_recipes::counter::{self, DistributedAtomicLong};
 
 use crate::Client;
@@ -70,36 +70,54 @@ impl Caller {
         let session = self.zk.session();
         let status = self.zk.status();
         self.client.record(Shared::Call { id, object: self.object.clone(), operation });
+        let answer = match self.outcome(session, status, answer, may_have_applied).await {
+            Ok(answer) => answer,
+            Err(None) => Answer::Failed,
+            Err(Some(why)) => {
+                self.client.record(Shared::Doubtful { id, why });
+                Answer::Unknown
+            }
+        };
+        self.client.record(Shared::Return { id, answer });
+        answer
+    }
+
+    /// Awaits an operation that has begun with this session and in this state, or gives it up.
+    /// Fails with the reason why its outcome is unknown, or without one if it had no effect.
+    pub(in crate::scenarios) async fn outcome<T, E: Error + 'static>(
+        &self,
+        session: Option<SessionInfo>,
+        status: ConnectionStatus,
+        answer: impl Future<Output = Result<T, E>>,
+        may_have_applied: impl Fn(&E) -> bool,
+    ) -> Result<T, Option<Doubt>> {
         let answer = if status.state.is_connected() || self.client.rng().bool() {
             self.client.maybe_cancel(answer).await
         } else {
             timeout(self.client.moment(SOON / 2), answer).await.ok()
         };
-        let (answer, why) = match answer {
-            Some(Ok(answer)) => (answer, None),
-            Some(Err(error)) if !may_have_applied(&error) => (Answer::Failed, None),
-            None if self.was_cut_off_since(&status).await => (Answer::Failed, None),
-            None => (Answer::Unknown, Some(Doubt::Cancelled)),
-            Some(Err(_)) if !self.is_proven => (Answer::Unknown, Some(Doubt::Unproven)),
-            Some(Err(error)) if self.client.has_deadline() && may_be_of_a_deadline(&error) => {
-                (Answer::Unknown, Some(Doubt::Deadline))
-            }
-            // The session is closed when a server receives the close, which may take a while.
-            Some(Err(error)) if is_closed(&error) => (Answer::Unknown, Some(Doubt::SessionEnded)),
-            Some(Err(_)) => {
-                let has_ended = |status: &ConnectionStatus| {
-                    status.state == ConnectionState::Lost || status.session != session
-                };
-                let ended = timeout(SOON, self.zk.states().until(has_ended)).await;
-                let why = ended.map_or(Doubt::Unexplained, |_| Doubt::SessionEnded);
-                (Answer::Unknown, Some(why))
-            }
+        let error = match answer {
+            Some(Ok(answer)) => return Ok(answer),
+            Some(Err(error)) => error,
+            None if self.was_cut_off_since(&status).await => return Err(None),
+            None => return Err(Some(Doubt::Cancelled)),
         };
-        if let Some(why) = why {
-            self.client.record(Shared::Doubtful { id, why });
-        }
-        self.client.record(Shared::Return { id, answer });
-        answer
+        Err(if !may_have_applied(&error) {
+            None
+        } else if !self.is_proven {
+            Some(Doubt::Unproven)
+        } else if self.client.has_deadline() && may_be_of_a_deadline(&error) {
+            Some(Doubt::Deadline)
+        } else if is_closed(&error) {
+            // The session is closed when a server receives the close, which may take a while.
+            Some(Doubt::SessionEnded)
+        } else {
+            let has_ended = |status: &ConnectionStatus| {
+                status.state == ConnectionState::Lost || status.session != session
+            };
+            let ended = timeout(SOON, self.zk.states().until(has_ended)).await;
+            Some(ended.map_or(Doubt::Unexplained, |_| Doubt::SessionEnded))
+        })
     }
 }
 

@@ -1,0 +1,259 @@
+//! [`stm`](zk_curator_recipes::stm): clients move money between three accounts, which they also
+//! open, close and replace. The total is the same in every state, and every body checks that. Each
+//! value is unique, so the checker knows which transaction has written what another one has read.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fastrand::Rng;
+use tokio::time::sleep;
+use zk_curator::CuratorFramework;
+use zk_curator_recipes::counter::PromotedToLock;
+use zk_curator_recipes::stm::{Error, Stm, Tx};
+
+use super::Scenario;
+use super::support::calling::Caller;
+use crate::checkers::{Serializable, Violation};
+use crate::history::{Name, Transact, Values};
+use crate::{Client, Failure};
+
+const BANK: &str = "/bank";
+const LOCK: &str = "/locks/bank";
+const ACCOUNTS: [&str; 3] = ["a", "b", "c"];
+/// The sum of all accounts. The first transaction opens an account with it.
+const TOTAL: i64 = 1_000;
+/// The number of transactions in a round.
+const ACTS: usize = 4;
+
+pub(super) const SCENARIO: Scenario = Scenario::new(
+    "stm",
+    "transactions over many nodes: one order for all, and no body sees two states",
+    |sim| {
+        sim.workload(work)
+            .checker(Serializable::default())
+            .operator(["/locks/bank/*"])
+            .leaves(["/bank", "/bank/a", "/bank/b", "/bank/c", "/bank/_receipts"])
+            .leaves(["/locks", LOCK])
+    },
+);
+
+async fn work(client: Client) -> Result<(), Failure> {
+    let zk = client.connect().await?;
+    let bank = Bank::of(&client, &zk);
+    let mut rng = client.rng();
+    while client.next_round().is_some() {
+        for _ in 0..ACTS {
+            sleep(client.moment(Duration::from_millis(20))).await;
+            let act = Act::any(&mut rng);
+            bank.transact(act, &mut rng).await;
+        }
+    }
+    client.faults_are_over().await;
+    for act in [Act::Move, Act::Read { confirmed: true }] {
+        if !bank.transact(act, &mut rng).await && !client.has_deadline() {
+            return Err("a transaction fails although there are no faults".into());
+        }
+    }
+    Ok(())
+}
+
+/// What a transaction does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Act {
+    Read {
+        confirmed: bool,
+    },
+    /// Writes one account with its balance, having read all.
+    Touch,
+    /// Moves money from one account to another.
+    Move,
+    /// Opens an account with money of another one.
+    Open,
+    /// Deletes an account, and moves its money to another one.
+    Close,
+    /// Deletes an account and creates it again, with less money.
+    Replace,
+}
+
+impl Act {
+    fn any(rng: &mut Rng) -> Self {
+        match rng.u8(..12) {
+            0 | 1 => Self::Read { confirmed: rng.bool() },
+            2 | 3 => Self::Open,
+            4 | 5 => Self::Close,
+            6 => Self::Replace,
+            7 | 8 => Self::Touch,
+            _ => Self::Move,
+        }
+    }
+}
+
+struct Bank {
+    client: Client,
+    caller: Caller,
+    zk: CuratorFramework,
+    stm: Stm,
+}
+
+impl Bank {
+    fn of(client: &Client, zk: &CuratorFramework) -> Self {
+        let (stm, caller) = (Stm::space(zk, BANK), Caller::new(client, zk, BANK));
+        Self { client: client.clone(), caller, zk: zk.clone(), stm }
+    }
+
+    /// Runs a transaction. Returns `false` if it has failed without effect.
+    async fn transact(&self, act: Act, rng: &mut Rng) -> bool {
+        let txn = self.client.unique();
+        let (session, status) = (self.zk.session(), self.zk.status());
+        let mut transaction = self.stm.transaction();
+        if rng.bool() {
+            transaction = transaction.prefetch(ACCOUNTS[..rng.usize(1..=3)].iter().map(path));
+        }
+        if rng.u8(..4) == 0 {
+            let lock = PromotedToLock::new(LOCK, Duration::from_secs(5));
+            transaction = transaction.retries(rng.u32(..3)).then_lock(lock);
+        }
+        let confirmed = act == Act::Read { confirmed: true };
+        if confirmed {
+            transaction = transaction.confirmed();
+        }
+        self.client.record(Transact::Begun { txn, confirmed });
+        let body = |tx: Tx| {
+            let (client, rng) = (self.client.clone(), rng.fork());
+            async move { Body { tx, client, rng, txn }.run(act).await }
+        };
+        let run = transaction.run(body);
+        let outcome = self.caller.outcome(session, status, run, Error::may_have_applied).await;
+        let has_failed = matches!(outcome, Err(None));
+        self.client.record(match outcome {
+            Ok(_) => Transact::Committed { txn },
+            Err(None) => Transact::Failed { txn },
+            Err(Some(why)) => Transact::Unknown { txn, why },
+        });
+        !has_failed
+    }
+}
+
+/// An account: its balance, and the number of its value.
+type Account = (i64, u64);
+
+/// One attempt.
+struct Body {
+    tx: Tx,
+    client: Client,
+    rng: Rng,
+    txn: u64,
+}
+
+impl Body {
+    async fn run(mut self, act: Act) -> Result<(), Error> {
+        let before = self.read().await?;
+        let total: i64 = before.values().flatten().map(|(balance, _)| balance).sum();
+        let is_new = before.values().all(Option::is_none);
+        if total != TOTAL && !is_new {
+            let broken = format!("a body sees the total {total}: {before:?}");
+            self.client.run().fail(Violation::new("opacity", broken, Vec::new()));
+        }
+        let after = if is_new { BTreeMap::from([("a", Some(TOTAL))]) } else { self.plan(act, &before) };
+        let mut writes = Values::new();
+        for (name, balance) in after {
+            writes.push((Name::from(name), self.write(name, balance, act)?));
+        }
+        let reads = before.into_iter();
+        let reads = reads.map(|(name, account)| (Name::from(name), account.map(|(_, number)| number)));
+        let (txn, reads) = (self.txn, reads.collect());
+        self.client.record(Transact::Attempted { txn, reads, writes });
+        Ok(())
+    }
+
+    /// Reads all accounts, in one of several ways.
+    async fn read(&mut self) -> Result<BTreeMap<&'static str, Option<Account>>, Error> {
+        let mut accounts = BTreeMap::from(ACCOUNTS.map(|name| (name, None)));
+        let mut names = ACCOUNTS.to_vec();
+        match self.rng.u8(..3) {
+            0 => {
+                let all = self.tx.get_all(ACCOUNTS.iter().map(path)).await?;
+                accounts.extend(ACCOUNTS.into_iter().zip(all.iter().map(|data| data.as_deref().and_then(decode))));
+                return Ok(accounts);
+            }
+            1 => {
+                let listed = self.tx.children(BANK).await?.unwrap_or_default();
+                names.retain(|name| listed.iter().any(|listed| listed == name));
+                if names.len() != listed.len() {
+                    let broken = format!("a body sees other children: {listed:?}");
+                    self.client.run().fail(Violation::new("opacity", broken, Vec::new()));
+                }
+            }
+            _ => self.rng.shuffle(&mut names),
+        }
+        let is_listed = names.len() < ACCOUNTS.len();
+        for name in names {
+            if self.rng.bool() {
+                sleep(self.client.moment(Duration::from_millis(3))).await;
+            }
+            let data = self.tx.get(path(&name)).await?;
+            if is_listed && data.is_none() {
+                let broken = format!("a body finds no {name}, which it has seen in the list");
+                self.client.run().fail(Violation::new("opacity", broken, Vec::new()));
+            }
+            accounts.insert(name, data.as_deref().and_then(decode));
+        }
+        Ok(accounts)
+    }
+
+    /// Returns the new balances, if the accounts allow the act.
+    fn plan(
+        &mut self,
+        act: Act,
+        before: &BTreeMap<&'static str, Option<Account>>,
+    ) -> BTreeMap<&'static str, Option<i64>> {
+        let mut open: Vec<(&'static str, i64)> = before
+            .iter()
+            .filter_map(|(name, account)| account.map(|(balance, _)| (*name, balance)))
+            .collect();
+        self.rng.shuffle(&mut open);
+        let closed = before.iter().find(|(_, account)| account.is_none()).map(|(name, _)| *name);
+        let amount = self.rng.i64(1..10);
+        match (act, &open[..], closed) {
+            (Act::Touch, [(name, balance), ..], _) => BTreeMap::from([(*name, Some(*balance))]),
+            (Act::Move, [(from, a), (to, b), ..], _) => {
+                BTreeMap::from([(*from, Some(a - amount)), (*to, Some(b + amount))])
+            }
+            (Act::Open, [(from, a), ..], Some(new)) => {
+                BTreeMap::from([(*from, Some(a - amount)), (new, Some(amount))])
+            }
+            (Act::Close, [(gone, a), (to, b), ..], _) => {
+                BTreeMap::from([(*gone, None), (*to, Some(a + b))])
+            }
+            (Act::Replace, [(again, a), (to, b), ..], _) => {
+                BTreeMap::from([(*again, Some(a - amount)), (*to, Some(b + amount))])
+            }
+            _ => BTreeMap::new(),
+        }
+    }
+
+    /// Writes an account, and returns the number of the value.
+    fn write(&mut self, name: &str, balance: Option<i64>, act: Act) -> Result<Option<u64>, Error> {
+        let path = path(&name);
+        let Some(balance) = balance else {
+            self.tx.delete(path)?;
+            return Ok(None);
+        };
+        let number = self.client.unique();
+        let data = format!("{balance} {number}");
+        if act == Act::Replace && self.rng.bool() {
+            self.tx.delete(path.as_str())?;
+        }
+        self.tx.put(path, data.as_str())?;
+        Ok(Some(number))
+    }
+}
+
+fn path(name: &&str) -> String {
+    format!("{BANK}/{name}")
+}
+
+fn decode(data: &[u8]) -> Option<Account> {
+    let (balance, number) = std::str::from_utf8(data).ok()?.split_once(' ')?;
+    Some((balance.parse().ok()?, number.parse().ok()?))
+}
