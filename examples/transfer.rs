@@ -83,7 +83,7 @@ async fn work(
         let to = (from + 1 + round % (ACCOUNTS - 1)) % ACCOUNTS;
         let transfer = bank.atomically(|tx| async move {
             let balances = balances(tx.clone(), root).await?;
-            // Holds in every attempt, also in one that will not be committed.
+            // Holds in every attempt, even if it will not be committed.
             assert_eq!(balances.iter().sum::<i64>(), BALANCE * ACCOUNTS as i64);
             tx.put(format!("{root}/{from}"), &(balances[from] - 1))?;
             tx.put(format!("{root}/{to}"), &(balances[to] + 1))

@@ -34,7 +34,8 @@ impl ReceiptPool {
     /// If the future is dropped, the transaction may or may not be applied.
     pub async fn commit(&self, build: impl Fn() -> Transaction) -> Result<Vec<OpResult>> {
         let results = |applied: Applied| applied.results().unwrap_or_default().to_vec();
-        match self.apply(build()).await.map(results) {
+        let done = self.apply(build()).await.map(results);
+        match done {
             Err(error) if error.kind() == ErrorKind::TooLarge => build().commit().await,
             done => done,
         }

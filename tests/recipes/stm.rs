@@ -250,7 +250,8 @@ fn mistakes_of_a_body_are_errors_and_write_nothing() {
         assert_eq!((error.code(), error.path()), (Some(zk_curator::ErrorCode::NoNode), "/acc/x/y"));
         let error = framework(stm.atomically(|tx| async move { tx.delete(SPACE) }).await);
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-        let error = framework(stm.atomically(|tx| async move { tx.put("/acc/_receipts", "") }).await);
+        let error =
+            framework(stm.atomically(|tx| async move { tx.put("/acc/_receipts", "") }).await);
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         let nested = Stm::spaces(&zk, [SPACE, A]);
         let error = framework(nested.atomically(|_| async { Ok(()) }).await);
@@ -330,7 +331,8 @@ fn lock_is_taken_after_the_retries_and_again_if_lost() {
             async move {
                 let a = value(&tx, A).await?;
                 let mut all = holders.take();
-                let nodes: Vec<_> = server.probe().children(LOCK).into_iter().map(str::to_owned).collect();
+                let nodes: Vec<_> =
+                    server.probe().children(LOCK).into_iter().map(str::to_owned).collect();
                 all.push(nodes.len());
                 holders.set(all.clone());
                 match all.len() {

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use zk_curator_recipes::counter::PromotedToLock;
 use zk_curator_recipes::stm::{Error, Stm, Tx};
-use zk_curator_tests::{
-    closes_clean, poll_then_drop, simulated_steps_on, two_in_memory,
-};
+use zk_curator_tests::{closes_clean, poll_then_drop, simulated_steps_on, two_in_memory};
 
 const SPACE: &str = "/acc";
 const A: &str = "/acc/a";

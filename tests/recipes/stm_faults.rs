@@ -9,7 +9,7 @@ use zk_curator_proto::OpCode;
 use zk_curator_recipes::stm::{Error, Stm, Tx};
 use zk_curator_testing::{ErrorCode, TestServer, Verdict};
 use zk_curator_tests::{
-    always, all_close_clean, assert_matches, connected, cut_at_next_multi, expire, in_memory,
+    all_close_clean, always, assert_matches, connected, cut_at_next_multi, expire, in_memory,
     once_on_write_multi, rule_if, session_id, simulated_each_on, simulated_on, simulated_with,
     until,
 };
@@ -120,29 +120,33 @@ fn lost_response_is_found_out_and_the_body_not_run_again() {
 
 #[test]
 fn outcome_is_unknown_only_if_the_session_ends() {
-    simulated_each_on([Verdict::LoseReply, Verdict::LoseRequest], in_memory, async |verdict, (server, zk)| {
-        let stm = Stm::space(&zk, SPACE);
-        stm.atomically(add).await.unwrap();
-        let runs = Cell::new(0);
-        let cut = cut_at_next_multi(&server, &zk, verdict);
-        let body = |tx: Tx| {
-            runs.set(runs.get() + 1);
-            add(tx)
-        };
-        let (result, ()) = tokio::join!(stm.atomically(body), async {
-            until(&server, |_| cut.hits() > 0).await;
-            expire(&server, &zk).await;
-            drop(cut);
-        });
-        let error = result.unwrap_err();
-        assert_matches!(&error, Error::Unknown { why } if why.may_have_applied());
-        assert!(error.may_have_applied() && !error.is_retryable());
-        assert_eq!(runs.get(), 1);
-        let applied = verdict == Verdict::LoseReply;
-        assert_eq!(stored(&zk).await, 1 + i64::from(applied));
-        // The next one has a receipt in the new session.
-        assert_eq!(stm.atomically(add).await.unwrap().value, 2 + i64::from(applied));
-    });
+    simulated_each_on(
+        [Verdict::LoseReply, Verdict::LoseRequest],
+        in_memory,
+        async |verdict, (server, zk)| {
+            let stm = Stm::space(&zk, SPACE);
+            stm.atomically(add).await.unwrap();
+            let runs = Cell::new(0);
+            let cut = cut_at_next_multi(&server, &zk, verdict);
+            let body = |tx: Tx| {
+                runs.set(runs.get() + 1);
+                add(tx)
+            };
+            let (result, ()) = tokio::join!(stm.atomically(body), async {
+                until(&server, |_| cut.hits() > 0).await;
+                expire(&server, &zk).await;
+                drop(cut);
+            });
+            let error = result.unwrap_err();
+            assert_matches!(&error, Error::Unknown { why } if why.may_have_applied());
+            assert!(error.may_have_applied() && !error.is_retryable());
+            assert_eq!(runs.get(), 1);
+            let applied = verdict == Verdict::LoseReply;
+            assert_eq!(stored(&zk).await, 1 + i64::from(applied));
+            // The next one has a receipt in the new session.
+            assert_eq!(stm.atomically(add).await.unwrap().value, 2 + i64::from(applied));
+        },
+    );
 }
 
 #[test]

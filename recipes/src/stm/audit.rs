@@ -14,7 +14,7 @@ use crate::path::child;
 pub struct Intrusion {
     /// The path of the node.
     pub path: String,
-    /// What is wrong with it.
+    /// The reason for the report.
     pub kind: IntrusionKind,
 }
 

@@ -73,10 +73,10 @@
 //!   version 0 of the old one does not notice.
 //!
 //! # Connection loss
-//! * SUSPENDED: requests wait, as the framework's retry policy allows. A commit with a lost response
-//!   waits until its outcome is known, as long as the session lives.
+//! * SUSPENDED: requests wait, as the framework's retry policy allows. A commit with a lost
+//!   response waits until its outcome is known, as long as the session lives.
 //! * LOST: a commit in flight fails with [`Error::Unknown`]. Bodies continue in the next session.
-//! * RECONNECTED: nothing is read again. The commit finds out what has changed.
+//! * RECONNECTED: nothing is read again. The commit detects changes.
 //!
 //! # Cancel safety
 //! If the future is dropped, the transaction may or may not be applied, once at most. Nothing stays

@@ -206,12 +206,7 @@ impl Steps {
 
     /// Returns the operations on the roots of the spaces that the attempt has used. They come
     /// first, so a conflict of structures is reported as such.
-    fn roots(
-        &self,
-        reads: &ReadSet,
-        writes: &WriteSet,
-        scope: &Scope,
-    ) -> Result<Vec<Step>, Error> {
+    fn roots(&self, reads: &ReadSet, writes: &WriteSet, scope: &Scope) -> Result<Vec<Step>, Error> {
         let mut is_structural: BTreeMap<&str, bool> = BTreeMap::new();
         let all = [&self.kept, &self.deletes, &self.creates, &self.sequential];
         let changed = all.into_iter().flatten();

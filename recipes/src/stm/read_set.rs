@@ -115,7 +115,8 @@ impl ReadSet {
         };
         let fits = later.iter().all(fits);
         if fits {
-            self.answers.extend(later.iter().map(|(query, answer)| (query.clone(), answer.clone())));
+            self.answers
+                .extend(later.iter().map(|(query, answer)| (query.clone(), answer.clone())));
         }
         fits
     }

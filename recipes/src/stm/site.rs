@@ -7,9 +7,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::debug;
 use zk_curator::certain::ReceiptPool;
+use zk_curator::internal::{Seen, resolve};
 use zk_curator::op::ReadResult;
 use zk_curator::{
-    CuratorFramework, Error as ZkError, ErrorCode, ErrorKind, OpResult, Ownership, Result as ZkResult,
+    CuratorFramework, Error as ZkError, ErrorCode, ErrorKind, OpResult, Ownership,
+    Result as ZkResult,
 };
 
 use super::error::Error;
@@ -123,12 +125,17 @@ impl Site {
     pub(super) async fn create_receipts(&self) -> ZkResult<()> {
         let Some(Receipts { parent, root: Some(root), .. }) = &self.receipts else { return Ok(()) };
         let (data, stat) = self.zk.get_data(root).with_stat().await?;
-        // A create in a space writes the root.
-        let create = self.zk.transaction().set_data_if(root, data, stat.version);
-        match create.create(parent, "").commit().await {
+        let create = || {
+            // A create in a space writes the root.
+            let write = self.zk.transaction().set_data_if(root, data.clone(), stat.version);
+            write.create(parent, "").commit()
+        };
+        let look = async || match self.zk.exists(parent).linearizable().await? {
+            Some(_) => Ok(Seen::Applied),
+            None => Ok(Seen::NotApplied),
+        };
+        match resolve(create, look).await {
             Ok(_) => Ok(()),
-            // The next transaction shows whether it exists.
-            Err(error) if error.may_have_applied() => Ok(()),
             Err(error) => match error.code() {
                 Some(ErrorCode::BadVersion | ErrorCode::NodeExists | ErrorCode::NoNode) => Ok(()),
                 _ => Err(error),
@@ -167,7 +174,8 @@ impl Site {
         let took = u64::try_from(sent.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.flight.store(took, Ordering::Relaxed);
         let created = |results: Vec<OpResult>| {
-            let each = results.iter().zip(&kinds).filter(|(_, (_, kind))| *kind == Kind::Sequential);
+            let each =
+                results.iter().zip(&kinds).filter(|(_, (_, kind))| *kind == Kind::Sequential);
             each.filter_map(|(result, _)| result.created_path().map(str::to_owned)).collect()
         };
         let nothing = || kinds.iter().all(|(_, kind)| *kind != Kind::Sequential).then(Vec::new);

@@ -97,10 +97,7 @@ impl WriteSet {
 
     /// Returns `true` if the attempt creates the node or deletes it, whatever was there before.
     pub(super) fn empties(&self, path: &str) -> bool {
-        matches!(
-            self.writes.get(path),
-            Some(Write::Create(_) | Write::Delete | Write::Replace(_))
-        )
+        matches!(self.writes.get(path), Some(Write::Create(_) | Write::Delete | Write::Replace(_)))
     }
 
     /// Adds what the body sees of its writes to the children of a node. Sequential nodes have no

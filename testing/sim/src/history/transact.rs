@@ -62,7 +62,11 @@ impl fmt::Display for Transact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Begun { txn, confirmed } => {
-                write!(f, "begins a transaction{}, @{txn}", if *confirmed { " (confirmed)" } else { "" })
+                write!(
+                    f,
+                    "begins a transaction{}, @{txn}",
+                    if *confirmed { " (confirmed)" } else { "" }
+                )
             }
             Self::Attempted { txn, reads, writes } => {
                 write!(f, "has read {}, and writes {}, @{txn}", Shown(reads), Shown(writes))

@@ -154,13 +154,15 @@ impl Body {
             let broken = format!("a body sees the total {total}: {before:?}");
             self.client.run().fail(Violation::new("opacity", broken, Vec::new()));
         }
-        let after = if is_new { BTreeMap::from([("a", Some(TOTAL))]) } else { self.plan(act, &before) };
+        let after =
+            if is_new { BTreeMap::from([("a", Some(TOTAL))]) } else { self.plan(act, &before) };
         let mut writes = Values::new();
         for (name, balance) in after {
             writes.push((Name::from(name), self.write(name, balance, act)?));
         }
         let reads = before.into_iter();
-        let reads = reads.map(|(name, account)| (Name::from(name), account.map(|(_, number)| number)));
+        let reads =
+            reads.map(|(name, account)| (Name::from(name), account.map(|(_, number)| number)));
         let (txn, reads) = (self.txn, reads.collect());
         self.client.record(Transact::Attempted { txn, reads, writes });
         Ok(())
@@ -173,7 +175,11 @@ impl Body {
         match self.rng.u8(..3) {
             0 => {
                 let all = self.tx.get_all(ACCOUNTS.iter().map(path)).await?;
-                accounts.extend(ACCOUNTS.into_iter().zip(all.iter().map(|data| data.as_deref().and_then(decode))));
+                accounts.extend(
+                    ACCOUNTS
+                        .into_iter()
+                        .zip(all.iter().map(|data| data.as_deref().and_then(decode))),
+                );
                 return Ok(accounts);
             }
             1 => {
