@@ -28,6 +28,7 @@ use zk_curator_recipes::queue::{
 };
 use zk_curator_recipes::schedule::{OncePer, Schedule, Slot};
 use zk_curator_recipes::shared::SharedCount;
+use zk_curator_recipes::stm::{Stm, snapshot_of};
 use zk_curator_recipes::two_phase::{Coordinator, Site};
 use zk_curator_tests::{builder, server, simulated_on};
 
@@ -72,6 +73,9 @@ const CALLS: &[Call] = calls! {
     "value": |zk| async { DistributedAtomicValue::<String>::at(&zk, "/a").set(&String::new()).await };
     "ids": |zk| async { IdBlocks::new(&DistributedAtomicLong::at(&zk, "/a"), 10).next().await };
     "count down": |zk| async { CountDownLatch::new(&zk, "/a", 1).wait().await };
+    "stm": |zk| async { Stm::space(&zk, "/a").atomically(|tx| async move { tx.get("/a").await }).await };
+    "stm, audit": |zk| async { Stm::space(&zk, "/a").audit().await };
+    "snapshot": |zk| snapshot_of(&zk, ["/a"]);
     "config": |zk| async { ConfigStore::new(&zk, "/a").snapshot().await };
     "config, follow": |zk| async { ConfigStore::new(&zk, "/a").follow().next().await };
     "config, follow_as": |zk| async { ConfigStore::new(&zk, "/a").follow_as::<Anything>().await };

@@ -30,6 +30,7 @@ use zk_curator_recipes::queue::{
     DistributedQueue, FifoQueue, LockingQueue, QueueSharder, SimpleDistributedQueue,
 };
 use zk_curator_recipes::schedule::{OncePer, Schedule, Slot};
+use zk_curator_recipes::stm::{Stm, Tx};
 use zk_curator_recipes::two_phase::{Coordinator, Outcome, Site, Vote};
 use zk_curator_testing::{ErrorCode, TestServer, Verdict};
 use zk_curator_tests::{builder, connected, rule_if, session_id, simulated, simulated_on, start};
@@ -393,6 +394,19 @@ cases! {
             site.acknowledge().await?;
         }
         Ok(coordinator.clean_up().await?)
+    }
+    transactions(OFTEN): |zk, _| {
+        let stm = Stm::space(&zk, "/acc");
+        for value in 1..=2 {
+            let write = |tx: Tx| async move {
+                let before: Option<i64> = tx.get_typed("/acc/a").await?;
+                assert_eq!(before.unwrap_or(0), value - 1);
+                tx.put("/acc/a", &value)
+            };
+            stm.atomically(write).await?;
+        }
+        assert_eq!(stm.audit().await?, []);
+        Ok(())
     }
     counters(OFTEN): |zk, _| {
         let counter = DistributedAtomicLong::at(&zk, "/counter");

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
-/// A lock that a counter acquires after several conflicts with other writers (`PromotedToLock`).
+/// A lock that a counter or a [transaction](crate::stm::Transaction::then_lock) acquires after
+/// several conflicts with other writers (`PromotedToLock`).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct PromotedToLock {
