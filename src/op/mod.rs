@@ -54,6 +54,7 @@ mod acl;
 mod attempt;
 mod changes_since;
 mod children;
+mod children_with_data;
 mod containers;
 mod create;
 mod delete;
@@ -86,6 +87,7 @@ pub use acl::{GetAclBuilder, SetAclBuilder};
 pub(crate) use attempt::{Attempt, call_options, decompression_options, freshness_options};
 pub use changes_since::ChangesSinceBuilder;
 pub use children::ChildrenBuilder;
+pub use children_with_data::{ChildData, ChildrenWithDataBuilder};
 pub use containers::CreateContainersBuilder;
 pub use create::CreateBuilder;
 pub use delete::DeleteBuilder;
@@ -93,9 +95,7 @@ pub use ensemble::{ConfigBuilder, ReconfigBuilder};
 pub use exists::ExistsBuilder;
 pub use fan_out::{FanOut, fan_out};
 pub use get_data::GetDataBuilder;
-pub use multi_read::{
-    ChildData, ChildrenOfEachBuilder, ChildrenWithDataBuilder, MultiReadBuilder, ReadResult,
-};
+pub use multi_read::{ChildrenOfEachBuilder, MultiReadBuilder, ReadResult};
 pub(crate) use multi_read::{found, read_many};
 pub use overviews::{AllChildrenNumberBuilder, EphemeralsBuilder, WhoAmIBuilder};
 pub use set_data::SetDataBuilder;

@@ -38,6 +38,7 @@ mod schedule;
 mod shared;
 mod stm;
 mod stm_cancel;
+mod stm_contention;
 mod stm_faults;
 mod throttled;
 mod two_phase;

@@ -1,0 +1,115 @@
+use std::fmt;
+use std::future::IntoFuture;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zk_curator_client::{Data, Read, ReadResponse, Stat};
+
+use super::multi_read::{found, read_many, resolve};
+use super::{OpFuture, Target};
+use crate::error::{Error, ErrorKind, Result};
+use crate::framework::CuratorFramework;
+use crate::schema::Intent;
+
+/// A child, with its data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ChildData {
+    /// The name of the child.
+    pub name: String,
+    /// The data of the child.
+    pub data: Bytes,
+    /// The stat of the child.
+    pub stat: Stat,
+}
+
+/// A filter of children by their names.
+type NameFilter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
+/// Reads the children of a node with their data, in two round trips of one session: first the
+/// names, and then the data of all children in one request for every 256.
+///
+/// Fails with `NoNode`, and if a child cannot be read for another reason than that it is gone:
+/// `Undecodable` if its data cannot be decompressed, `NoAuth`, and so on. Children that the
+/// [filter](Self::named) excludes are not read, so they cause no error.
+#[must_use = "nothing is sent until it is awaited"]
+pub struct ChildrenWithDataBuilder {
+    zk: CuratorFramework,
+    path: String,
+    filter: Option<NameFilter>,
+}
+
+impl CuratorFramework {
+    /// Reads the children of a node with their data.
+    ///
+    /// **Awaiting returns** `Vec<ChildData>`, in the order of the names, without the children that
+    /// were deleted between the two round trips. The children are not read at one moment. See
+    /// [`ChildrenWithDataBuilder`].
+    pub fn children_with_data(&self, path: impl Into<String>) -> ChildrenWithDataBuilder {
+        ChildrenWithDataBuilder { zk: self.clone(), path: path.into(), filter: None }
+    }
+}
+
+impl ChildrenWithDataBuilder {
+    /// Reads only the children whose names pass the filter. Default: all of them, including
+    /// [receipts](crate::certain::is_receipt).
+    pub fn named(mut self, filter: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        self.filter = Some(Arc::new(filter));
+        self
+    }
+}
+
+impl IntoFuture for ChildrenWithDataBuilder {
+    type Output = Result<Vec<ChildData>>;
+    type IntoFuture = OpFuture<Vec<ChildData>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        const OP: &str = "children_with_data";
+        let Self { zk, path, filter } = self;
+        let read = {
+            let (zk, path) = (zk.clone(), path.clone());
+            // A server of the next session might lag behind the list, and not have its children
+            // yet.
+            async move {
+                let filter = filter.as_deref();
+                zk.in_one_session(|zk| {
+                    children_with_data(Target::new(zk, OP, path.clone()), filter)
+                })
+                .await
+            }
+        };
+        OpFuture::new(&zk, OP, &path, read)
+    }
+}
+
+impl fmt::Debug for ChildrenWithDataBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChildrenWithDataBuilder").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+async fn children_with_data(
+    target: Target,
+    filter: Option<&(dyn Fn(&str) -> bool + Send + Sync)>,
+) -> Result<Vec<ChildData>> {
+    target.admit(Intent::Read { watched: false })?;
+    let parent = target.path.trim_end_matches('/').to_owned();
+    let mut names = target.read(|raw, path| raw.get_children(path)).await?.names;
+    names.retain(|name| filter.is_none_or(|filter| filter(name)));
+    names.sort_unstable();
+    let reads = names.iter().map(|name| Read::Data(format!("{parent}/{name}")));
+    let reads = reads.map(|read| resolve(&target, &read)).collect::<Result<Vec<_>>>()?;
+    let mut children = Vec::with_capacity(names.len());
+    for (name, answer) in names.into_iter().zip(read_many(&target, &reads).await?) {
+        let path = || format!("{parent}/{name}");
+        match found(answer)? {
+            Some(ReadResponse::Data(Data { data, stat, .. })) => {
+                let data = target.decompress_at(&path(), None, data)?;
+                children.push(ChildData { name, data, stat });
+            }
+            Some(_) => return Err(Error::new(ErrorKind::Malformed, target.operation, path())),
+            None => {}
+        }
+    }
+    Ok(children)
+}
