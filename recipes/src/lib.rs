@@ -26,6 +26,7 @@
 //! | migrations of nodes | | `MigrationManager` | [`migration::MigrationManager`] |
 //! | transactions over many nodes | | etcd's `STM` | [`stm::Stm`] |
 //! | once per period | | | [`schedule::OncePer`] |
+//! | set divided among members | | kazoo's `SetPartitioner` | [`partition::SetPartitioner`] |
 //! | leader election | Recipes: Leader Election | `LeaderLatch` | [`leader::LeaderLatch`] |
 //! | work of the leader | Recipes: Leader Election | `LeaderSelector` | [`leader::LeaderSelector`] |
 //! | observer of leaders, in Java too | Recipes: Leader Election | `LeaderLatch.getLeader()` | [`leader::LeaderObserver`] |
@@ -72,6 +73,7 @@ pub mod node;
 pub mod observe;
 mod order;
 mod participant;
+pub mod partition;
 mod path;
 pub mod queue;
 mod random;

@@ -346,6 +346,58 @@ mod facade {
             set_at(&self.zk, "zk_curator_schedule_next_slot_time_seconds", &self.path, f64::NAN);
         }
     }
+
+    /// A member of a partitioned set, until it is dropped.
+    #[derive(Debug)]
+    pub(crate) struct Partitioning {
+        zk: CuratorFramework,
+        path: String,
+        owned: u32,
+    }
+
+    impl Partitioning {
+        pub(crate) fn begin(zk: &CuratorFramework, path: &str) -> Self {
+            count(zk, "zk_curator_partitions_acquired_total", 0);
+            count(zk, "zk_curator_partitions_lost_total", 0);
+            let mut this = Self { zk: zk.clone(), path: path.to_owned(), owned: 0 };
+            this.own(0);
+            this.assigned(0);
+            this
+        }
+
+        /// The number of parts that are assigned to this member.
+        pub(crate) fn assigned(&self, parts: usize) {
+            #[expect(clippy::cast_precision_loss, reason = "exact below 2^53 parts")]
+            set_at(&self.zk, "zk_curator_partitions_assigned", &self.path, parts as f64);
+        }
+
+        pub(crate) fn acquired(&mut self) {
+            count(&self.zk, "zk_curator_partitions_acquired_total", 1);
+            self.own(1);
+        }
+
+        pub(crate) fn released(&mut self) {
+            self.own(-1);
+        }
+
+        pub(crate) fn lost(&mut self) {
+            count(&self.zk, "zk_curator_partitions_lost_total", 1);
+            self.own(-1);
+        }
+
+        fn own(&mut self, change: i32) {
+            self.owned = self.owned.saturating_add_signed(change);
+            set_at(&self.zk, "zk_curator_partitions_owned", &self.path, self.owned.into());
+        }
+    }
+
+    impl Drop for Partitioning {
+        fn drop(&mut self) {
+            for name in ["zk_curator_partitions_owned", "zk_curator_partitions_assigned"] {
+                set_at(&self.zk, name, &self.path, f64::NAN);
+            }
+        }
+    }
 }
 
 #[cfg(not(feature = "metrics"))]
@@ -436,6 +488,20 @@ mod facade {
         pub(crate) const fn waits_for(&self, _start: i64) {}
         pub(crate) const fn ran(&self, _result: &'static str) {}
         pub(crate) const fn missed(&self, _slots: u64) {}
+    }
+
+    #[derive(Debug)]
+    pub(crate) struct Partitioning;
+
+    impl Partitioning {
+        pub(crate) const fn begin(_zk: &CuratorFramework, _path: &str) -> Self {
+            Self
+        }
+
+        pub(crate) const fn assigned(&self, _parts: usize) {}
+        pub(crate) const fn acquired(&self) {}
+        pub(crate) const fn released(&self) {}
+        pub(crate) const fn lost(&self) {}
     }
 }
 

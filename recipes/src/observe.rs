@@ -28,17 +28,22 @@
 //! | `zk_curator_schedule_next_slot_time_seconds` | gauge | `framework`, `path` | the start of the next slot that this member waits for, in seconds since 1970: in the past, the slot is due and this member has neither claimed it nor seen it claimed. NaN while no member runs here |
 //! | `zk_curator_schedule_runs_total` | counter | `framework`, `result` | runs of slots that have ended in this process. `result` is `done`, `failed`, or `lost` if another member may have taken the slot over |
 //! | `zk_curator_schedule_missed_slots_total` | counter | `framework` | slots that no member has claimed, counted by the member that claims the next one |
+//! | `zk_curator_partitions_assigned` | gauge | `framework`, `path` | parts of this set that are assigned to the member in this process. NaN while no member runs here |
+//! | `zk_curator_partitions_owned` | gauge | `framework`, `path` | parts of this set that the member owns, including those that it gives up. For long below the assigned ones, another member does not give up a part. NaN while no member runs here |
+//! | `zk_curator_partitions_acquired_total` | counter | `framework` | parts that were acquired |
+//! | `zk_curator_partitions_lost_total` | counter | `framework` | parts that were lost, and not given up |
 //!
 //! `framework` is the [name](zk_curator::CuratorFrameworkBuilder::name) of the framework, empty by
 //! default. `recipe` is `mutex`, `read_lock`, `write_lock` or `semaphore` of locks; `latch`,
 //! `selector` or `election` of leaders; `simple`, `queue`, `priority_queue`, `delay_queue`,
 //! `id_queue`, `fifo`, `locking_queue` or `jobs` of queues. `path` is a path within the namespace:
-//! of queues that are consumed, of caches and of schedules. A process measures 1,000 different
-//! paths at most.
+//! of queues that are consumed, of caches, of schedules and of partitioned sets. A process measures
+//! 1,000 different paths at most.
 //!
 //! Counters exist, with the value 0, as soon as the recipe that they count for was constructed: a
-//! lock, a counter, a queue's consumer, a candidate, a member of a schedule. So an increase from
-//! the first event on is seen by a rule like `increase(…) > 0`. Install the recorder before.
+//! lock, a counter, a queue's consumer, a candidate, a member of a schedule or of a set. So an
+//! increase from the first event on is seen by a rule like `increase(…) > 0`. Install the recorder
+//! before.
 
 pub use zk_curator::observe::{Metric, MetricKind};
 
@@ -180,6 +185,30 @@ pub const METRICS: &[Metric] = &[
         Counter,
         FRAMEWORK,
         "Slots that no member has claimed",
+    ),
+    Metric::new(
+        "zk_curator_partitions_assigned",
+        Gauge,
+        PATH,
+        "Parts of a set that are assigned to the member in this process",
+    ),
+    Metric::new(
+        "zk_curator_partitions_owned",
+        Gauge,
+        PATH,
+        "Parts of a set that the member in this process owns",
+    ),
+    Metric::new(
+        "zk_curator_partitions_acquired_total",
+        Counter,
+        FRAMEWORK,
+        "Parts that were acquired",
+    ),
+    Metric::new(
+        "zk_curator_partitions_lost_total",
+        Counter,
+        FRAMEWORK,
+        "Parts that were lost, and not given up",
     ),
 ];
 

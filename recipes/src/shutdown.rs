@@ -118,10 +118,15 @@ impl Ending {
         self.since.get_or_init(Instant::now);
     }
 
+    /// When the time to drain has passed; `None` if that is never, or the end has not begun.
+    pub(crate) fn end(&self) -> Option<Instant> {
+        self.since.get().and_then(|since| since.checked_add(self.shutdown.drain))
+    }
+
     /// Resolves when the time to drain has passed.
     pub(crate) async fn drained(&self) {
         self.begun().await;
-        match self.since.get().and_then(|since| since.checked_add(self.shutdown.drain)) {
+        match self.end() {
             Some(end) => sleep_until(end).await,
             None => std::future::pending().await,
         }

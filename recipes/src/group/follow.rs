@@ -116,6 +116,18 @@ impl GroupWatch {
         }
     }
 
+    /// Waits for the next event, and takes it with all that are known by then.
+    ///
+    /// # Cancel safety
+    /// No event is lost.
+    pub(crate) async fn changed(&mut self) -> Result<(), Error> {
+        self.next().await?;
+        while !self.pending.is_empty() {
+            self.next().await?;
+        }
+        Ok(())
+    }
+
     /// The events as a stream, which does not end. An error is not the end either: after one that
     /// cannot pass, such as `Closed`, the next is the same.
     ///

@@ -1,0 +1,166 @@
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use futures_util::stream::{Stream, unfold};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio_util::sync::DropGuard;
+use zk_curator::{CancellationToken, CuratorFramework};
+
+use super::held::Partition;
+use super::{Error, SetPartitioner};
+use crate::shutdown::Shutdown;
+
+/// A change of the parts that a member owns.
+#[non_exhaustive]
+#[derive(Debug)]
+pub enum PartitionEvent {
+    /// This member owns the part.
+    Acquired(OwnedPartition),
+    /// The part is assigned to another member: drop its [`OwnedPartition`] when its work is
+    /// finished, at the latest when the time to [drain](SetPartitioner::drain) has passed.
+    Revoked(String),
+    /// The part is not ours any more although its [`OwnedPartition`] exists: the session is over,
+    /// the lock was deleted, or the time to drain has passed.
+    Lost(String),
+}
+
+/// A part that this member owns: a [`Partition`], and the duty to give it up.
+///
+/// # Cancel safety
+/// Dropping it gives the part up. Without a revocation, this member does not take the part again
+/// before the next assignment.
+#[must_use = "dropping it gives the part up"]
+pub struct OwnedPartition {
+    partition: Partition,
+    _done: DropGuard,
+}
+
+/// Follows the parts that a member owns. A background task is the member; it runs on the spawner of
+/// the framework, and ends with it.
+///
+/// # Cancel safety
+/// Dropping it ends the member: parts whose [`OwnedPartition`] exists are revoked, and released when
+/// that is dropped, or the time to drain has passed. Then the member leaves the group.
+#[must_use = "dropping it ends the member"]
+pub struct PartitionWatch {
+    events: UnboundedReceiver<Result<PartitionEvent, Error>>,
+    stop: CancellationToken,
+    _stop: DropGuard,
+}
+
+impl PartitionWatch {
+    pub(super) fn start(partitioner: SetPartitioner, zk: &CuratorFramework) -> Self {
+        let (sender, events) = unbounded_channel();
+        let stop = CancellationToken::new();
+        let shutdown = Shutdown::on(stop.clone()).drain(partitioner.drain_time());
+        let (tell, path) = (sender.clone(), partitioner.path().to_owned());
+        let member = async move {
+            let sender = Arc::new(sender);
+            let body = |partition: Partition| own(partition, Arc::clone(&sender));
+            partitioner.run_until(shutdown, body).await
+        };
+        zk.spawn_then(member, move |end| {
+            let end = match end {
+                Ok(end) => end,
+                Err(why) => Err(why.of_operation("follow", path).into()),
+            };
+            if let Err(error) = end {
+                // No caller waits otherwise.
+                drop(tell.send(Err(error)));
+            }
+        });
+        Self { events, _stop: stop.clone().drop_guard(), stop }
+    }
+
+    /// Waits for the next event. `None` when the member has ended; after an error, it has.
+    ///
+    /// # Errors
+    /// As [`SetPartitioner::run`].
+    ///
+    /// # Cancel safety
+    /// No event is lost.
+    pub async fn next(&mut self) -> Option<Result<PartitionEvent, Error>> {
+        self.events.recv().await
+    }
+
+    /// The events as a stream.
+    ///
+    /// # Cancel safety
+    /// As [`next`](Self::next); dropping the stream is dropping the watch.
+    pub fn into_stream(self) -> impl Stream<Item = Result<PartitionEvent, Error>> + Send {
+        unfold(self, |mut watch| async move { Some((watch.next().await?, watch)) })
+    }
+
+    /// Begins the end of the member: all parts are [revoked](PartitionEvent::Revoked), and
+    /// [`next`](Self::next) returns `None` when everything is released and the member has left the
+    /// group.
+    pub fn stop(&self) {
+        self.stop.cancel();
+    }
+}
+
+/// The body of a part: it ends when the owner drops the part.
+async fn own(
+    partition: Partition,
+    sender: Arc<UnboundedSender<Result<PartitionEvent, Error>>>,
+) -> Result<(), &'static str> {
+    let done = CancellationToken::new();
+    let owned = OwnedPartition { partition: partition.clone(), _done: done.clone().drop_guard() };
+    if sender.send(Ok(PartitionEvent::Acquired(owned))).is_err() {
+        // The member ends.
+        return Ok(());
+    }
+    let mut loss = Loss { part: partition.name(), sender: &sender, is_known: false };
+    let revocations = async {
+        loop {
+            partition.revoked().await;
+            drop(sender.send(Ok(PartitionEvent::Revoked(partition.name().to_owned()))));
+            partition.reprieved().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = done.cancelled() => {}
+        never = revocations => never,
+    }
+    loss.is_known = true;
+    Ok(())
+}
+
+/// Reports the loss of a part when it is dropped.
+struct Loss<'a> {
+    part: &'a str,
+    sender: &'a UnboundedSender<Result<PartitionEvent, Error>>,
+    is_known: bool,
+}
+
+impl Drop for Loss<'_> {
+    fn drop(&mut self) {
+        if !self.is_known {
+            drop(self.sender.send(Ok(PartitionEvent::Lost(self.part.to_owned()))));
+        }
+    }
+}
+
+impl Deref for OwnedPartition {
+    type Target = Partition;
+
+    fn deref(&self) -> &Partition {
+        &self.partition
+    }
+}
+
+impl fmt::Debug for OwnedPartition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OwnedPartition").field(&self.partition).finish()
+    }
+}
+
+impl fmt::Debug for PartitionWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PartitionWatch")
+            .field("is_stopped", &self.stop.is_cancelled())
+            .finish_non_exhaustive()
+    }
+}

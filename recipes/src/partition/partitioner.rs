@@ -1,0 +1,425 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::debug;
+use zk_curator::certain::is_receipt;
+use zk_curator::internal::Signal;
+use zk_curator::path::ZPath;
+use zk_curator::{CuratorFramework, ErrorKind};
+
+use super::Error;
+use super::assign::Parts;
+use super::follow::PartitionWatch;
+use super::held::Partition;
+use super::machine::{Machine, Method, Pace};
+use super::record::{HEAVIEST, Member};
+use super::run::{Care, run};
+use super::site::{List, Local, Site};
+use super::view::PartitionView;
+use crate::path::child;
+use crate::shutdown::Shutdown;
+
+/// The default of [`SetPartitioner::settle`].
+const SETTLE: Duration = Duration::from_secs(2);
+/// The default of [`SetPartitioner::drain`].
+const DRAIN: Duration = Duration::from_secs(10);
+/// The default of [`SetPartitioner::restart`].
+const RESTART: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// A member of a group that divides a set of parts. Cheap to clone. See the [module](super).
+#[derive(Clone)]
+pub struct SetPartitioner {
+    zk: CuratorFramework,
+    path: String,
+    parts: Arc<Signal<Local>>,
+    id: String,
+    method: Method,
+    member: Member,
+    pace: Pace,
+    /// `None` if it is as long as `settle`.
+    leave_delay: Option<Duration>,
+    care: Care,
+    is_shared: bool,
+}
+
+/// A part of a set, for [`SetPartitioner::new`] and [`SetPartitioner::set_parts`]: its name, which
+/// names a node; and the zone that it prefers, if it prefers one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    name: String,
+    zone: Option<String>,
+}
+
+impl Part {
+    /// A part with this name.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), zone: None }
+    }
+
+    /// Prefers members of this [zone](SetPartitioner::zone), as far as they have room: for example,
+    /// those near its data.
+    #[must_use]
+    pub fn zone(mut self, zone: impl Into<String>) -> Self {
+        self.zone = Some(zone.into());
+        self
+    }
+}
+
+impl<N: Into<String>> From<N> for Part {
+    fn from(name: N) -> Self {
+        Self::new(name)
+    }
+}
+
+impl SetPartitioner {
+    /// The set at a path, with these parts. Nothing is sent; invalid paths, names and settings are
+    /// refused when it runs.
+    pub fn new<P: Into<Part>>(
+        zk: &CuratorFramework,
+        path: impl Into<String>,
+        parts: impl IntoIterator<Item = P>,
+    ) -> Self {
+        let local = Local { parts: collect(parts), changes: 0 };
+        Self {
+            zk: zk.clone(),
+            path: path.into(),
+            parts: Arc::new(Signal::new(local)),
+            id: zk.new_guid(),
+            method: Method::BoundedRendezvous,
+            member: Member::default(),
+            pace: Pace { settle: SETTLE, leave_delay: SETTLE, drain: DRAIN },
+            leave_delay: None,
+            care: Care { pauses: RESTART, ends_on_error: false, stops_when_suspended: false },
+            is_shared: false,
+        }
+    }
+
+    /// Sets the id of this member, which names its node; a different one for every member. A member
+    /// that comes back with its id gets its parts back. Default: a random one.
+    #[must_use]
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = id.into();
+        self
+    }
+
+    /// Sets the share of this member, in relation to those of the others: from 1 to 1000. Default:
+    /// 1.
+    #[must_use]
+    pub const fn weight(mut self, weight: u32) -> Self {
+        self.member.weight = weight;
+        self
+    }
+
+    /// Sets the zone of this member, for parts that [prefer](Part::zone) one. It has no line breaks.
+    /// Default: none.
+    #[must_use]
+    pub fn zone(mut self, zone: impl Into<String>) -> Self {
+        self.member.zone = Some(zone.into());
+        self
+    }
+
+    /// Sets the time from a change until the parts are assigned again, so that several changes are
+    /// one. It is also the shortest time between two assignments. Zero assigns at every change; with
+    /// [`Duration::MAX`] no part is ever assigned. Default: 2 s.
+    #[must_use]
+    pub const fn settle(mut self, time: Duration) -> Self {
+        self.pace.settle = time;
+        self
+    }
+
+    /// Sets for how long a member that has left still counts, so that nothing moves if it comes
+    /// back within this time, for example in a rolling restart. Its parts wait. Zero moves them
+    /// when the leave is seen, but not sooner than [`settle`](Self::settle) after the last
+    /// assignment; with [`Duration::MAX`] parts of members that have left wait for their return.
+    /// Default: as long as `settle`.
+    #[must_use]
+    pub const fn leave_delay(mut self, time: Duration) -> Self {
+        self.leave_delay = Some(time);
+        self
+    }
+
+    /// Sets the time for which a body may continue when its part is
+    /// [revoked](Partition::revoked). Then it is dropped. Zero drops it when the part is revoked;
+    /// [`Duration::MAX`] lets it finish. Default: 10 s.
+    #[must_use]
+    pub const fn drain(mut self, time: Duration) -> Self {
+        self.pace.drain = time;
+        self
+    }
+
+    /// Sets the pauses before a body that has failed runs again: `first`, then twice as long after
+    /// each failure, `longest` at most; of that between a half and all, by chance. The part stays
+    /// ours. The pause is `first` again after a body that ran for more than `longest`. Zero runs it
+    /// again immediately. Default: 1 s and 60 s.
+    #[must_use]
+    pub const fn restart(mut self, first: Duration, longest: Duration) -> Self {
+        self.care.pauses = (first, longest);
+        self
+    }
+
+    /// Ends this member with [`Error::Body`] when a body has failed: the other bodies are dropped.
+    /// Default: the body [runs again](Self::restart).
+    #[must_use]
+    pub const fn end_on_error(mut self) -> Self {
+        self.care.ends_on_error = true;
+        self
+    }
+
+    /// Drops bodies when the connection is suspended, for bodies whose writes are not fenced, and
+    /// acquires their parts again. Default: a part is kept until the session is lost.
+    #[must_use]
+    pub const fn stop_when_suspended(mut self) -> Self {
+        self.care.stops_when_suspended = true;
+        self
+    }
+
+    /// Keeps the list of parts in a node, so that all members have the same: the first member
+    /// creates it with its parts, and later members ignore theirs. The same in all members. Default:
+    /// every member has the parts that it was given.
+    #[must_use]
+    pub const fn shared_parts(mut self) -> Self {
+        self.is_shared = true;
+        self
+    }
+
+    /// Divides the set with kazoo's `SetPartitioner`, in its layout and by its assignment: every
+    /// n-th of the sorted parts goes to the n-th of the sorted ids. All Rust members have to set it.
+    /// Then weights and zones have no effect, and most parts move at every change. Kazoo's members
+    /// release all parts at every change.
+    ///
+    /// Set [`settle`](Self::settle) to about the `time_boundary` of the kazoo members, which is 30 s
+    /// by default.
+    #[must_use]
+    pub const fn with_kazoo(mut self) -> Self {
+        self.method = Method::EveryNth;
+        self
+    }
+
+    /// The path of the set.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Runs `body` for every part that this member owns, forever and through every outage that
+    /// passes. Bodies run concurrently, within this future.
+    ///
+    /// When its part is [revoked](Partition::revoked), a body should return within the time to
+    /// [drain](Self::drain). It is dropped then, or when the part is lost; the lock of the part is
+    /// released after that. A body that returns `Ok` although its part is not revoked gives the part
+    /// up until the next assignment, which the next change brings. A body that returns an error
+    /// [runs again](Self::restart).
+    ///
+    /// # Errors
+    /// * [`Error::InvalidSetting`]; [`Error::Body`] with [`end_on_error`](Self::end_on_error).
+    /// * [`Error::NotAList`] if the shared list of parts was overwritten.
+    /// * [`Error::Framework`] with `InvalidPath`, `Closed`, and errors that do not pass, such as
+    ///   `NoAuth`. Then all bodies are dropped, and everything is released in the background.
+    ///
+    /// # Panics
+    /// When `body` does. Outside a tokio runtime, if the framework has no spawner.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the bodies, releases the parts and leaves the group in the
+    /// background.
+    pub async fn run<F, Fut, E>(&self, body: F) -> Result<(), Error>
+    where
+        F: Fn(Partition) -> Fut,
+        Fut: Future<Output = Result<(), E>>,
+        E: fmt::Display,
+    {
+        self.run_until(Shutdown::never(), body).await
+    }
+
+    /// As [`run`](Self::run), until the [stop](Shutdown): then all parts are revoked, bodies may
+    /// continue for the time to drain of the [`Shutdown`], and the member leaves the group after it
+    /// has released the last part.
+    ///
+    /// Returns when the nodes of this member are deleted; if the servers do not answer within the
+    /// time that the retry policy allows, they are deleted in the background.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    ///
+    /// # Panics
+    /// As [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    /// As [`run`](Self::run).
+    pub async fn run_until<F, Fut, E>(
+        &self,
+        shutdown: impl Into<Shutdown>,
+        body: F,
+    ) -> Result<(), Error>
+    where
+        F: Fn(Partition) -> Fut,
+        Fut: Future<Output = Result<(), E>>,
+        E: fmt::Display,
+    {
+        let ending = shutdown.into().ending();
+        let site = Arc::new(self.site("run")?);
+        // Joins only when the parts are known, and does not hold anything up before that.
+        let node = tokio::select! {
+            biased;
+            () = ending.begun() => return Ok(()),
+            joined = self.join(&site) => joined?,
+        };
+        let list = if self.is_shared { List::shared(&site) } else { List::local(&self.parts) };
+        let machine = Machine::new(site.node.clone(), self.method, self.pace());
+        let follows = (site.roster(), list);
+        Box::pin(run(Arc::clone(&site), machine, follows, self.care, &ending, &body)).await?;
+        // Last: as long as the member is there, nobody waits for locks of one that has gone.
+        if let Err(error) = node.close().await {
+            debug!(path = self.path, %error, "leaves the group in the background");
+        }
+        Ok(())
+    }
+
+    /// Follows the parts that this member owns, as a stream: it joins in a background task. See
+    /// [`PartitionWatch`].
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, if the framework has no spawner.
+    pub fn follow(&self) -> PartitionWatch {
+        PartitionWatch::start(self.clone(), &self.zk)
+    }
+
+    /// Replaces the parts of all members, if they are [shared](Self::shared_parts), and otherwise
+    /// those of this member and its clones. Concurrent calls replace each other's parts.
+    ///
+    /// Parts that stay keep their owners as far as possible.
+    ///
+    /// # Errors
+    /// * [`Error::InvalidSetting`].
+    /// * [`Error::Framework`] as a write, if they are shared. With an
+    ///   [unknown outcome](Error::may_have_applied) they may be replaced.
+    ///
+    /// # Cancel safety
+    /// The parts are replaced or not.
+    pub async fn set_parts<P: Into<Part>>(
+        &self,
+        parts: impl IntoIterator<Item = P>,
+    ) -> Result<(), Error> {
+        let parts = collect(parts);
+        let site = self.site("set_parts")?;
+        self.check_parts(&parts)?;
+        if self.is_shared {
+            return site.set_list(&parts).await;
+        }
+        self.parts.modify(|local| {
+            local.parts = parts;
+            local.changes += 1;
+        });
+        Ok(())
+    }
+
+    /// Reads who is a member, and who owns which part now: a request for the members and one for
+    /// each part, and one for each owner and each waiting member.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] as every read of the framework; [`Error::NotAList`].
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn view(&self) -> Result<PartitionView, Error> {
+        let site = self.site("view")?;
+        let parts = if self.is_shared {
+            match site.read_list().await {
+                Err(Error::Framework(error)) if error.kind() == ErrorKind::NoNode => Parts::new(),
+                parts => parts?,
+            }
+        } else {
+            self.parts.look(|local| local.parts.clone())
+        };
+        PartitionView::read(&site, parts).await
+    }
+
+    /// Joins the members, after the shared list of parts exists.
+    async fn join(&self, site: &Site) -> Result<crate::node::PersistentNode, Error> {
+        loop {
+            match self.prepare(site).await {
+                Ok(()) => break,
+                Err(Error::Framework(error)) => self.zk.wait_for_recovery(error).await?,
+                Err(error) => return Err(error),
+            }
+        }
+        let node = site.join(&self.member);
+        node.created().await?;
+        Ok(node)
+    }
+
+    async fn prepare(&self, site: &Site) -> Result<(), Error> {
+        site.prepare().await?;
+        if self.is_shared {
+            site.share(&self.parts.look(|local| local.parts.clone())).await?;
+        }
+        Ok(())
+    }
+
+    /// The time to drain.
+    pub(super) const fn drain_time(&self) -> Duration {
+        self.pace.drain
+    }
+
+    fn pace(&self) -> Pace {
+        Pace { leave_delay: self.leave_delay.unwrap_or(self.pace.settle), ..self.pace }
+    }
+
+    /// Checks the settings.
+    fn site(&self, operation: &'static str) -> Result<Site, Error> {
+        ZPath::for_operation(operation, self.path.as_str())?;
+        if !is_name(&self.id) || is_receipt(&self.id) {
+            return Err(self.invalid("id of a member", "a name for a node"));
+        }
+        if !(1..=HEAVIEST).contains(&self.member.weight) {
+            return Err(self.invalid("weight", "from 1 to 1000"));
+        }
+        if self.member.zone.as_deref().is_some_and(|zone| !is_zone(zone)) {
+            return Err(self.invalid("zone", "a text without control characters"));
+        }
+        self.parts.look(|local| self.check_parts(&local.parts))?;
+        Ok(Site::new(&self.zk, &self.path, &self.id, self.method))
+    }
+
+    fn check_parts(&self, parts: &Parts) -> Result<(), Error> {
+        if !parts.keys().all(|name| is_name(name)) {
+            return Err(self.invalid("name of a part", "a name for a node"));
+        }
+        if !parts.values().flatten().all(|zone| is_zone(zone)) {
+            return Err(self.invalid("zone of a part", "a text without control characters"));
+        }
+        Ok(())
+    }
+
+    fn invalid(&self, setting: &'static str, expected: &'static str) -> Error {
+        Error::InvalidSetting { path: self.path.clone(), setting, expected }
+    }
+}
+
+fn collect<P: Into<Part>>(parts: impl IntoIterator<Item = P>) -> Parts {
+    let parts = parts.into_iter().map(|part| {
+        let Part { name, zone } = part.into();
+        (name, zone)
+    });
+    parts.collect::<BTreeMap<_, _>>()
+}
+
+fn is_name(name: &str) -> bool {
+    !name.contains('/') && ZPath::parse(child("/", name)).is_ok()
+}
+
+fn is_zone(zone: &str) -> bool {
+    !zone.chars().any(char::is_control)
+}
+
+impl fmt::Debug for SetPartitioner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SetPartitioner")
+            .field("path", &self.path)
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,316 @@
+//! Performs what the [machine](super::machine) decides.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::time::{Instant, sleep, sleep_until};
+use tracing::{debug, info, warn};
+use zk_curator::{ConnectionState, CuratorFramework, Ownership};
+
+use super::Error;
+use super::held::{Control, Partition};
+use super::machine::{Effect, Input, Machine};
+use super::site::{List, Roster, Site, optional};
+use crate::lock::{self, MutexGuard};
+use crate::measure::Partitioning;
+use crate::random::fraction;
+use crate::shutdown::Ending;
+
+/// What a member does with its bodies.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Care {
+    /// The first and the longest pause before a body that has failed runs again.
+    pub(super) pauses: (Duration, Duration),
+    pub(super) ends_on_error: bool,
+    pub(super) stops_when_suspended: bool,
+}
+
+/// Work on a part, which ends with an [`Event`].
+enum Job {
+    Acquire,
+    Own(Held),
+    Release(Held),
+}
+
+/// The lock of a part.
+struct Held {
+    /// Resolves when it is lost. Dropped after the release, which ends its watch: to remove the
+    /// watch would be a request.
+    lost: BoxFuture<'static, ()>,
+    guard: MutexGuard,
+}
+
+enum Event {
+    Granted(Held),
+    Cancelled,
+    Ended(Held),
+    Lost,
+    Released,
+    Failed(Error),
+}
+
+/// Everything that work on a part needs.
+struct Work {
+    site: Arc<Site>,
+    part: String,
+    control: Arc<Control>,
+    care: Care,
+}
+
+/// A part that the member is busy with.
+struct Busy {
+    control: Arc<Control>,
+    /// The lock, between two jobs.
+    held: Option<Held>,
+}
+
+/// Runs a member until its end has begun and everything is released, or until a permanent error.
+pub(super) async fn run<F, Fut, E>(
+    site: Arc<Site>,
+    mut machine: Machine,
+    (mut roster, mut list): (Roster, List),
+    care: Care,
+    ending: &Ending,
+    body: &F,
+) -> Result<(), Error>
+where
+    F: Fn(Partition) -> Fut,
+    Fut: Future<Output = Result<(), E>>,
+    E: fmt::Display,
+{
+    let mut parts: BTreeMap<String, Busy> = BTreeMap::new();
+    let mut jobs = FuturesUnordered::new();
+    let mut measured = Partitioning::begin(&site.zk, &site.path);
+    let mut is_closing = false;
+    while !machine.is_over() {
+        let input = tokio::select! {
+            biased;
+            () = ending.begun(), if !is_closing => {
+                is_closing = true;
+                Input::Close(ending.end())
+            }
+            Some((part, event)) = jobs.next(), if !jobs.is_empty() => {
+                take(&mut parts, &mut measured, part, event)?
+            }
+            members = roster.changed(), if !is_closing => Input::Members(members?),
+            list = list.changed(), if !is_closing => Input::Parts(list?),
+            () = optional(machine.timer().map(sleep_until)) => Input::Timer,
+        };
+        let mut inputs = vec![input];
+        while let Some(input) = inputs.pop() {
+            for effect in machine.step(Instant::now(), input) {
+                debug!(path = site.path, ?effect, "partition");
+                let (part, job) = match effect {
+                    Effect::Acquire(part) => {
+                        let busy = Busy { control: Arc::default(), held: None };
+                        parts.insert(part.clone(), busy);
+                        (part, Job::Acquire)
+                    }
+                    Effect::Start(part) => match take_lock(&mut parts, &part) {
+                        Some(held) => (part, Job::Own(held)),
+                        None => continue,
+                    },
+                    Effect::Release(part) => match take_lock(&mut parts, &part) {
+                        Some(held) => (part, Job::Release(held)),
+                        None => continue,
+                    },
+                    Effect::Cancel(part) => {
+                        parts[&part].control.cancel.cancel();
+                        continue;
+                    }
+                    Effect::Stop(part) => {
+                        warn!(path = site.path, part, "the time to drain has passed");
+                        parts[&part].control.stop.cancel();
+                        continue;
+                    }
+                    Effect::Revoke(part) => {
+                        parts[&part].control.revoke();
+                        continue;
+                    }
+                    Effect::Reprieve(part) => {
+                        if parts[&part].control.reprieve() {
+                            inputs.push(Input::Reprieved(part));
+                        }
+                        continue;
+                    }
+                };
+                let control = Arc::clone(&parts[&part].control);
+                let work = Work { site: Arc::clone(&site), part, control, care };
+                jobs.push(perform(work, job, body));
+            }
+        }
+        measured.assigned(machine.assigned());
+    }
+    Ok(())
+}
+
+/// Takes the lock of a part for a job.
+fn take_lock(parts: &mut BTreeMap<String, Busy>, part: &str) -> Option<Held> {
+    parts.get_mut(part)?.held.take()
+}
+
+/// Takes the end of a job.
+fn take(
+    parts: &mut BTreeMap<String, Busy>,
+    measured: &mut Partitioning,
+    part: String,
+    event: Event,
+) -> Result<Input, Error> {
+    let mut keep = |held| {
+        if let Some(busy) = parts.get_mut(&part) {
+            busy.held = Some(held);
+        }
+    };
+    let input = match event {
+        Event::Granted(held) => {
+            keep(held);
+            measured.acquired();
+            return Ok(Input::Granted(part));
+        }
+        Event::Ended(held) => {
+            keep(held);
+            return Ok(Input::Ended(part));
+        }
+        Event::Cancelled => Input::Cancelled,
+        Event::Lost => {
+            measured.lost();
+            Input::Lost
+        }
+        Event::Released => {
+            measured.released();
+            Input::Released
+        }
+        Event::Failed(error) => return Err(error),
+    };
+    parts.remove(&part);
+    Ok(input(part))
+}
+
+/// Does the work of one job, until its end. Dropped, it drops the body, and releases the lock in
+/// the background.
+async fn perform<F, Fut, E>(work: Work, job: Job, body: &F) -> (String, Event)
+where
+    F: Fn(Partition) -> Fut,
+    Fut: Future<Output = Result<(), E>>,
+    E: fmt::Display,
+{
+    let event = match job {
+        Job::Acquire => work.acquire().await,
+        Job::Own(held) => work.own(held, body).await,
+        Job::Release(held) => work.release(held).await,
+    };
+    (work.part, event)
+}
+
+impl Work {
+    async fn acquire(&self) -> Event {
+        let zk = &self.site.zk;
+        let lock = self.site.lock(&self.part);
+        let granted = async {
+            loop {
+                match lock.acquire().await {
+                    Ok(guard) => return Ok(guard),
+                    Err(lock::Error::Framework(error)) => zk.wait_for_recovery(error).await?,
+                    Err(error) => return Err(Error::Lock(error)),
+                }
+            }
+        };
+        let granted = tokio::select! {
+            biased;
+            () = self.control.cancel.cancelled() => return Event::Cancelled,
+            granted = granted => granted,
+        };
+        match granted {
+            Ok(guard) => {
+                let (zk, ownership) = (zk.clone(), guard.ownership().clone());
+                let lost = lost(zk, ownership, self.care.stops_when_suspended);
+                Event::Granted(Held { lost: Box::pin(lost), guard })
+            }
+            Err(error) => Event::Failed(error),
+        }
+    }
+
+    /// Runs the body until it has ended, is stopped, or the lock is lost. The body is dropped before
+    /// this ends.
+    async fn own<F, Fut, E>(&self, mut held: Held, body: &F) -> Event
+    where
+        F: Fn(Partition) -> Fut,
+        Fut: Future<Output = Result<(), E>>,
+        E: fmt::Display,
+    {
+        let (path, part, control) = (&self.site.path, &self.part, &self.control);
+        info!(path, part, token = %held.guard.fencing_token(), "owns a part");
+        let mut failures = 0;
+        loop {
+            let ownership = held.guard.ownership().clone();
+            let partition = Partition::new(part.clone(), ownership, Arc::clone(control));
+            let began = Instant::now();
+            let error = tokio::select! {
+                biased;
+                () = &mut held.lost => return self.lost(),
+                () = control.stop.cancelled() => return Event::Ended(held),
+                done = body(partition) => match done {
+                    Ok(()) => return Event::Ended(held),
+                    Err(error) => error.to_string(),
+                },
+            };
+            if self.care.ends_on_error {
+                return Event::Failed(Error::Body { part: part.clone(), why: error });
+            }
+            let (first, longest) = self.care.pauses;
+            failures = if began.elapsed() > longest { 0 } else { failures };
+            let pause = pause(&self.site.zk, first, longest, failures);
+            failures += 1;
+            warn!(path, part, failures, ?pause, error, "the body of a part has failed");
+            control.forget_reprieve();
+            tokio::select! {
+                biased;
+                () = &mut held.lost => return self.lost(),
+                () = control.stop.cancelled() => return Event::Ended(held),
+                () = control.revoked() => return Event::Ended(held),
+                () = sleep(pause) => {}
+            }
+        }
+    }
+
+    fn lost(&self) -> Event {
+        warn!(path = self.site.path, part = self.part, "a part was lost");
+        Event::Lost
+    }
+
+    async fn release(&self, held: Held) -> Event {
+        let Held { lost, guard } = held;
+        if let Err(error) = guard.release().await {
+            // The janitor continues, unless the lock was lost.
+            debug!(path = self.site.path, part = self.part, %error, "not released");
+        }
+        drop(lost);
+        Event::Released
+    }
+}
+
+/// Resolves when the lock of a part is lost, or the connection, if the part must not outlast that.
+async fn lost(zk: CuratorFramework, ownership: Ownership, stops_when_suspended: bool) {
+    let suspended = async {
+        if !stops_when_suspended {
+            return pending().await;
+        }
+        zk.states().until(|status| status.state == ConnectionState::Suspended).await
+    };
+    tokio::select! {
+        biased;
+        _ = suspended => {}
+        () = ownership.lost() => {}
+    }
+}
+
+/// The pause after a failure: doubled with each, of which between a half and all by chance.
+fn pause(zk: &CuratorFramework, first: Duration, longest: Duration, failures: u32) -> Duration {
+    let factor = 2_u32.saturating_pow(failures);
+    first.saturating_mul(factor).min(longest).mul_f64(0.5 + fraction(zk) / 2.0)
+}
