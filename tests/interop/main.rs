@@ -45,6 +45,7 @@ mod framework_options;
 mod inspect;
 mod kazoo_barrier;
 mod kazoo_lock;
+mod kazoo_partition;
 mod mutex;
 mod peer;
 mod raw_clients;

@@ -32,6 +32,7 @@ mod name;
 mod nodes;
 mod nodes_cancel;
 mod not_started;
+mod partition;
 mod replay;
 mod round_trips;
 mod schedule;

@@ -185,7 +185,7 @@ pub enum RecipeKind {
     Group,
     /// A service of Curator's service discovery.
     Service,
-    /// Work that is divided among members, kazoo's `SetPartitioner`.
+    /// Parts that are divided among members: our `SetPartitioner`, or kazoo's.
     Partitioner,
     /// A counter that records operations by their ids.
     Counter,

@@ -23,6 +23,7 @@
 //! | counter with ids | `_o` |
 //! | `GroupMember` | only ephemeral children: a guess |
 //! | kazoo's `Party`, `ShallowParty`, `SetPartitioner` | `<hex>__party__`, `<hex>-name`, `party` and `locks` |
+//! | our `SetPartitioner` | `members`, with their data, and `parts` |
 //! | service of Curator's discovery | JSON with the fields of an instance |
 //!
 //! `N` is a sequence number. The names may begin with the prefix of a protected create,

@@ -15,7 +15,8 @@ const MOST_NODES: usize = 2048;
 /// The deepest recipe: the claim to an item of a queue is four levels below the queue.
 const DEPTH: usize = 4;
 /// Directories of recipes. Below other nodes, only the children say which recipe it is.
-const DIRECTORIES: [&str; 6] = ["leases", "items", "entries", "executing", "party", "values"];
+const DIRECTORIES: [&str; 7] =
+    ["leases", "items", "entries", "executing", "party", "members", "values"];
 /// While a level has at most this many nodes, they are listed in the request that reads them.
 const FEW: usize = 16;
 

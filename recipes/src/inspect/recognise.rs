@@ -2,6 +2,7 @@ use super::finding::{Finding, RecipeKind};
 use super::layout;
 use super::layout::semaphore::{KAZOO_LOCK, LEASES, add_lock};
 use super::node::Node;
+use crate::partition::site::{LOCKS, PARTS};
 use crate::path::child;
 
 /// Recognises the recipe at a node, from the node and the nodes below it. Sends nothing.
@@ -42,7 +43,7 @@ pub(super) fn may_contain_recipes(finding: &Finding, child: &Node) -> bool {
     let name = child.name();
     match finding.kind {
         RecipeKind::Unknown | RecipeKind::ShardedQueue => true,
-        RecipeKind::Partitioner => name == "locks",
+        RecipeKind::Partitioner => matches!(name, LOCKS | PARTS),
         RecipeKind::LockingQueue => name == "dead",
         _ => finding.ignored.iter().any(|ignored| ignored == name),
     }

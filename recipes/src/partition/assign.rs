@@ -9,7 +9,7 @@ use super::record::Member;
 pub(super) const NEWEST: u32 = 1;
 
 /// The parts by their names, each with the zone that it prefers.
-pub(super) type Parts = BTreeMap<String, Option<String>>;
+pub(crate) type Parts = BTreeMap<String, Option<String>>;
 /// The members by the names of their nodes.
 pub(super) type Members = BTreeMap<String, Member>;
 /// The owner of each part.

@@ -2,11 +2,6 @@
 
 use super::assign::{Members, Owners, Parts};
 
-/// The parent of the members.
-pub(super) const PARTY: &str = "party";
-/// The parent of the locks.
-pub(super) const LOCKS: &str = "locks";
-
 /// Assigns every n-th of the sorted parts to the n-th of the sorted identifiers: kazoo's
 /// `_partitioner`.
 ///

@@ -408,7 +408,7 @@ fn collect<P: Into<Part>>(parts: impl IntoIterator<Item = P>) -> Parts {
 }
 
 fn is_name(name: &str) -> bool {
-    !name.contains('/') && ZPath::parse(child("/", name)).is_ok()
+    !name.is_empty() && !name.contains('/') && ZPath::parse(child("/", name)).is_ok()
 }
 
 fn is_zone(zone: &str) -> bool {

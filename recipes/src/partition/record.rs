@@ -63,6 +63,11 @@ impl Member {
     }
 }
 
+/// Returns `true` for the data of a member.
+pub(crate) fn is_member(data: &[u8]) -> bool {
+    data.starts_with(MEMBER.as_bytes())
+}
+
 /// The data of a shared list: a line for each part, with its name and, after a tab, the zone that
 /// it prefers. Names of nodes have neither tabs nor line breaks.
 pub(super) fn encode_parts(parts: &Parts) -> String {
@@ -79,7 +84,7 @@ pub(super) fn encode_parts(parts: &Parts) -> String {
 }
 
 /// `None` if these are not the data of a list.
-pub(super) fn parse_parts(data: &[u8]) -> Option<Parts> {
+pub(crate) fn parse_parts(data: &[u8]) -> Option<Parts> {
     let lines = std::str::from_utf8(data).ok()?.strip_prefix(PARTS)?.strip_prefix('\n')?;
     let part = |line: &str| match line.split_once('\t') {
         Some((name, zone)) => (name.to_owned(), Some(zone.to_owned())),

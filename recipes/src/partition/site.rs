@@ -9,7 +9,7 @@ use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
 
 use super::Error;
 use super::assign::{Members, Parts};
-use super::kazoo::{self, LOCKS, PARTY};
+use super::kazoo;
 use super::machine::Method;
 use super::record::{Member, encode_parts, parse_parts};
 use crate::group::{Group, GroupWatch};
@@ -21,6 +21,10 @@ use crate::path::child;
 pub(crate) const MEMBERS: &str = "members";
 /// The parent of the locks.
 pub(crate) const PARTS: &str = "parts";
+/// The parent of the members in kazoo.
+const PARTY: &str = "party";
+/// The parent of the locks in kazoo.
+pub(crate) const LOCKS: &str = "locks";
 /// The list of parts, if it is shared.
 pub(crate) const LIST: &str = "list";
 

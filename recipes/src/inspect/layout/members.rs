@@ -4,6 +4,8 @@ use super::names::is_hex;
 use crate::inspect::draft::Draft;
 use crate::inspect::finding::{Finding, Library, RecipeKind, Role};
 use crate::inspect::node::Node;
+use crate::partition::record::{is_member, parse_parts};
+use crate::partition::site::{LIST, MEMBERS, PARTS};
 
 /// `Party._NODE_NAME` of kazoo.
 const PARTY: &str = "__party__";
@@ -12,8 +14,24 @@ pub(super) fn recognise(node: &Node) -> Option<Finding> {
     partitioner(node).or_else(|| services(node)).or_else(|| parties(node))
 }
 
-/// kazoo's `SetPartitioner`: a party, and a lock for each part.
+/// A `SetPartitioner`: members, and a lock for each part.
 fn partitioner(node: &Node) -> Option<Finding> {
+    kazoos_partitioner(node).or_else(|| {
+        let (members, parts) = (node.get(MEMBERS)?, node.get(PARTS));
+        let is_member = |member: &Node| is_member(&member.data);
+        let list = node.get(LIST).filter(|list| parse_parts(&list.data).is_some());
+        if list.is_none() && !members.children.iter().any(is_member) {
+            return None;
+        }
+        let mut draft = Draft::new(node, RecipeKind::Partitioner, Library::ZkCurator);
+        parts.into_iter().chain(list).for_each(|part| draft.part(part));
+        draft.inside(members);
+        add(&mut draft, members, is_member);
+        Some(draft.finish())
+    })
+}
+
+fn kazoos_partitioner(node: &Node) -> Option<Finding> {
     let (party, locks) = (node.get("party")?, node.get("locks")?);
     if node.children.len() != 2 {
         return None;

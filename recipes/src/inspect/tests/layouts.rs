@@ -262,6 +262,18 @@ fn groups_and_services() {
          part locks
          part party",
     );
+    assert_recognised(
+        "members/one @1 =member 1
+         members/two @2 =member 1
+         members/other =none of ours
+         parts/s0/_c_{a}-lock-0000000000 @1",
+        "partitioner of zk-curator
+         holds member members/one
+         holds member members/two
+         part members
+         part parts
+         ignored members/other",
+    );
 }
 
 #[test]

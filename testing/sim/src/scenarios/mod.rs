@@ -68,6 +68,7 @@ mod mutex;
 mod name;
 mod once_per;
 mod owned;
+mod partitioner;
 mod persistent_node;
 mod queue;
 mod read_write;
@@ -127,6 +128,7 @@ pub const ALL: &[Scenario] = &[
     once_per::AT_MOST,
     once_per::AT_LEAST,
     owned::SCENARIO,
+    partitioner::SCENARIO,
     persistent_node::SCENARIO,
     queue::PRIORITY,
     queue::PLAIN,

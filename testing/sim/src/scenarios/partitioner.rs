@@ -1,0 +1,294 @@
+//! [`SetPartitioner`]: members come, go and die, while the list of parts changes. Each part has one
+//! body at a time, and its tokens grow; a body is dropped only when its part is lost, or was revoked
+//! for as long as it may drain. After the last fault, each part comes to the member that it is
+//! assigned to.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use zk_curator::CuratorFramework;
+use zk_curator_recipes::partition::{
+    Error, OwnedPartition, Partition, PartitionEvent, PartitionView, SetPartitioner,
+};
+
+use super::Scenario;
+use super::support::driving::stopped_by;
+use crate::checkers::Exclusion;
+use crate::history::{Hold, Mode, Name};
+use crate::{Client, Failure};
+
+const SET: &str = "/shards/orders";
+/// The highest number of parts.
+const PARTS: usize = 6;
+const SETTLE: Duration = Duration::from_millis(200);
+const LEAVE_DELAY: Duration = Duration::from_millis(300);
+const DRAIN: Duration = Duration::from_millis(400);
+/// The maximum duration of a run in a round.
+const RUN: Duration = Duration::from_secs(3);
+
+pub(super) const SCENARIO: Scenario = Scenario::new(
+    "partitioner",
+    "SetPartitioner: one owner for each part, and each part with its owner in the end",
+    |sim| {
+        sim.workload(work)
+            .checker(Exclusion::handed_over())
+            .operator(["/shards/orders/members/*", "/shards/orders/parts/*/_c_*"])
+            .leaves(["/shards", SET, "/shards/orders/list"])
+    },
+);
+
+async fn work(client: Client) -> Result<(), Failure> {
+    let zk = client.connect().await?;
+    let mut rng = client.rng();
+    let member = member(&client, &zk);
+    // One way during one life.
+    let follows = rng.u8(..4) == 0;
+    while client.next_round().is_some() {
+        sleep(client.moment(Duration::from_millis(500))).await;
+        if rng.u8(..4) == 0 {
+            let parts = (0..rng.usize(2..=PARTS)).map(name);
+            drop(client.maybe_cancel(member.set.set_parts(parts)).await);
+        }
+        if follows {
+            follow(&client, &member).await?;
+        } else {
+            let stop = sleep(client.moment(RUN));
+            run(&client, &member, stop, false).await?;
+        }
+    }
+    client.faults_are_over().await;
+    run(&client, &member, settled(&client, &member.set), true).await
+}
+
+/// A member, and whether its bodies are dropped when the connection is suspended.
+struct Member {
+    set: SetPartitioner,
+    stops_early: bool,
+}
+
+fn member(client: &Client, zk: &CuratorFramework) -> Member {
+    let mut rng = client.rng();
+    // The id of its earlier lives, or a new one.
+    let id = if rng.bool() { format!("w-{}", client.number()) } else { client.id() };
+    let set = SetPartitioner::new(zk, SET, (0..PARTS).map(name)).id(id).shared_parts();
+    let set = set.settle(SETTLE).leave_delay(LEAVE_DELAY).drain(DRAIN);
+    let set = set.weight(rng.u32(1..=2)).restart(Duration::from_millis(10), RUN / 10);
+    let stops_early = rng.u8(..4) == 0;
+    Member { set: if stops_early { set.stop_when_suspended() } else { set }, stops_early }
+}
+
+fn name(part: usize) -> String {
+    format!("s{part}")
+}
+
+/// Waits until each part is owned by the member that it is assigned to.
+async fn settled(client: &Client, set: &SetPartitioner) {
+    loop {
+        sleep(SETTLE).await;
+        match set.view().await {
+            Ok(view) if is_settled(&view) => return,
+            Ok(_) => {}
+            Err(error) => client.note(format!("not read: {error}")),
+        }
+    }
+}
+
+fn is_settled(view: &PartitionView) -> bool {
+    view.parts.values().all(|part| part.owner.is_some() && part.owner == part.assigned_to)
+}
+
+/// Runs a member, which may be dropped in the middle, until `stop` resolves.
+async fn run(
+    client: &Client,
+    Member { set, stops_early }: &Member,
+    stop: impl Future<Output = ()>,
+    is_last: bool,
+) -> Result<(), Failure> {
+    let claims = Claims::begin(client, *stops_early);
+    let body = |part: Partition| {
+        let claims = &claims;
+        async move { claims.work(part, is_last).await }
+    };
+    let member = stopped_by(stop, |stop| set.run_until(stop.drain(DRAIN), body));
+    let ended = if is_last { Some(member.await) } else { client.maybe_cancel(member).await };
+    claims.end();
+    match ended {
+        Some(Ok(())) => lock(&claims.dropped).take().map_or(Ok(()), |early| Err(early.into())),
+        Some(ended) => is_known(ended),
+        // All bodies were dropped.
+        None => Ok(()),
+    }
+}
+
+/// An error of a server that refuses for a while ends a member.
+fn is_known(ended: Result<(), Error>) -> Result<(), Failure> {
+    match ended {
+        Err(Error::Framework(error)) if error.is_transient() => Ok(()),
+        ended => Ok(ended?),
+    }
+}
+
+/// Follows the parts as a stream for a while. Each part is worked on by a task.
+async fn follow(client: &Client, member: &Member) -> Result<(), Failure> {
+    let mut events = member.set.follow();
+    let end = Instant::now() + client.moment(RUN);
+    let claims = Claims::begin(client, member.stops_early);
+    let mut works = BTreeMap::new();
+    loop {
+        let event = tokio::select! {
+            biased;
+            event = events.next() => event,
+            () = tokio::time::sleep_until(end) => break,
+        };
+        match event {
+            Some(Ok(PartitionEvent::Acquired(part))) => {
+                let hold = claims.take(&part);
+                let work = client.spawn(hold_until_revoked(client.clone(), part, hold));
+                works.insert(hold, work);
+            }
+            Some(Ok(_)) => {}
+            Some(Err(error)) => {
+                is_known(Err(error))?;
+                break;
+            }
+            None => break,
+        }
+    }
+    drop(events);
+    for work in works.into_values() {
+        work.await;
+    }
+    claims.end();
+    Ok(())
+}
+
+/// Works on a part until it is revoked or lost, and gives it up then.
+async fn hold_until_revoked(client: Client, part: OwnedPartition, hold: u64) {
+    let resource = Name::from(part.name());
+    let used = async {
+        loop {
+            sleep(client.moment(Duration::from_millis(100))).await;
+            client.use_resource(&resource, Mode::Exclusive, hold, part.fencing_token()).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = part.lost() => client.record(Hold::Lost { hold }),
+        () = part.revoked() => client.record(Hold::Releasing { hold }),
+        never = used => never,
+    }
+    drop(part);
+}
+
+/// The attempts of a member to own parts, one for each part at a time.
+struct Claims<'a> {
+    client: &'a Client,
+    /// `true` if bodies are dropped when the connection is suspended.
+    stops_early: bool,
+    holds: Mutex<BTreeMap<String, u64>>,
+    /// A body that was dropped too early.
+    dropped: Mutex<Option<String>>,
+}
+
+impl<'a> Claims<'a> {
+    fn begin(client: &'a Client, stops_early: bool) -> Self {
+        let claims =
+            Self { client, stops_early, holds: Mutex::default(), dropped: Mutex::default() };
+        (0..PARTS).for_each(|part| claims.attempt(&name(part)));
+        claims
+    }
+
+    /// Begins the next attempt.
+    fn attempt(&self, part: &str) {
+        let hold = self.client.unique();
+        let resource = Name::from(part);
+        self.client.record(Hold::Acquiring { resource, mode: Mode::Exclusive, hold });
+        lock(&self.holds).insert(part.to_owned(), hold);
+    }
+
+    /// The attempt has succeeded.
+    fn take(&self, part: &Partition) -> u64 {
+        let hold = lock(&self.holds)[part.name()];
+        let (resource, token) = (Name::from(part.name()), part.fencing_token().get());
+        self.client.record(Hold::Acquired { resource, mode: Mode::Exclusive, hold, token });
+        self.attempt(part.name());
+        hold
+    }
+
+    fn end(&self) {
+        for hold in std::mem::take(&mut *lock(&self.holds)).into_values() {
+            self.client.record(Hold::Missed { hold });
+        }
+    }
+
+    /// The body of a part.
+    async fn work(&self, part: Partition, is_last: bool) -> Result<(), &'static str> {
+        let (client, mut rng) = (self.client, self.client.rng());
+        let mut body =
+            Body { claims: self, hold: self.take(&part), part, revoked: None, has_ended: false };
+        let part = body.part.clone();
+        if rng.u8(..4) == 0 {
+            part.accept_reprieve();
+        }
+        let resource = Name::from(part.name());
+        for _ in 0..if is_last { u32::MAX } else { rng.u32(1..40) } {
+            tokio::select! {
+                biased;
+                () = part.revoked() => {
+                    let since = Instant::now();
+                    body.revoked = Some(since);
+                    // Some bodies need longer than they have.
+                    let longest = if is_last { DRAIN / 2 } else { DRAIN * 5 / 4 };
+                    sleep(client.moment(longest)).await;
+                    if part.is_revoked() {
+                        break;
+                    }
+                    body.revoked = None;
+                }
+                () = sleep(client.moment(Duration::from_millis(100))) => {
+                    let token = part.fencing_token();
+                    client.use_resource(&resource, Mode::Exclusive, body.hold, token).await;
+                }
+            }
+        }
+        body.has_ended = true;
+        drop(body);
+        if is_last || rng.bool() { Ok(()) } else { Err("a body that fails") }
+    }
+}
+
+/// A body that runs. Dropped before it has ended, it was dropped by the member.
+struct Body<'a> {
+    claims: &'a Claims<'a>,
+    part: Partition,
+    hold: u64,
+    revoked: Option<Instant>,
+    has_ended: bool,
+}
+
+impl Drop for Body<'_> {
+    fn drop(&mut self) {
+        let (client, hold) = (self.claims.client, self.hold);
+        if self.has_ended {
+            client.record(Hold::Releasing { hold });
+            return;
+        }
+        if self.part.is_over() {
+            client.record(Hold::Lost { hold });
+            return;
+        }
+        client.record(Hold::Releasing { hold });
+        let is_due =
+            self.claims.stops_early || self.revoked.is_some_and(|since| since.elapsed() >= DRAIN);
+        if !is_due {
+            let early = format!("the body of {} was dropped early", self.part.name());
+            lock(&self.claims.dropped).get_or_insert(early);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
