@@ -225,10 +225,29 @@ impl<'a> Claims<'a> {
 
     /// The body of a part.
     async fn work(&self, part: Partition, is_last: bool) -> Result<(), &'static str> {
+        let (hold, revoked) = (self.take(&part), Mutex::new(None));
+        let mut body = Body { claims: self, part: &part, hold, revoked: &revoked, ended: false };
+        let noticed = async {
+            loop {
+                part.revoked().await;
+                *lock(&revoked) = Some(Instant::now());
+                while part.is_revoked() {
+                    sleep(DRAIN / 100).await;
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            never = noticed => never,
+            () = self.use_until_revoked(&part, hold, is_last) => {}
+        }
+        body.ended = true;
+        drop(body);
+        if is_last || self.client.rng().bool() { Ok(()) } else { Err("a body that fails") }
+    }
+
+    async fn use_until_revoked(&self, part: &Partition, hold: u64, is_last: bool) {
         let (client, mut rng) = (self.client, self.client.rng());
-        let mut body =
-            Body { claims: self, hold: self.take(&part), part, revoked: None, has_ended: false };
-        let part = body.part.clone();
         if rng.u8(..4) == 0 {
             part.accept_reprieve();
         }
@@ -237,41 +256,36 @@ impl<'a> Claims<'a> {
             tokio::select! {
                 biased;
                 () = part.revoked() => {
-                    let since = Instant::now();
-                    body.revoked = Some(since);
                     // Some bodies need longer than they have.
                     let longest = if is_last { DRAIN / 2 } else { DRAIN * 5 / 4 };
                     sleep(client.moment(longest)).await;
                     if part.is_revoked() {
-                        break;
+                        return;
                     }
-                    body.revoked = None;
                 }
                 () = sleep(client.moment(Duration::from_millis(100))) => {
                     let token = part.fencing_token();
-                    client.use_resource(&resource, Mode::Exclusive, body.hold, token).await;
+                    client.use_resource(&resource, Mode::Exclusive, hold, token).await;
                 }
             }
         }
-        body.has_ended = true;
-        drop(body);
-        if is_last || rng.bool() { Ok(()) } else { Err("a body that fails") }
     }
 }
 
 /// A body that runs. Dropped before it has ended, it was dropped by the member.
 struct Body<'a> {
     claims: &'a Claims<'a>,
-    part: Partition,
+    part: &'a Partition,
     hold: u64,
-    revoked: Option<Instant>,
-    has_ended: bool,
+    /// When it was last revoked.
+    revoked: &'a Mutex<Option<Instant>>,
+    ended: bool,
 }
 
 impl Drop for Body<'_> {
     fn drop(&mut self) {
         let (client, hold) = (self.claims.client, self.hold);
-        if self.has_ended {
+        if self.ended {
             client.record(Hold::Releasing { hold });
             return;
         }
@@ -280,8 +294,9 @@ impl Drop for Body<'_> {
             return;
         }
         client.record(Hold::Releasing { hold });
-        let is_due =
-            self.claims.stops_early || self.revoked.is_some_and(|since| since.elapsed() >= DRAIN);
+        let is_due = self.claims.stops_early
+            || self.part.is_revoked()
+                && lock(self.revoked).is_some_and(|since| since.elapsed() >= DRAIN);
         if !is_due {
             let early = format!("the body of {} was dropped early", self.part.name());
             lock(&self.claims.dropped).get_or_insert(early);
