@@ -59,6 +59,7 @@ pages! {
     "src/recipes/queues.md" recipes_queues,
     "src/recipes/jobs.md" recipes_jobs,
     "src/recipes/schedule.md" recipes_schedule,
+    "src/recipes/partitions.md" recipes_partitions,
     "src/recipes/counters.md" recipes_counters,
     "src/recipes/transactions.md" recipes_transactions,
     "src/recipes/caches.md" recipes_caches,

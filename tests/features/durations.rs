@@ -30,6 +30,7 @@ use zk_curator_recipes::leader::LeaderSelector;
 use zk_curator_recipes::lock::{InterProcessMutex, RevocableReadWriteLock};
 use zk_curator_recipes::migration::{MigrationManager, MigrationSet};
 use zk_curator_recipes::node::{PersistentNode, PersistentTtlNode};
+use zk_curator_recipes::partition::{Partition, SetPartitioner};
 use zk_curator_recipes::queue::jobs::{Jobs, Retention};
 use zk_curator_recipes::queue::{
     DistributedDelayQueue, DistributedQueue, LockingQueue, QueueSharder,
@@ -98,6 +99,15 @@ async fn raw(set: impl FnOnce(ZooKeeperBuilder) -> ZooKeeperBuilder) {
     server.disconnect(zk.session().map_or(0, |session| session.id.get()));
     drop(timeout(MINUTE, zk.exists("/")).await);
     drop(zk.close().await);
+}
+
+/// A member of a set, whose body ends and fails.
+async fn member(set: SetPartitioner) {
+    let body = async |part: Partition| {
+        drop(timeout(MINUTE / 4, part.revoked()).await);
+        Err::<(), _>("it fails")
+    };
+    drop(timeout(MINUTE, set.run(body)).await);
 }
 
 /// A server with a setting: a session lives for a minute, and a container is looked at.
@@ -389,6 +399,18 @@ cases! {
         let started = sharder(&zk, time).await;
         assert_eq!(started.is_err(), time.is_zero());
         sleep(MINUTE.min(time.saturating_mul(1000))).await;
+    },
+    "recipes/src/partition/partitioner.rs::settle" => |time, zk| async move {
+        member(SetPartitioner::new(&zk, "/a", ["s"]).settle(time)).await;
+    },
+    "recipes/src/partition/partitioner.rs::leave_delay" => |time, zk| async move {
+        member(SetPartitioner::new(&zk, "/a", ["s"]).leave_delay(time)).await;
+    },
+    "recipes/src/partition/partitioner.rs::drain" => |time, zk| async move {
+        member(SetPartitioner::new(&zk, "/a", ["s"]).drain(time)).await;
+    },
+    "recipes/src/partition/partitioner.rs::restart" => |time, zk| async move {
+        member(SetPartitioner::new(&zk, "/a", ["s"]).restart(time, time)).await;
     },
     "recipes/src/schedule/once_per.rs::tolerance" => |time, zk| async move {
         let each = OncePer::new(&zk, "/each", Schedule::every(MINUTE / 60)).tolerance(time);

@@ -22,6 +22,7 @@ use zk_curator_recipes::leader::{Election, LeaderLatch, LeaderSelector};
 use zk_curator_recipes::lock::{
     InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore,
 };
+use zk_curator_recipes::partition::{Partition, SetPartitioner};
 use zk_curator_recipes::queue::jobs::Jobs;
 use zk_curator_recipes::queue::{DistributedQueue, LockingQueue};
 use zk_curator_recipes::schedule::{OncePer, Schedule};
@@ -519,6 +520,34 @@ async fn behind(sums: Sums, server: TestServer, zk: CuratorFramework) {
 }
 
 #[test]
+fn members_of_a_set_say_how_many_parts_they_own() {
+    measured(partitions);
+}
+
+async fn partitions(sums: Sums, server: TestServer, zk: CuratorFramework) {
+    let at = |name: &str| sums.find(&format!("partitions_{name}{{framework=,path=/shards}}"));
+    let of = |name: &str| sums.find(&format!("partitions_{name}_total{{framework=}}"));
+    let set = SetPartitioner::new(&zk, "/shards", ["a", "b", "c"]).id("one");
+    let stop = CancellationToken::new();
+    let body = async |part: Partition| {
+        part.revoked().await;
+        Ok::<_, String>(())
+    };
+    let watched = async {
+        reaches(&sums, "partitions_owned{framework=,path=/shards}", 3.0).await;
+        assert_eq!((at("assigned"), of("acquired"), of("lost")), (Some(3.0), Some(3.0), Some(0.0)));
+        expire(&server, &zk).await;
+        reaches(&sums, "partitions_acquired_total{framework=}", 6.0).await;
+        assert_eq!((at("owned"), of("lost")), (Some(3.0), Some(3.0)));
+        stop.cancel();
+    };
+    let (ran, ()) = tokio::join!(set.run_until(stop.clone(), body), watched);
+    ran.unwrap();
+    assert_eq!((of("acquired"), of("lost")), (Some(6.0), Some(3.0)));
+    assert!(at("owned").unwrap().is_nan() && at("assigned").unwrap().is_nan());
+}
+
+#[test]
 fn the_depth_of_a_queue_counts_all_buckets() {
     measured(async |sums, _server, zk| {
         let queue = LockingQueue::new(&zk, "/queue").bucket_size(10);
@@ -561,6 +590,7 @@ fn the_tables_are_complete() {
     run(&|sums, server, zk| Box::pin(leaders(sums, server, zk)));
     run(&|sums, server, zk| Box::pin(queues(sums, server, zk)));
     run(&|sums, server, zk| Box::pin(behind(sums, server, zk)));
+    run(&|sums, server, zk| Box::pin(partitions(sums, server, zk)));
     add(&all);
     let table: BTreeMap<_, _> = zk_curator::observe::METRICS
         .iter()

@@ -126,7 +126,7 @@ async fn kazoo_and_rust_divide(python: &Path, connect_string: &str) {
     stop_1.cancel();
     rust_1.await.unwrap();
     divided(&owned, &["kazoo-1", "a-rust-2"]).await;
-    // One that dies.
+    // Its process dies.
     drop(kazoo_1);
     divided(&owned, &["a-rust-2"]).await;
     stop_2.cancel();

@@ -21,6 +21,7 @@ use zk_curator_recipes::lock::{
 use zk_curator_recipes::migration::{MigrationManager, MigrationSet};
 use zk_curator_recipes::name::NameService;
 use zk_curator_recipes::node::{PersistentNode, PersistentTtlNode};
+use zk_curator_recipes::partition::{Partition, SetPartitioner};
 use zk_curator_recipes::queue::jobs::{Jobs, Task};
 use zk_curator_recipes::queue::{
     DistributedQueue, Error as QueueError, FifoQueue, LockingQueue, QueueSharder,
@@ -120,6 +121,12 @@ const CALLS: &[Call] = calls! {
     };
     "migrate, wait": |zk| async {
         MigrationManager::new(&zk, "/a", "/b").wait_applied(&MigrationSet::builder("a").build()?).await
+    "partitioner": |zk| async {
+        SetPartitioner::new(&zk, "/a", ["s"]).run(async |_: Partition| Ok::<_, Failure>(())).await
+    };
+    "partitioner, view": |zk| async { SetPartitioner::new(&zk, "/a", ["s"]).view().await };
+    "partitioner, set_parts": |zk| async {
+        SetPartitioner::new(&zk, "/a", ["s"]).shared_parts().set_parts(["t"]).await
     };
     "two-phase": |zk| async { Coordinator::begin(&zk, "/a", ["b"], "").await };
     "two-phase, join": |zk| Site::join(&zk, "/a", "b");

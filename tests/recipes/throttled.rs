@@ -25,6 +25,7 @@ use zk_curator_recipes::lock::{
 use zk_curator_recipes::migration::{MigrationManager, MigrationSet};
 use zk_curator_recipes::name::NameService;
 use zk_curator_recipes::node::PersistentNode;
+use zk_curator_recipes::partition::{Partition, SetPartitioner};
 use zk_curator_recipes::queue::jobs::{Jobs, Task};
 use zk_curator_recipes::queue::{
     DistributedQueue, FifoQueue, LockingQueue, QueueSharder, SimpleDistributedQueue,
@@ -325,6 +326,15 @@ cases! {
         let more = more.migration("c", |m| m.create("/c", "")).build()?;
         waiting.migrate(&more).await?;
         Ok(())
+    a_member_divides_a_set(OFTEN): |zk, _| {
+        let runs = Runs::new(3);
+        let set = SetPartitioner::new(&zk, "/shards", ["a", "b", "c"]).shared_parts();
+        let body = async |part: Partition| {
+            runs.one();
+            part.revoked().await;
+            Ok::<_, Failure>(())
+        };
+        Ok(set.run_until(runs.shutdown(LONG), body).await?)
     }
     a_lock_is_waited_for(OFTEN): |zk, other| {
         let held = InterProcessMutex::new(&other, "/lock").acquire().await?;

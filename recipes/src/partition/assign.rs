@@ -2,14 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::record::Member;
+use super::record::{Member, NEWEST, Parts};
 
-/// The newest version of the assignment. Members of one group use the lowest version that all of
-/// them know.
-pub(super) const NEWEST: u32 = 1;
-
-/// The parts by their names, each with the zone that it prefers.
-pub(crate) type Parts = BTreeMap<String, Option<String>>;
 /// The members by the names of their nodes.
 pub(super) type Members = BTreeMap<String, Member>;
 /// The owner of each part.

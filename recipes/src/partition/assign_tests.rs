@@ -62,7 +62,7 @@ proptest! {
         members in some_members(),
         seed in any::<u64>(),
     ) {
-        // What another member has seen: the same sets, inserted in another order.
+        // The same sets as another member has seen them, inserted in another order.
         let shuffled = |names: Vec<String>| {
             let mut names = names;
             names.sort_by_key(|name| mix(fnv(name) ^ seed));

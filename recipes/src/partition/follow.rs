@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::stream::{Stream, unfold};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::DropGuard;
-use zk_curator::{CancellationToken, CuratorFramework};
+use zk_curator::CancellationToken;
 
 use super::held::Partition;
 use super::{Error, SetPartitioner};
@@ -40,8 +40,8 @@ pub struct OwnedPartition {
 /// the framework, and ends with it.
 ///
 /// # Cancel safety
-/// Dropping it ends the member: parts whose [`OwnedPartition`] exists are revoked, and released when
-/// that is dropped, or the time to drain has passed. Then the member leaves the group.
+/// Dropping it ends the member: parts whose [`OwnedPartition`] exists are revoked, and released
+/// when that is dropped, or the time to drain has passed. Then the member leaves the group.
 #[must_use = "dropping it ends the member"]
 pub struct PartitionWatch {
     events: UnboundedReceiver<Result<PartitionEvent, Error>>,
@@ -49,8 +49,20 @@ pub struct PartitionWatch {
     _stop: DropGuard,
 }
 
+impl SetPartitioner {
+    /// Follows the parts that this member owns, as a stream: it joins in a background task. See
+    /// [`PartitionWatch`].
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, if the framework has no spawner.
+    pub fn follow(&self) -> PartitionWatch {
+        PartitionWatch::start(self.clone())
+    }
+}
+
 impl PartitionWatch {
-    pub(super) fn start(partitioner: SetPartitioner, zk: &CuratorFramework) -> Self {
+    fn start(partitioner: SetPartitioner) -> Self {
+        let zk = partitioner.framework().clone();
         let (sender, events) = unbounded_channel();
         let stop = CancellationToken::new();
         let shutdown = Shutdown::on(stop.clone()).drain(partitioner.drain_time());

@@ -13,7 +13,7 @@ pub struct Partition {
     control: Arc<Control>,
 }
 
-/// What the member tells the tasks of a part.
+/// The signals of the member to the tasks of a part.
 #[derive(Debug, Default)]
 pub(super) struct Control {
     /// Drops an acquire.
@@ -127,8 +127,8 @@ impl Partition {
     }
 
     /// Lets the revocation be withdrawn when the part is assigned to this member again before the
-    /// body has ended: the body then keeps the part and the fencing token. Such a body checks
-    /// [`is_revoked`](Self::is_revoked) before it returns, and waits for
+    /// body has ended: the body then keeps the part and the fencing token. Before it returns, it
+    /// checks [`is_revoked`](Self::is_revoked) before it returns, and waits for
     /// [`revoked`](Self::revoked) again.
     ///
     /// Default: a revoked body has to end, and another one begins.

@@ -1,6 +1,7 @@
 //! The names and the assignment of kazoo's `SetPartitioner`: pure functions.
 
-use super::assign::{Members, Owners, Parts};
+use super::assign::{Members, Owners};
+use super::record::Parts;
 
 /// Assigns every n-th of the sorted parts to the n-th of the sorted identifiers: kazoo's
 /// `_partitioner`.

@@ -20,9 +20,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 use zk_curator::internal::bounded;
 
-use super::assign::{Members, Owners, Parts, bounded_rendezvous};
+use super::assign::{Members, Owners, bounded_rendezvous};
 use super::kazoo::every_nth;
-use super::record::Member;
+use super::record::{Member, Parts};
 
 /// How parts are assigned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub(super) struct Pace {
     pub(super) drain: Duration,
 }
 
-/// What the machine is told.
+/// An event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Input {
     /// The members that are there.
@@ -76,7 +76,7 @@ pub(super) enum Input {
     Timer,
 }
 
-/// What is to be done.
+/// A task for the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Effect {
     /// Acquire the lock: `Granted` or `Cancelled` follows.
@@ -158,7 +158,7 @@ impl Machine {
         }
     }
 
-    /// Takes an input, and returns what is to be done, in this order.
+    /// Takes an input, and returns the tasks for the driver, in this order.
     pub(super) fn step(&mut self, now: Instant, input: Input) -> Vec<Effect> {
         match input {
             Input::Members(members) => self.see_members(now, members),
@@ -243,7 +243,7 @@ impl Machine {
         }
     }
 
-    /// Returns when the next assignment is to be made.
+    /// Returns the time of the next assignment.
     fn due(&self) -> Option<Instant> {
         if self.closing {
             return None;
@@ -272,7 +272,7 @@ impl Machine {
         self.reconcile(now);
     }
 
-    /// Acts on the differences between the parts that are ours and those that we have.
+    /// Acts on the differences between the assigned parts and the present ones.
     fn reconcile(&mut self, now: Instant) {
         self.phases.retain(|_, phase| *phase != Phase::Resting);
         let until = now.checked_add(self.pace.drain);

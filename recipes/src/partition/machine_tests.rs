@@ -216,7 +216,7 @@ fn two_assignments_are_at_least_one_settle_apart() {
     assert_eq!(stage.step(members(&[ME])), [Effect::Acquire(name())]);
 }
 
-/// What the driver does with a part, as the effects have told it.
+/// The work of the driver on a part, as the effects have told it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Doing {
     Acquiring,
@@ -228,7 +228,7 @@ enum Doing {
 enum Act {
     Members(u8),
     Parts(u8),
-    /// Something becomes of what is done with a part: with this choice.
+    /// The work on a part ends, in the way of this choice.
     Progress(u8, u8),
     Wait(u16),
     Close,
@@ -313,7 +313,7 @@ impl Model {
                 }
                 Input::Granted(part)
             }
-            // Only what was cancelled ends without a grant.
+            // Only a cancelled acquire ends without a grant.
             Doing::Acquiring if self.machine.phases[&part] == Phase::Acquiring => {
                 self.doing.insert(part, doing);
                 return;

@@ -27,7 +27,7 @@
 //! 1. A member keeps its node in existence, and follows the nodes of the others.
 //! 2. When members or parts have changed and [`settle`](SetPartitioner::settle) has passed, it
 //!    assigns the parts by *bounded rendezvous*: each part goes to the member that is closest by a
-//!    hash of the two names, of those that have room. The room is the share of the member by its
+//!    hash of the two names, among the members with room. The room of a member is its share by
 //!    weight, rounded up, and a tenth of the share, rounded down.
 //! 3. It acts on the differences only. For a part that was assigned to it, it acquires the
 //!    [lock](crate::lock::InterProcessMutex) of the part, which waits for the present owner. Then
@@ -49,8 +49,8 @@
 //! * Members that see the same members and parts assign the same. If nothing changes any more,
 //!   every part is owned by the member that it is assigned to, after `settle`, `leave_delay`, and
 //!   the time that bodies need to end.
-//! * A member that joins changes few other owners: one that joins ten, with 1,000 parts, moves 91
-//!   parts in the mean, and at most 110 in the tests. The others are not touched.
+//! * A member that joins changes few other owners. With ten members and 1,000 parts, an eleventh
+//!   moves 95 parts in the mean, and at most 110 in the tests. The others are not touched.
 //! * Members that come and go all the time hold up no part that is not assigned to them.
 //!
 //! # Assumptions
@@ -63,8 +63,8 @@
 //! # Connection loss
 //! * SUSPENDED: parts are kept, and bodies continue, unless
 //!   [`stop_when_suspended`](SetPartitioner::stop_when_suspended) is set. Changes are not seen.
-//! * LOST: all bodies are dropped. The member joins again in the next session, and acquires what is
-//!   assigned to it then.
+//! * LOST: all bodies are dropped. The member joins again in the next session, and acquires the
+//!   parts that are assigned to it then.
 //! * RECONNECTED in the same session: changes in between are seen as one.
 //!
 //! # Cancel safety

@@ -11,11 +11,9 @@ use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, ErrorKind};
 
 use super::Error;
-use super::assign::Parts;
-use super::follow::PartitionWatch;
 use super::held::Partition;
 use super::machine::{Machine, Method, Pace};
-use super::record::{HEAVIEST, Member};
+use super::record::{HEAVIEST, Member, Parts};
 use super::run::{Care, run};
 use super::site::{List, Local, Site};
 use super::view::PartitionView;
@@ -113,8 +111,8 @@ impl SetPartitioner {
         self
     }
 
-    /// Sets the zone of this member, for parts that [prefer](Part::zone) one. It has no line breaks.
-    /// Default: none.
+    /// Sets the zone of this member, for parts that [prefer](Part::zone) one. It has no line
+    /// breaks. Default: none.
     #[must_use]
     pub fn zone(mut self, zone: impl Into<String>) -> Self {
         self.member.zone = Some(zone.into());
@@ -122,8 +120,8 @@ impl SetPartitioner {
     }
 
     /// Sets the time from a change until the parts are assigned again, so that several changes are
-    /// one. It is also the shortest time between two assignments. Zero assigns at every change; with
-    /// [`Duration::MAX`] no part is ever assigned. Default: 2 s.
+    /// one. It is also the shortest time between two assignments. Zero assigns at every change;
+    /// with [`Duration::MAX`] no part is ever assigned. Default: 2 s.
     #[must_use]
     pub const fn settle(mut self, time: Duration) -> Self {
         self.pace.settle = time;
@@ -152,8 +150,8 @@ impl SetPartitioner {
 
     /// Sets the pauses before a body that has failed runs again: `first`, then twice as long after
     /// each failure, `longest` at most; of that between a half and all, by chance. The part stays
-    /// ours. The pause is `first` again after a body that ran for more than `longest`. Zero runs it
-    /// again immediately. Default: 1 s and 60 s.
+    /// ours. The pause is `first` again after a body that ran for more than `longest`. No pause is
+    /// shorter than 10 ms. Default: 1 s and 60 s.
     #[must_use]
     pub const fn restart(mut self, first: Duration, longest: Duration) -> Self {
         self.care.pauses = (first, longest);
@@ -177,8 +175,8 @@ impl SetPartitioner {
     }
 
     /// Keeps the list of parts in a node, so that all members have the same: the first member
-    /// creates it with its parts, and later members ignore theirs. The same in all members. Default:
-    /// every member has the parts that it was given.
+    /// creates it with its parts, and later members ignore theirs. The same in all members.
+    /// Default: every member has the parts that it was given.
     #[must_use]
     pub const fn shared_parts(mut self) -> Self {
         self.is_shared = true;
@@ -186,12 +184,12 @@ impl SetPartitioner {
     }
 
     /// Divides the set with kazoo's `SetPartitioner`, in its layout and by its assignment: every
-    /// n-th of the sorted parts goes to the n-th of the sorted ids. All Rust members have to set it.
-    /// Then weights and zones have no effect, and most parts move at every change. Kazoo's members
-    /// release all parts at every change.
+    /// n-th of the sorted parts goes to the n-th of the sorted ids. All Rust members have to set
+    /// it. Then weights and zones have no effect, and most parts move at every change. Kazoo's
+    /// members release all parts at every change.
     ///
-    /// Set [`settle`](Self::settle) to about the `time_boundary` of the kazoo members, which is 30 s
-    /// by default.
+    /// Set [`settle`](Self::settle) to about the `time_boundary` of the kazoo members, which is 30
+    /// s by default.
     #[must_use]
     pub const fn with_kazoo(mut self) -> Self {
         self.method = Method::EveryNth;
@@ -209,9 +207,9 @@ impl SetPartitioner {
     ///
     /// When its part is [revoked](Partition::revoked), a body should return within the time to
     /// [drain](Self::drain). It is dropped then, or when the part is lost; the lock of the part is
-    /// released after that. A body that returns `Ok` although its part is not revoked gives the part
-    /// up until the next assignment, which the next change brings. A body that returns an error
-    /// [runs again](Self::restart).
+    /// released after that. A body that returns `Ok` although its part is not revoked gives the
+    /// part up until the next assignment, which the next change brings. A body that returns an
+    /// error [runs again](Self::restart).
     ///
     /// # Errors
     /// * [`Error::InvalidSetting`]; [`Error::Body`] with [`end_on_error`](Self::end_on_error).
@@ -271,20 +269,11 @@ impl SetPartitioner {
         let machine = Machine::new(site.node.clone(), self.method, self.pace());
         let follows = (site.roster(), list);
         Box::pin(run(Arc::clone(&site), machine, follows, self.care, &ending, &body)).await?;
-        // Last: as long as the member is there, nobody waits for locks of one that has gone.
+        // Last: no other member waits for locks of a member that has left.
         if let Err(error) = node.close().await {
             debug!(path = self.path, %error, "leaves the group in the background");
         }
         Ok(())
-    }
-
-    /// Follows the parts that this member owns, as a stream: it joins in a background task. See
-    /// [`PartitionWatch`].
-    ///
-    /// # Panics
-    /// Outside a tokio runtime, if the framework has no spawner.
-    pub fn follow(&self) -> PartitionWatch {
-        PartitionWatch::start(self.clone(), &self.zk)
     }
 
     /// Replaces the parts of all members, if they are [shared](Self::shared_parts), and otherwise
@@ -316,8 +305,8 @@ impl SetPartitioner {
         Ok(())
     }
 
-    /// Reads who is a member, and who owns which part now: a request for the members and one for
-    /// each part, and one for each owner and each waiting member.
+    /// Reads the present members, and the owners of the parts: a request for the members and one
+    /// for each part, and one for each owner and each waiting member.
     ///
     /// # Errors
     /// [`Error::Framework`] as every read of the framework; [`Error::NotAList`].
@@ -357,6 +346,10 @@ impl SetPartitioner {
             site.share(&self.parts.look(|local| local.parts.clone())).await?;
         }
         Ok(())
+    }
+
+    pub(super) const fn framework(&self) -> &CuratorFramework {
+        &self.zk
     }
 
     /// The time to drain.

@@ -1,16 +1,22 @@
 //! The data of members and of shared lists of parts: pure functions.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
-
-use super::assign::{NEWEST, Parts};
 
 const MEMBER: &str = "member 1";
 const PARTS: &str = "parts 1";
 
+/// The newest version of the assignment. Members of one group use the lowest version that all of
+/// them know.
+pub(super) const NEWEST: u32 = 1;
+
+/// The parts by their names, each with the zone that it prefers.
+pub(crate) type Parts = BTreeMap<String, Option<String>>;
+
 /// The heaviest weight.
 pub(super) const HEAVIEST: u32 = 1000;
 
-/// What the assignment needs to know of a member.
+/// The facts about a member that the assignment needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Member {
     /// The newest version of the assignment that it knows.

@@ -10,6 +10,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, info, warn};
+use zk_curator::internal::bounded;
 use zk_curator::{ConnectionState, CuratorFramework, Ownership};
 
 use super::Error;
@@ -21,7 +22,10 @@ use crate::measure::Partitioning;
 use crate::random::fraction;
 use crate::shutdown::Ending;
 
-/// What a member does with its bodies.
+/// The shortest pause before a body that has failed runs again.
+const SHORTEST: Duration = Duration::from_millis(10);
+
+/// The treatment of bodies.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Care {
     /// The first and the longest pause before a body that has failed runs again.
@@ -235,8 +239,8 @@ impl Work {
         }
     }
 
-    /// Runs the body until it has ended, is stopped, or the lock is lost. The body is dropped before
-    /// this ends.
+    /// Runs the body until it has ended, is stopped, or the lock is lost. The body is dropped
+    /// before this ends.
     async fn own<F, Fut, E>(&self, mut held: Held, body: &F) -> Event
     where
         F: Fn(Partition) -> Fut,
@@ -311,6 +315,7 @@ async fn lost(zk: CuratorFramework, ownership: Ownership, stops_when_suspended: 
 
 /// The pause after a failure: doubled with each, of which between a half and all by chance.
 fn pause(zk: &CuratorFramework, first: Duration, longest: Duration, failures: u32) -> Duration {
-    let factor = 2_u32.saturating_pow(failures);
-    first.saturating_mul(factor).min(longest).mul_f64(0.5 + fraction(zk) / 2.0)
+    let longest = bounded(longest);
+    let pause = first.saturating_mul(2_u32.saturating_pow(failures)).min(longest);
+    pause.mul_f64(0.5 + fraction(zk) / 2.0).max(SHORTEST)
 }

@@ -8,10 +8,10 @@ use zk_curator::watch::{ChildrenWatch, DataWatch};
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
 
 use super::Error;
-use super::assign::{Members, Parts};
+use super::assign::Members;
 use super::kazoo;
 use super::machine::Method;
-use super::record::{Member, encode_parts, parse_parts};
+use super::record::{Member, Parts, encode_parts, parse_parts};
 use crate::group::{Group, GroupWatch};
 use crate::lock::InterProcessMutex;
 use crate::node::PersistentNode;
@@ -174,9 +174,9 @@ fn of_party(names: Vec<String>) -> Members {
 
 /// Follows the parts.
 pub(super) enum List {
-    /// Those that are set in this process.
+    /// The parts that are set in this process.
     Local { parts: Arc<Signal<Local>>, seen: u64 },
-    /// Those of the shared list.
+    /// The parts of the shared list.
     Shared { watch: DataWatch, path: String },
 }
 
@@ -203,7 +203,7 @@ impl List {
                 Ok(parts)
             }
             Self::Shared { watch, path } => loop {
-                // A deleted list leaves the parts as they are.
+                // A deleted list leaves the parts unchanged.
                 if let Some((data, _)) = watch.next().await? {
                     let parts = parse_parts(&data);
                     return parts.ok_or_else(|| Error::NotAList { path: path.clone() });

@@ -3,15 +3,14 @@ use std::collections::BTreeMap;
 use zk_curator::FencingToken;
 
 use super::Error;
-use super::assign::Parts;
-use super::record::Member;
+use super::record::{Member, Parts};
 use super::site::Site;
 use crate::participant::Participant;
 
 /// The number of parts that are read at a time.
 const READS_AT_ONCE: usize = 64;
 
-/// Who is a member of a set, and who owns which part.
+/// The members of a set, and the owners of its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PartitionView {

@@ -37,7 +37,7 @@ fn a_revoked_body_may_finish_and_is_dropped_after_the_drain() {
     }
 }
 
-/// The next owner would start beside a body that has not ended.
+/// The next owner would start next to a body that has not ended.
 #[test]
 fn a_lock_is_released_after_its_body_was_dropped() {
     simulated_on(Stage::new, async |stage| {

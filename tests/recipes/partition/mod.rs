@@ -24,7 +24,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Longer than the group takes to settle, and than bodies take to end.
 const SETTLED: Duration = Duration::from_secs(20);
 
-/// Who works on what: the members by the parts, and the fencing tokens.
+/// The members at work, by their parts, and the fencing tokens.
 #[derive(Debug, Default)]
 struct Board {
     owners: BTreeMap<String, String>,

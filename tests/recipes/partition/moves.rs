@@ -1,4 +1,4 @@
-//! What moves when members come and go, and what it costs.
+//! The parts that move when members come and go, and their cost.
 
 use std::collections::BTreeMap;
 

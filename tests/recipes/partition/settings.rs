@@ -46,7 +46,7 @@ fn parts_of_this_process_can_be_replaced() {
         set.set_parts(["s1", "s2", "s3", "s4"]).await.unwrap();
         let owners = stage.until(&["a"], 4).await;
         assert_eq!(owners.keys().collect::<Vec<_>>(), ["s1", "s2", "s3", "s4"]);
-        // Those that stayed were not touched.
+        // The parts that stayed were not touched.
         assert_eq!(stage.begun(), 5);
         set.set_parts(Vec::<String>::new()).await.unwrap();
         sleep(SETTLED).await;

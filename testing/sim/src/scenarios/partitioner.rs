@@ -1,7 +1,7 @@
 //! [`SetPartitioner`]: members come, go and die, while the list of parts changes. Each part has one
-//! body at a time, and its tokens grow; a body is dropped only when its part is lost, or was revoked
-//! for as long as it may drain. After the last fault, each part comes to the member that it is
-//! assigned to.
+//! body at a time, and its tokens grow; a body is dropped only when its part is lost, or was
+//! revoked for as long as it may drain. After the last fault, each part comes to the member that it
+//! is assigned to.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
