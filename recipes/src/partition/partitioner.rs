@@ -336,7 +336,9 @@ impl SetPartitioner {
             }
         }
         let node = site.join(&self.member);
-        node.created().await?;
+        while let Err(error) = node.created().await {
+            self.zk.wait_for_recovery(error).await?;
+        }
         Ok(node)
     }
 

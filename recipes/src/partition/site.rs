@@ -101,9 +101,9 @@ impl Site {
     pub(super) fn roster(&self) -> Roster {
         match self.method {
             Method::BoundedRendezvous => {
-                Roster::Group(Group::new(&self.zk, self.members()).follow())
+                Roster::Group(Box::new(Group::new(&self.zk, self.members()).follow()))
             }
-            Method::EveryNth => Roster::Party(self.zk.watch_children(self.members())),
+            Method::EveryNth => Roster::Party(Box::new(self.zk.watch_children(self.members()))),
         }
     }
 
@@ -145,8 +145,8 @@ impl Site {
 
 /// Follows the members.
 pub(super) enum Roster {
-    Group(GroupWatch),
-    Party(ChildrenWatch),
+    Group(Box<GroupWatch>),
+    Party(Box<ChildrenWatch>),
 }
 
 impl Roster {
@@ -177,7 +177,7 @@ pub(super) enum List {
     /// The parts that are set in this process.
     Local { parts: Arc<Signal<Local>>, seen: u64 },
     /// The parts of the shared list.
-    Shared { watch: DataWatch, path: String },
+    Shared { watch: Box<DataWatch>, path: String },
 }
 
 impl List {
@@ -187,7 +187,7 @@ impl List {
     }
 
     pub(super) fn shared(site: &Site) -> Self {
-        Self::Shared { watch: site.zk.watch_data(site.list()), path: site.list() }
+        Self::Shared { watch: Box::new(site.zk.watch_data(site.list())), path: site.list() }
     }
 
     /// Waits until the parts have changed. Nothing is lost if the future is dropped.

@@ -21,19 +21,19 @@ fn every_part_comes_to_its_owner_whatever_is_lost() {
                     if is_ours { verdict } else { Verdict::Pass }
                 });
                 let lost = lost.after(nth).times(1);
-                let one = stage.join("a", 4, SECOND / 10).await;
-                stage.until(&["a"], 4).await;
-                let two = stage.join("b", 4, SECOND / 10).await;
-                stage.until(&["a", "b"], 4).await;
+                let one = stage.join("a", 2, SECOND / 10).await;
+                stage.until(&["a"], 2).await;
+                let two = stage.join("b", 2, SECOND / 10).await;
+                stage.until(&["a", "b"], 2).await;
                 one.stop().await;
-                stage.until(&["b"], 4).await;
+                stage.until(&["b"], 2).await;
                 two.stop().await;
                 let probe = stage.server.probe();
                 let left = probe.paths().into_iter().filter(|path| !probe.is_container(path));
                 let left: Vec<_> = left.collect();
                 assert!(left.is_empty(), "{verdict:?} {nth}: {left:?}");
                 if lost.hits() == 0 {
-                    assert!(nth > 40, "only {nth} requests");
+                    assert!(nth > 30, "only {nth} requests");
                     break;
                 }
             }

@@ -142,7 +142,7 @@ impl Stage {
                 if owners.len() == parts && working == wanted {
                     return owners;
                 }
-                sleep(SECOND / 1000).await;
+                sleep(SECOND / 200).await;
             }
         };
         let settled = timeout(3 * SETTLED, settled).await;

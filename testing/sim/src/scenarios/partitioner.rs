@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::partition::{
-    Error, OwnedPartition, Partition, PartitionEvent, PartitionView, SetPartitioner,
+    OwnedPartition, Partition, PartitionEvent, PartitionView, SetPartitioner,
 };
 
 use super::Scenario;
@@ -116,17 +116,9 @@ async fn run(
     claims.end();
     match ended {
         Some(Ok(())) => lock(&claims.dropped).take().map_or(Ok(()), |early| Err(early.into())),
-        Some(ended) => is_known(ended),
+        Some(Err(error)) => Err(error.into()),
         // All bodies were dropped.
         None => Ok(()),
-    }
-}
-
-/// An error of a server that refuses for a while ends a member.
-fn is_known(ended: Result<(), Error>) -> Result<(), Failure> {
-    match ended {
-        Err(Error::Framework(error)) if error.is_transient() => Ok(()),
-        ended => Ok(ended?),
     }
 }
 
@@ -149,10 +141,7 @@ async fn follow(client: &Client, member: &Member) -> Result<(), Failure> {
                 works.insert(hold, work);
             }
             Some(Ok(_)) => {}
-            Some(Err(error)) => {
-                is_known(Err(error))?;
-                break;
-            }
+            Some(Err(error)) => return Err(error.into()),
             None => break,
         }
     }
