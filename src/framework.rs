@@ -199,13 +199,47 @@ impl CuratorFramework {
     /// # Cancel safety
     /// Once the future was polled, the framework is closed in the background in any case.
     pub async fn close(&self) -> Result<()> {
+        self.close_in_background();
+        self.handle.core.end.find(Option::clone).await
+    }
+
+    /// Closes the framework as [`close`](Self::close) does, without waiting for the end: for code
+    /// that cannot wait, such as a `Drop`. A later `close` waits for the end and returns its
+    /// result.
+    pub fn close_in_background(&self) {
         let core = &self.handle.core;
         let before = std::mem::replace(&mut *core.lifecycle(), Lifecycle::Closed);
         if before == Lifecycle::Latent {
             core.never_started();
         }
         core.shutdown.cancel();
-        core.end.find(Option::clone).await
+    }
+
+    /// Returns another framework with the settings of this one, its handle included, that has a
+    /// session of its own with this timeout. It has to be [started](Self::start) and
+    /// [closed](Self::close) by itself, and begins with the present servers.
+    ///
+    /// It has the same [name](Self::name), and with a seed, another one that follows from it. It
+    /// neither resumes a session nor creates the chroot. Handles that are bound to a session or a
+    /// retry scope return one that is not.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the timeout is not valid, as of
+    /// [`build`](crate::CuratorFrameworkBuilder::build).
+    pub fn another(&self, session_timeout: Duration) -> Result<Self> {
+        let core = self.core();
+        let mut settings = core.settings.clone();
+        settings.session.session_timeout = session_timeout;
+        settings.session.connect_string = core.connect_string();
+        settings.seed = core.random.seed();
+        (settings.resume, settings.create_chroot) = (None, None);
+        settings
+            .factory
+            .validate(&settings.session)
+            .map_err(|why| Error::new(ErrorKind::InvalidArgument, "another", "").with_source(why))?;
+        let mut options = HandleOptions::clone(&self.options);
+        (options.call.session_epoch, options.call.scope) = (None, None);
+        Ok(Self::new(settings, options))
     }
 
     /// Returns the [name](crate::CuratorFrameworkBuilder::name) of the framework, if it has one.

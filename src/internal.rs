@@ -5,6 +5,11 @@
 //! use zk_curator::Signal;
 //! ```
 
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+pub use zk_curator_client::ConnectString;
 pub use zk_curator_client::internal::{Locked, Signal};
 pub use zk_curator_client::{ConnectString, Op};
 
@@ -58,3 +63,15 @@ pub fn holds_child(
     })
 }
 pub use zk_curator_client::internal::{bounded, millis};
+
+/// Returns the time for which the machine was suspended, counted from any fixed point in time;
+/// `None` if it is not known. Sends nothing.
+pub fn suspended(zk: &CuratorFramework) -> Option<Duration> {
+    zk.core().session("suspended", "").ok()?.raw.suspended()
+}
+
+/// Returns the time until which the present session is certainly alive, on tokio's clock; `None` if
+/// it is not known. Sends nothing.
+pub fn session_valid_until(zk: &CuratorFramework) -> Option<Instant> {
+    zk.core().session("session_valid_until", "").ok()?.raw.valid_until()
+}

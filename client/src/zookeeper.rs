@@ -178,6 +178,14 @@ impl ZooKeeper {
         self.shared.states.certain_until()
     }
 
+    /// Returns the time for which the machine was suspended, by the
+    /// [clock](ZooKeeperBuilder::clock) of the client, counted from any fixed point in time.
+    /// tokio's clock leaves it out.
+    #[must_use]
+    pub fn suspended(&self) -> Duration {
+        self.shared.states.suspended()
+    }
+
     /// Returns the last transaction that this client has seen in a response, for the [next
     /// session](ZooKeeperBuilder::last_zxid_seen); 0 before the first one.
     ///

@@ -27,6 +27,8 @@
 //! | transactions over many nodes | | etcd's `STM` | [`stm::Stm`] |
 //! | once per period | | | [`schedule::OncePer`] |
 //! | set divided among members | | kazoo's `SetPartitioner` | [`partition::SetPartitioner`] |
+//! | lease for a time | | kazoo's `NonBlockingLease` | [`lease::TimedLease`], [`lease::MultiLease`] |
+//! | nodes with a session of their own | | etcd's leases | [`lease::SessionLease`] |
 //! | leader election | Recipes: Leader Election | `LeaderLatch` | [`leader::LeaderLatch`] |
 //! | work of the leader | Recipes: Leader Election | `LeaderSelector` | [`leader::LeaderSelector`] |
 //! | observer of leaders, in Java too | Recipes: Leader Election | `LeaderLatch.getLeader()` | [`leader::LeaderObserver`] |
@@ -65,6 +67,7 @@ pub mod group;
 pub mod health;
 pub mod inspect;
 pub mod leader;
+pub mod lease;
 pub mod lock;
 mod measure;
 pub mod migration;
@@ -80,6 +83,7 @@ mod random;
 mod reason;
 mod removal;
 pub mod schedule;
+mod server_clock;
 pub mod shared;
 mod shutdown;
 pub mod stm;

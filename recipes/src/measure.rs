@@ -105,6 +105,51 @@ mod facade {
         }
     }
 
+    /// A timed lease was made.
+    pub(crate) fn timed_lease(zk: &CuratorFramework) {
+        add_to(zk, "zk_curator_locks_held", Leasing::RECIPE, 0.0);
+        count_of(zk, "zk_curator_locks_lost_total", Leasing::RECIPE, 0);
+        drop(time_of(zk, "zk_curator_lock_hold_duration_seconds", Leasing::RECIPE));
+    }
+
+    /// Holds a timed lease, which has no node of a session.
+    #[derive(Debug)]
+    pub(crate) struct Leasing {
+        zk: CuratorFramework,
+        since: Instant,
+        has_ended: bool,
+    }
+
+    impl Leasing {
+        const RECIPE: &str = "timed_lease";
+
+        pub(crate) fn begin(zk: &CuratorFramework) -> Self {
+            add_to(zk, "zk_curator_locks_held", Self::RECIPE, 1.0);
+            Self { zk: zk.clone(), since: Instant::now(), has_ended: false }
+        }
+
+        pub(crate) fn released(&mut self) {
+            if !std::mem::replace(&mut self.has_ended, true) {
+                add_to(&self.zk, "zk_curator_locks_held", Self::RECIPE, -1.0);
+                time_of(&self.zk, "zk_curator_lock_hold_duration_seconds", Self::RECIPE)
+                    .record(self.since.elapsed());
+            }
+        }
+
+        pub(crate) fn lost(&mut self) {
+            if !self.has_ended {
+                count_of(&self.zk, "zk_curator_locks_lost_total", Self::RECIPE, 1);
+            }
+            self.released();
+        }
+    }
+
+    impl Drop for Leasing {
+        fn drop(&mut self) {
+            self.released();
+        }
+    }
+
     /// A lock that is passed on within the process was made.
     pub(crate) fn handover_lock(zk: &CuratorFramework) {
         count(zk, "zk_curator_lock_handovers_total", 0);
@@ -430,6 +475,20 @@ mod facade {
         }
 
         pub(crate) const fn end(self, _is_lost: bool) {}
+    }
+
+    pub(crate) const fn timed_lease(_zk: &CuratorFramework) {}
+
+    #[derive(Debug)]
+    pub(crate) struct Leasing;
+
+    impl Leasing {
+        pub(crate) const fn begin(_zk: &CuratorFramework) -> Self {
+            Self
+        }
+
+        pub(crate) const fn released(&self) {}
+        pub(crate) const fn lost(&self) {}
     }
 
     pub(crate) const fn handover_lock(_zk: &CuratorFramework) {}

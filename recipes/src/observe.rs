@@ -34,8 +34,8 @@
 //! | `zk_curator_partitions_lost_total` | counter | `framework` | parts that were lost, and not given up |
 //!
 //! `framework` is the [name](zk_curator::CuratorFrameworkBuilder::name) of the framework, empty by
-//! default. `recipe` is `mutex`, `read_lock`, `write_lock` or `semaphore` of locks; `latch`,
-//! `selector` or `election` of leaders; `simple`, `queue`, `priority_queue`, `delay_queue`,
+//! default. `recipe` is `mutex`, `read_lock`, `write_lock`, `semaphore` or `timed_lease` of locks and leases;
+//! `latch`, `selector` or `election` of leaders; `simple`, `queue`, `priority_queue`, `delay_queue`,
 //! `id_queue`, `fifo`, `locking_queue` or `jobs` of queues. `path` is a path within the namespace:
 //! of queues that are consumed, of caches, of schedules and of partitioned sets. A process measures
 //! 1,000 different paths at most.

@@ -85,6 +85,28 @@ async fn first_participants(
     Ok(participants)
 }
 
+/// Returns the participants with nodes at these paths, in the order of their creation.
+pub(crate) async fn participants_at(
+    zk: &CuratorFramework,
+    paths: Vec<String>,
+) -> Result<Vec<Participant>, Error> {
+    let reads = paths.iter().map(|path| zk.get_data(path.as_str()).undecompressed().with_stat());
+    let reads = fan_out(READS_AT_ONCE, reads).await;
+    let mut participants = Vec::new();
+    for (path, read) in paths.into_iter().zip(reads) {
+        match read {
+            Ok((label, stat)) => {
+                let fencing_token = FencingToken::new(stat.czxid);
+                participants.push(Participant { path, label, fencing_token });
+            }
+            Err(error) if error.kind() == ErrorKind::NoNode => {}
+            Err(error) => return Err(error),
+        }
+    }
+    participants.sort_by_key(|participant| participant.fencing_token);
+    Ok(participants)
+}
+
 /// The names of the present ones, each with the transaction that created it; read many at a
 /// time.
 pub(crate) async fn by_creation<'n>(

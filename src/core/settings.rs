@@ -15,6 +15,7 @@ use crate::state::ConnectionStateErrorPolicy;
 /// Returns the address of a member of the ensemble.
 pub(crate) type Addresses = Arc<dyn Fn(&EnsembleServer) -> Option<String> + Send + Sync>;
 
+#[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) session: SessionSettings,
     pub(crate) retry: Arc<dyn RetryPolicy>,

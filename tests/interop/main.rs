@@ -46,6 +46,7 @@ mod inspect;
 mod kazoo_barrier;
 mod kazoo_lock;
 mod kazoo_partition;
+mod kazoo_names;
 mod mutex;
 mod peer;
 mod raw_clients;

@@ -28,6 +28,7 @@ mod migration;
 mod migration_cancel;
 mod migration_computed;
 mod migration_faults;
+mod lease;
 mod name;
 mod nodes;
 mod nodes_cancel;

@@ -286,6 +286,11 @@ pub trait RawClient: Debug + Send + Sync + 'static {
     fn valid_until(&self) -> Option<Instant> {
         None
     }
+    /// Returns the time for which the machine was suspended, counted from any fixed point in time:
+    /// see [`Clock`](crate::Clock). `None` if it is not known.
+    fn suspended(&self) -> Option<Duration> {
+        None
+    }
     /// Returns the last transaction that the client has seen, or was opened with; 0 if it is not
     /// known.
     fn last_zxid_seen(&self) -> i64 {

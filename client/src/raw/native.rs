@@ -339,6 +339,10 @@ impl RawClient for ZooKeeper {
         Self::valid_until(self)
     }
 
+    fn suspended(&self) -> Option<Duration> {
+        Some(Self::suspended(self))
+    }
+
     fn last_zxid_seen(&self) -> i64 {
         Self::last_zxid_seen(self)
     }

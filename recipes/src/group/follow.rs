@@ -6,12 +6,12 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::stream::{Stream, unfold};
-use zk_curator::certain::is_receipt;
 use zk_curator::op::fan_out;
 use zk_curator::path::ZPath;
 use zk_curator::watch::{Watch, Watched};
 use zk_curator::{CuratorFramework, Error, ErrorKind, Stat};
 
+use super::naming::Naming;
 use crate::path::child;
 
 /// The number of members that are read at a time.
@@ -51,6 +51,7 @@ pub enum GroupEvent {
 pub struct GroupWatch {
     zk: CuratorFramework,
     path: String,
+    naming: Naming,
     /// Fires when the list of ids is no longer true.
     list: Option<Watch>,
     ids: BTreeSet<String>,
@@ -70,10 +71,11 @@ struct Member {
 }
 
 impl GroupWatch {
-    pub(super) fn new(zk: CuratorFramework, path: String) -> Self {
+    pub(super) fn new(zk: CuratorFramework, path: String, naming: Naming) -> Self {
         Self {
             zk,
             path,
+            naming,
             list: None,
             ids: BTreeSet::new(),
             seen: BTreeMap::new(),
@@ -161,7 +163,7 @@ impl GroupWatch {
     async fn list(&mut self, path: &ZPath) -> Result<(), Error> {
         match self.zk.children(path.as_str()).watched().await {
             Ok(Watched { value: (ids, _), watch, .. }) => {
-                self.ids = ids.into_iter().filter(|id| !is_receipt(id)).collect();
+                self.ids = ids.into_iter().filter(|id| self.naming.is_member(id)).collect();
                 self.list = Some(watch);
             }
             Err(error) if error.kind() == ErrorKind::NoNode => {

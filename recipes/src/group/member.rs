@@ -3,8 +3,9 @@ use zk_curator::path::ZPath;
 use zk_curator::{CreateMode, CuratorFramework, Error};
 
 use super::Group;
+use super::naming::Naming;
 use crate::health::HealthWatch;
-use crate::node::{PersistentNode, PersistentNodeBuilder};
+use crate::node::PersistentNode;
 use crate::path::child;
 
 /// A member of a group: wire-compatible with Apache Curator's class of that name. See the
@@ -27,7 +28,8 @@ pub struct GroupMember {
 pub struct GroupMemberBuilder {
     group: Group,
     id: String,
-    node: PersistentNodeBuilder,
+    data: Bytes,
+    has_parents: bool,
 }
 
 impl Group {
@@ -51,8 +53,7 @@ impl GroupMember {
         id: impl Into<String>,
     ) -> GroupMemberBuilder {
         let (group, id) = (Group::new(zk, group), id.into());
-        let node = PersistentNode::builder(zk, child(group.path(), &id), CreateMode::Ephemeral);
-        GroupMemberBuilder { group, id, node }
+        GroupMemberBuilder { group, id, data: Bytes::new(), has_parents: true }
     }
 
     /// Its id.
@@ -134,13 +135,31 @@ impl GroupMember {
 impl GroupMemberBuilder {
     /// Its data. Default: none. Curator's default is the address of the machine.
     pub fn data(mut self, data: impl Into<Bytes>) -> Self {
-        self.node = self.node.data(data);
+        self.data = data.into();
+        self
+    }
+
+    /// Joins kazoo's `Party`: its node is `<32hex>__party__` below a persistent node, and its data
+    /// are the id, whatever [`data`](Self::data) says. The [group](GroupMember::group) of the
+    /// member [reads](Group::kazoo_party) such names.
+    ///
+    /// Unlike kazoo's member, it does not count a node of its former session as its own.
+    pub fn kazoo_party(mut self) -> Self {
+        self.group = self.group.kazoo_party();
+        self
+    }
+
+    /// Joins kazoo's `ShallowParty`: its node is `<32hex>-<id>` below a persistent node, and its
+    /// data are the id, whatever [`data`](Self::data) says. The [group](GroupMember::group) of the
+    /// member [reads](Group::kazoo_shallow_party) such names.
+    pub fn kazoo_shallow_party(mut self) -> Self {
+        self.group = self.group.kazoo_shallow_party();
         self
     }
 
     /// Joins only an existing group: see [`Group::join`].
-    pub fn without_parents(mut self) -> Self {
-        self.node = self.node.without_parents();
+    pub const fn without_parents(mut self) -> Self {
+        self.has_parents = false;
         self
     }
 
@@ -149,15 +168,27 @@ impl GroupMemberBuilder {
     /// # Panics
     /// Outside a tokio runtime, if the framework has no spawner.
     pub fn start(self) -> GroupMember {
-        let Self { group, id, node } = self;
-        let node = check_id(group.path(), &id).map(|()| node.start());
+        let Self { group, id, data, has_parents } = self;
+        let name = group.naming.node(&id, || group.zk.new_guid());
+        let node = check_name(group.path(), &name).map(|()| {
+            let path = child(group.path(), &name);
+            let node = PersistentNode::builder(&group.zk, path, CreateMode::Ephemeral);
+            let node = if has_parents { node } else { node.without_parents() };
+            match group.naming {
+                Naming::Curator => node.data(data),
+                Naming::Party | Naming::ShallowParty => {
+                    node.data(id.clone()).with_persistent_parents()
+                }
+            }
+            .start()
+        });
         GroupMember { group, id, node }
     }
 }
 
-/// Refuses an id that is not the name of a node, but for example a path below the group.
-fn check_id(group: &str, id: &str) -> Result<(), Error> {
+/// Refuses a name that is not that of a node, but for example a path below the group.
+fn check_name(group: &str, name: &str) -> Result<(), Error> {
     let parent = ZPath::for_operation("join", group)?;
-    ZPath::for_operation("join", child(&parent, &id.replace('/', "\0")))?;
+    ZPath::for_operation("join", child(&parent, &name.replace('/', "\0")))?;
     Ok(())
 }

@@ -6,7 +6,9 @@
 //!   ├─ worker-1                         ephemeral: a member; data: set by the member
 //!   └─ worker-2
 //! ```
-//! The layout of Apache Curator's `GroupMember`.
+//! The layout of Apache Curator's `GroupMember`. kazoo's `Party` and `ShallowParty` are
+//! [modes](Group::kazoo_party): the members' nodes are then `<32hex>__party__` and `<32hex>-<id>`,
+//! with the id as data, below a persistent node.
 //!
 //! # Protocol
 //! 1. A [`GroupMember`] keeps its node in existence, as
@@ -60,17 +62,18 @@
 
 mod follow;
 mod member;
+mod naming;
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use zk_curator::certain::is_receipt;
 use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, Error, ErrorKind};
 
 pub use follow::{GroupEvent, GroupWatch};
 pub use member::{GroupMember, GroupMemberBuilder};
 
+use self::naming::Naming;
 use crate::removal::remove;
 
 /// A group, for its observers and administrators.
@@ -78,12 +81,36 @@ use crate::removal::remove;
 pub struct Group {
     zk: CuratorFramework,
     path: String,
+    naming: Naming,
 }
 
 impl Group {
     /// The group at a path. Nothing is sent; a path that is not valid is refused when it is used.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
-        Self { zk: zk.clone(), path: path.into() }
+        Self { zk: zk.clone(), path: path.into(), naming: Naming::default() }
+    }
+
+    /// Reads the members of kazoo's `Party` at this path: nodes with `__party__` in their names.
+    ///
+    /// Ids need not differ there, so the keys of [`members`](Self::members), and the ids of
+    /// [events](GroupEvent), are the names of the nodes; the data are the ids, as UTF-8. Members
+    /// join with [`GroupMemberBuilder::kazoo_party`].
+    #[must_use]
+    pub const fn kazoo_party(mut self) -> Self {
+        self.naming = Naming::Party;
+        self
+    }
+
+    /// Reads the members of kazoo's `ShallowParty` at this path: all its children, named
+    /// `<32hex>-<id>`.
+    ///
+    /// Keys and data are as for [`kazoo_party`](Self::kazoo_party). [`members`](Self::members)
+    /// takes one request, and no read of a member. Members join with
+    /// [`GroupMemberBuilder::kazoo_shallow_party`].
+    #[must_use]
+    pub const fn kazoo_shallow_party(mut self) -> Self {
+        self.naming = Naming::ShallowParty;
+        self
     }
 
     /// The path of the group.
@@ -119,16 +146,31 @@ impl Group {
     /// Nothing is changed.
     pub async fn members(&self) -> Result<BTreeMap<String, Bytes>, Error> {
         let path = ZPath::for_operation("members", &self.path)?;
-        match self.zk.children_with_data(path.as_str()).named(|name| !is_receipt(name)).await {
-            Ok(nodes) => Ok(nodes.into_iter().map(|node| (node.name, node.data)).collect()),
+        let naming = self.naming;
+        let members = if naming == Naming::ShallowParty {
+            self.zk.children(path.as_str()).await.map(|names| {
+                let names = names.into_iter().filter(|name| naming.is_member(name));
+                let member = |name: String| {
+                    let id = Bytes::copy_from_slice(naming.id_in(&name)?.as_bytes());
+                    Some((name, id))
+                };
+                names.filter_map(member).collect()
+            })
+        } else {
+            let read = self.zk.children_with_data(path.as_str());
+            read.named(move |name| naming.is_member(name)).await.map(|nodes| {
+                nodes.into_iter().map(|node| (node.name, node.data)).collect()
+            })
+        };
+        match members {
             Err(error) if error.kind() == ErrorKind::NoNode => Ok(BTreeMap::new()),
-            Err(error) => Err(error),
+            members => members,
         }
     }
 
     /// Follows the group forever, beginning with its present members. It need not exist.
     pub fn follow(&self) -> GroupWatch {
-        GroupWatch::new(self.zk.clone(), self.path.clone())
+        GroupWatch::new(self.zk.clone(), self.path.clone(), self.naming)
     }
 
     /// Waits until the group has at least `n` members. Returns them and their

@@ -72,6 +72,19 @@ impl Election {
         Self { queue: Queue::new(zk, path, tag::ELECTION) }
     }
 
+    /// Takes part in the election of kazoo's `Election`, which needs no settings for it: names our
+    /// nodes as kazoo does, `_c_<uuid>-__lock__<number>`, and waits for kazoo's, and for nodes with
+    /// the name by default as well. All Rust candidates have to set it; Java candidates cannot.
+    ///
+    /// The parent is a persistent node, and not a container. Values are what
+    /// kazoo's `contenders()` returns, as UTF-8. Metrics count it as a
+    /// `selector`. See also [`InterProcessMutex::with_kazoo`](crate::lock::InterProcessMutex::with_kazoo).
+    #[must_use]
+    pub fn with_kazoo(mut self) -> Self {
+        self.queue = self.queue.with_kazoo();
+        self
+    }
+
     /// The path of the election.
     #[must_use]
     pub fn path(&self) -> &str {
@@ -133,7 +146,7 @@ impl Election {
     /// refuses an invalid path.
     #[must_use]
     pub fn observe(&self) -> Observer {
-        Observer::new(&self.queue.zk, self.path())
+        Observer::new(&self.queue.zk, self.path(), self.queue.tag)
     }
 }
 

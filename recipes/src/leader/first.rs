@@ -4,14 +4,16 @@ use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, Error as ZkError, ErrorKind, EventType, FencingToken};
 
 use super::{Error, Participant, tag};
+use crate::lock;
 use crate::participant::{Read, in_order};
 use crate::path::child;
 
 /// The tags of elections, and what observes them.
-const KINDS: [(&str, &str); 3] = [
+const KINDS: [(&str, &str); 4] = [
     (tag::LATCH, "LeaderLatch::observe"),
     (tag::SELECTOR, "LeaderSelector::observe"),
     (tag::ELECTION, "Election::observe"),
+    (lock::tag::KAZOO, "with_kazoo"),
 ];
 
 /// Follows the first candidate of an election, and its data.

@@ -6,7 +6,7 @@ use zk_curator::watch::until_error;
 use zk_curator::{CuratorFramework, FencingToken};
 
 use super::first::FirstCandidate;
-use super::{Error, Participant, tag};
+use super::{Error, Participant};
 
 /// A value that a leader has published.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,8 +37,8 @@ pub struct Observer {
 }
 
 impl Observer {
-    pub(super) fn new(zk: &CuratorFramework, path: &str) -> Self {
-        Self { first: FirstCandidate::new(zk, path, tag::ELECTION) }
+    pub(super) fn new(zk: &CuratorFramework, path: &str, tag: &'static str) -> Self {
+        Self { first: FirstCandidate::new(zk, path, tag) }
     }
 
     /// Returns the leader and its value, or `None` if there is no leader. The first call returns

@@ -5,8 +5,9 @@ use zk_curator::{CuratorFramework, Error, ErrorKind, OwnedNode};
 
 use super::{Error as LeaderError, Participant};
 use crate::contender::{Contender, Kept};
+use crate::lock;
 use crate::measure::Candidacy;
-use crate::order::Rule;
+use crate::order::{Blocker, Rule, Tag};
 use crate::participant::{first_participant, participants};
 
 /// The candidates, in their order; the first leads.
@@ -16,6 +17,8 @@ pub(super) struct Queue {
     pub(super) path: String,
     /// The data of our nodes.
     pub(super) data: Bytes,
+    /// The tag of our nodes.
+    pub(super) tag: &'static str,
     pub(super) rule: Rule,
 }
 
@@ -28,8 +31,19 @@ impl Queue {
             zk: zk.uncompressed(),
             path: path.into(),
             data: Bytes::new(),
+            tag,
             rule: Rule { watches_itself: true, ..Rule::exclusive(tag) },
         }
+    }
+
+    /// Names our nodes as kazoo does, and waits for kazoo's, and for those with the name before.
+    pub(super) fn with_kazoo(mut self) -> Self {
+        let before = Blocker { tag: Tag::Borrowed(self.tag), can_be_replaced: false };
+        self.tag = lock::tag::KAZOO;
+        self.rule =
+            Rule { watches_itself: true, parent_stays: true, ..Rule::exclusive(self.tag) };
+        self.rule.waits_for.push(before);
+        self
     }
 
     /// The parent of the candidates' nodes.

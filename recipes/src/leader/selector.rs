@@ -117,6 +117,19 @@ impl LeaderSelector {
         self
     }
 
+    /// Takes part in the election of kazoo's `Election`, which needs no settings for it: names our
+    /// nodes as kazoo does, `_c_<uuid>-__lock__<number>`, and waits for kazoo's, and for nodes with
+    /// the name by default as well. All Rust candidates have to set it; Java candidates cannot.
+    ///
+    /// The parent is a persistent node, and not a container. kazoo's `contenders()` decodes
+    /// ids as UTF-8. Metrics count it as a
+    /// `selector`. See also [`InterProcessMutex::with_kazoo`](crate::lock::InterProcessMutex::with_kazoo).
+    #[must_use]
+    pub fn with_kazoo(mut self) -> Self {
+        self.queue = self.queue.with_kazoo();
+        self
+    }
+
     /// The path of the election.
     #[must_use]
     pub fn path(&self) -> &str {
@@ -293,7 +306,7 @@ impl LeaderSelector {
     /// before the first [`LeaderObserver::next`], which refuses an invalid path.
     #[must_use]
     pub fn observe(&self) -> LeaderObserver {
-        LeaderObserver::new(&self.queue.zk, self.path(), tag::SELECTOR)
+        LeaderObserver::new(&self.queue.zk, self.path(), self.queue.tag)
     }
 
     fn running(&self) -> Result<Running<'_>, Error> {

@@ -27,6 +27,17 @@ pub enum Error {
         /// Its path.
         path: String,
     },
+    /// A semaphore that is shared with kazoo has another limit, which is stored in its node.
+    /// Delete the node to change it.
+    #[error("the semaphore {path} is for {stored} leases, and not for {limit}")]
+    OtherLimit {
+        /// Its path.
+        path: String,
+        /// The stored limit.
+        stored: i64,
+        /// The limit that was asked for.
+        limit: u32,
+    },
     /// The name of the nodes of a lock has a slash in it.
     #[error("{name:?} is no name for the nodes of a lock")]
     InvalidName {

@@ -27,6 +27,7 @@ mod error;
 mod guard;
 mod handover;
 mod interface;
+mod kazoo_semaphore;
 mod multi;
 mod mutex;
 mod queue_lock;

@@ -9,11 +9,12 @@ use zk_curator::watch::{DataWatch, Watch};
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind, OwnedNode, Ownership};
 
 use super::guard::with_guard;
+use super::kazoo_semaphore::KazooSemaphore;
 use super::{AnyGuard, Error, Guard, InterProcessLock, tag};
 use crate::contender::Contender;
 use crate::measure::{self, Waiting};
 use crate::order::{Rule, is_in_order};
-use crate::participant::{Participant, participants};
+use crate::participant::{Participant, participants, participants_at};
 use crate::path::child;
 
 /// The name in metrics.
@@ -108,6 +109,8 @@ enum Limit {
     Constant(u32),
     /// The path of a shared count.
     Shared(String),
+    /// In the layout of kazoo.
+    Kazoo(u32),
 }
 
 /// A lease of an [`InterProcessSemaphore`], or the lock of an [`InterProcessSemaphoreMutex`].
@@ -147,6 +150,29 @@ impl InterProcessSemaphore {
         count_path: impl Into<String>,
     ) -> Self {
         Self::limited(zk, path.into(), Limit::Shared(count_path.into()))
+    }
+
+    /// The semaphore at a path, with a constant limit, that is shared with kazoo's `Semaphore`,
+    /// which needs no settings for it.
+    ///
+    /// ```text
+    /// /locks/printers                      persistent; data: the limit as text
+    ///   └─ <32hex>                         ephemeral: a lease; data: its label
+    /// /locks/printers-__lock__             persistent: a lock of kazoo, held while a lease is acquired
+    ///   └─ _c_<uuid>-__lock__0000000009    ephemeral, sequential
+    /// ```
+    /// The number of leases is limited only as long as the lock excludes: an acquirer whose session
+    /// ends between the count and the create may exceed it, as with kazoo. Leases are counted
+    /// whatever their names are, so no other node may be below the path. The first acquirer stores
+    /// the limit; others with another limit are refused with [`Error::OtherLimit`].
+    ///
+    /// Semaphores in Java and of [`new`](Self::new) have another layout.
+    pub fn shared_with_kazoo(
+        zk: &CuratorFramework,
+        path: impl Into<String>,
+        max_leases: u32,
+    ) -> Self {
+        Self::limited(zk, path.into(), Limit::Kazoo(max_leases))
     }
 
     fn limited(zk: &CuratorFramework, path: String, limit: Limit) -> Self {
@@ -197,6 +223,11 @@ impl InterProcessSemaphore {
             return Ok(Vec::new());
         }
         let waiting = Waiting::begin();
+        if let Some(kazoo) = self.of_kazoo("acquire")? {
+            let leases = Box::pin(kazoo.acquire(count, true)).await?.unwrap_or_default();
+            waiting.over(&self.zk, RECIPE);
+            return Ok(self.kazoo_leases(leases));
+        }
         let mut turn = Contender::enter(&self.zk, &paths.locks, &self.rule, &self.label).await?; // 1
         // If other clients wait, we will probably wait as well.
         let watched = !turn.is_turn().await?;
@@ -246,6 +277,10 @@ impl InterProcessSemaphore {
     /// Nothing stays behind.
     pub async fn try_acquire_many(&self, count: u32) -> Result<Option<Vec<Lease>>, Error> {
         let paths = self.paths("try_acquire", count)?;
+        if let Some(kazoo) = self.of_kazoo("try_acquire")? {
+            let leases = Box::pin(kazoo.acquire(count, false)).await?;
+            return Ok(leases.map(|leases| self.kazoo_leases(leases)));
+        }
         let turn = Contender::enter(&self.zk, &paths.locks, &self.rule, &self.label).await?;
         if !turn.is_turn().await? {
             return Ok(None);
@@ -284,6 +319,9 @@ impl InterProcessSemaphore {
     /// Nothing is changed.
     pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
         let paths = self.paths("participants", 0)?;
+        if let Some(kazoo) = self.of_kazoo("participants")? {
+            return Ok(participants_at(&self.zk, kazoo.leases().await?).await?);
+        }
         Ok(participants(&self.zk, &paths.leases, tag::LEASE).await?)
     }
 
@@ -369,7 +407,7 @@ impl InterProcessSemaphore {
 
     async fn read_limit(&self, watched: bool) -> Result<(u32, Option<DataWatch>), Error> {
         match &self.limit {
-            Limit::Constant(limit) => Ok((*limit, None)),
+            Limit::Constant(limit) | Limit::Kazoo(limit) => Ok((*limit, None)),
             Limit::Shared(path) if watched => {
                 let mut watch = Some(self.zk.watch_data(path));
                 Ok((self.next_limit(&mut watch).await?, watch))
@@ -398,6 +436,16 @@ impl InterProcessSemaphore {
         Ok(u32::try_from(count).unwrap_or(0))
     }
 
+    fn of_kazoo(&self, operation: &'static str) -> Result<Option<KazooSemaphore<'_>>, Error> {
+        let Limit::Kazoo(limit) = self.limit else { return Ok(None) };
+        KazooSemaphore::new(&self.zk, operation, &self.path, limit, &self.label).map(Some)
+    }
+
+    fn kazoo_leases(&self, nodes: Vec<OwnedNode>) -> Vec<Lease> {
+        let lease = |node| Guard::new(&self.zk, node, Permit { _watch: None }, RECIPE);
+        nodes.into_iter().map(lease).collect()
+    }
+
     fn leases(&self, nodes: Vec<OwnedNode>, mut listing: Listing) -> Vec<Lease> {
         let lease = |node| {
             Guard::new(&self.zk, node, Permit { _watch: listing.leases_watch.take() }, RECIPE)
@@ -406,7 +454,7 @@ impl InterProcessSemaphore {
     }
 
     fn paths(&self, operation: &'static str, count: u32) -> Result<Paths, Error> {
-        if let Limit::Constant(limit) = self.limit
+        if let Limit::Constant(limit) | Limit::Kazoo(limit) = self.limit
             && count > limit
         {
             return Err(Error::OverLimit { asked: count, limit });

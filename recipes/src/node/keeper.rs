@@ -27,6 +27,8 @@ pub(super) struct Spec {
     pub(super) ttl: Option<Duration>,
     pub(super) protected: bool,
     pub(super) parents: bool,
+    /// `true` if they are created as persistent nodes, and not as containers.
+    pub(super) parents_stay: bool,
     /// `true` if it is deleted when it is no longer kept.
     pub(super) deleted_at_end: bool,
 }
@@ -209,7 +211,7 @@ impl NodeReconciler {
     /// Creates it, where it was before if it was: a sequential one keeps its number, a protected
     /// one its prefix (CURATOR-483, CURATOR-190).
     async fn create(&mut self, path: Option<String>) -> Result<Option<String>, Error> {
-        let Spec { mode, ttl, protected, parents, .. } = self.spec;
+        let Spec { mode, ttl, protected, parents, parents_stay, .. } = self.spec;
         let again = path.is_some();
         let mode = if again { without_number(mode) } else { mode };
         let path = path.unwrap_or_else(|| self.spec.path.clone());
@@ -221,9 +223,11 @@ impl NodeReconciler {
         if let Some(ttl) = ttl {
             create = create.ttl(ttl);
         }
-        if parents {
-            create = create.creating_parents_as_containers();
-        }
+        create = match (parents, parents_stay) {
+            (true, false) => create.creating_parents_as_containers(),
+            (true, true) => create.creating_parents(),
+            (false, _) => create,
+        };
         if protected && !again {
             create = create.protected();
         } else if mode == CreateMode::Ephemeral {

@@ -102,8 +102,15 @@ impl PersistentNode {
         mode: CreateMode,
     ) -> PersistentNodeBuilder {
         let path = path.into();
-        let spec =
-            Spec { path, mode, ttl: None, protected: false, parents: true, deleted_at_end: true };
+        let spec = Spec {
+            path,
+            mode,
+            ttl: None,
+            protected: false,
+            parents: true,
+            parents_stay: false,
+            deleted_at_end: true,
+        };
         PersistentNodeBuilder { zk: zk.clone(), spec, data: Bytes::new() }
     }
 
@@ -284,6 +291,12 @@ impl PersistentNodeBuilder {
     /// do not re-create a deleted tree (CURATOR-590, CURATOR-643).
     pub const fn without_parents(mut self) -> Self {
         self.spec.parents = false;
+        self
+    }
+
+    /// Creates missing parents as persistent nodes.
+    pub(crate) const fn with_persistent_parents(mut self) -> Self {
+        self.spec.parents_stay = true;
         self
     }
 

@@ -4,13 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use bytes::Bytes;
 use tokio::time::{Instant, sleep};
 use tracing::{debug, warn};
-use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind, OwnedNode};
+use zk_curator::{CuratorFramework, Error};
 
 use super::plan::since_epoch;
-use crate::path::child;
+use crate::server_clock::ServerClock;
 
 /// A comparison is valid for this time.
 const FRESH: Duration = Duration::from_secs(60);
@@ -20,8 +19,6 @@ const AGAIN: Duration = Duration::from_secs(60);
 const LEAP: Duration = Duration::from_secs(30);
 /// The most comparisons in a row, if the responses take too long for a precise result.
 const TRIES: u32 = 3;
-/// The end of the name of the node that a member writes.
-const NODE: &str = "clock";
 
 /// Returns the time.
 #[derive(Clone)]
@@ -55,16 +52,12 @@ impl fmt::Debug for Clock {
 }
 
 /// The clock of a member, which is compared with the servers' clock from time to time.
-///
-/// The stat of a written node contains the servers' time: the member has a node of its own for
-/// this. It is ephemeral, and deleted when this is dropped.
 pub(super) struct ComparedClock {
     zk: CuratorFramework,
     parent: String,
-    id: Bytes,
+    servers: ServerClock,
     clock: Clock,
     tolerance: Duration,
-    node: Option<OwnedNode>,
     /// When the clock was found right, by itself and by the monotonic clock.
     right: Option<(SystemTime, Instant)>,
     /// `true` if it was already reported that the clock is wrong.
@@ -79,17 +72,9 @@ impl ComparedClock {
         clock: Clock,
         tolerance: Duration,
     ) -> Self {
-        let (parent, id) = (parent.to_owned(), Bytes::from(id.to_owned()));
-        Self {
-            zk: zk.clone(),
-            parent,
-            id,
-            clock,
-            tolerance,
-            node: None,
-            right: None,
-            is_told: false,
-        }
+        let servers = ServerClock::new(zk, parent, id.to_owned().into());
+        let (zk, parent) = (zk.clone(), parent.to_owned());
+        Self { zk, parent, servers, clock, tolerance, right: None, is_told: false }
     }
 
     /// The time since the Unix epoch.
@@ -157,7 +142,7 @@ impl ComparedClock {
         let mut tries = 1;
         loop {
             let before = self.clock.time();
-            let written = self.write().await?;
+            let written = self.servers.now().await?;
             let after = self.clock.time();
             let took = distance(before, after);
             if took <= self.precision() || tries == TRIES {
@@ -166,25 +151,6 @@ impl ComparedClock {
             debug!(path = self.parent, ?took, "the answer took too long to compare clocks");
             tries += 1;
         }
-    }
-
-    /// Writes our node, and returns the time of that, by the clock of the servers.
-    async fn write(&mut self) -> zk_curator::Result<i64> {
-        if let Some(node) = self.node.as_ref().filter(|node| node.is_ours()) {
-            match self.zk.set_data(node.path(), self.id.clone()).idempotent().await {
-                Ok(stat) => return Ok(stat.mtime),
-                // Another client has deleted it.
-                Err(error) if error.kind() == ErrorKind::NoNode => {}
-                Err(error) => return Err(error),
-            }
-        }
-        self.node = None;
-        let create = self.zk.create(child(&self.parent, NODE)).mode(CreateMode::Ephemeral);
-        let create = create.creating_parents_as_containers().data(self.id.clone());
-        let node = create.protected().owned().await?;
-        let written = node.stat().ctime;
-        self.node = Some(node);
-        Ok(written)
     }
 }
 

@@ -130,7 +130,7 @@ mod clock;
 mod error;
 mod member;
 mod once_per;
-mod plan;
+pub(crate) mod plan;
 pub(crate) mod record;
 mod site;
 mod slot;

@@ -7,7 +7,7 @@ const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 /// The last second with a name: 9999-12-31T23:59:59Z.
-const LAST: i64 = 253_402_300_799;
+pub(crate) const LAST: i64 = 253_402_300_799;
 
 /// Divides time into slots of one period, aligned to the Unix epoch in UTC.
 ///
@@ -130,7 +130,7 @@ pub(super) fn until(second: i64, now: Duration) -> Duration {
 }
 
 /// The time at which a second begins.
-pub(super) fn time_of(second: i64) -> SystemTime {
+pub(crate) fn time_of(second: i64) -> SystemTime {
     let distance = Duration::from_secs(second.unsigned_abs());
     let time = if second < 0 {
         SystemTime::UNIX_EPOCH.checked_sub(distance)
@@ -141,7 +141,7 @@ pub(super) fn time_of(second: i64) -> SystemTime {
 }
 
 /// The name of the slot that starts at a second, as in RFC 3339: `2026-11-22T13:00:00Z`.
-pub(super) fn name(second: i64) -> String {
+pub(crate) fn name(second: i64) -> String {
     let (days, rest) = (second.div_euclid(DAY), second.rem_euclid(DAY));
     let (year, month, day) = date(days);
     let (hour, minute) = (rest / HOUR, rest % HOUR / MINUTE);
@@ -149,7 +149,7 @@ pub(super) fn name(second: i64) -> String {
 }
 
 /// The second of a name; `None` for a name that [`name`] does not write.
-pub(super) fn parse(text: &str) -> Option<i64> {
+pub(crate) fn parse(text: &str) -> Option<i64> {
     let number = |range: std::ops::Range<usize>| {
         let digits =
             text.get(range).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?;

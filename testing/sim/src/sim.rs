@@ -54,6 +54,8 @@ pub struct Sim {
     pub(crate) instances: Vec<String>,
     /// `true` if the seed chooses the release of the servers.
     pub(crate) has_releases: bool,
+    /// The largest difference between the wall clocks of the servers.
+    pub(crate) clocks_differ: Duration,
     pub(crate) checkers: Vec<Arc<dyn Checker>>,
     pub(crate) nodes: Vec<String>,
     pub(crate) leaves: Vec<String>,
@@ -85,6 +87,7 @@ impl Sim {
             journal: Vec::new(),
             instances: Vec::new(),
             has_releases: false,
+            clocks_differ: Duration::ZERO,
             checkers: Vec::new(),
             nodes: Vec::new(),
             leaves: Vec::new(),
@@ -221,6 +224,13 @@ impl Sim {
     /// others. Watch events of the latest release carry the transaction id. Default: 3.8.
     pub const fn releases(mut self) -> Self {
         self.has_releases = true;
+        self
+    }
+
+    /// Sets the largest difference between the wall clocks of the servers, which the seed draws.
+    /// The time of a transaction is that of its leader. Default: zero.
+    pub const fn server_clocks_differ(mut self, most: Duration) -> Self {
+        self.clocks_differ = most;
         self
     }
 

@@ -132,6 +132,12 @@ impl<'a> World<'a> {
             .container_check_interval(REAPING);
         let cluster =
             TestCluster::builder(sim.servers).settings(servers).tcp(false).start().await?;
+        if !sim.clocks_differ.is_zero() {
+            let most = i64::try_from(sim.clocks_differ.as_millis()).unwrap_or(i64::MAX);
+            for (number, server) in (0..).zip(cluster.members()) {
+                server.shift_wall_clock(seed::rng(sim.seed, "clock", number).i64(0..=most));
+            }
+        }
         let refused = has(Setting::NoLastingWatches).then(|| {
             cluster.rule(|request| match request.is(OpCode::AddWatch) {
                 true => Verdict::Refuse(ErrorCode::Unimplemented),

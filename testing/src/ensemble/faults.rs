@@ -148,6 +148,12 @@ pub(crate) fn advance(state: &mut State, by: Duration) {
     state.reap();
 }
 
+/// Moves the wall clock of a member; other clocks stay.
+pub(crate) fn shift_wall_clock(state: &mut State, member: MemberId, by: i64) {
+    state.record(Some(member), Fault::ShiftWallClock(by));
+    state.wall_ahead[member] = state.wall_ahead[member].saturating_add(by);
+}
+
 /// Expires a session; returns `true` if it existed.
 pub(crate) fn expire(state: &mut State, session: i64) -> bool {
     let number = state.sessions.number(session);

@@ -66,6 +66,9 @@ pub enum Fault {
     ChangeLeader,
     /// [`TestServer::advance`](crate::TestServer::advance).
     Advance(Duration),
+    /// [`TestServer::shift_wall_clock`](crate::TestServer::shift_wall_clock), with the
+    /// milliseconds.
+    ShiftWallClock(i64),
     /// [`TestServer::remove`](crate::TestServer::remove).
     Remove {
         /// The node.
@@ -114,6 +117,7 @@ impl fmt::Display for Fault {
             Self::LagEnd => f.write_str("lags no longer"),
             Self::ChangeLeader => f.write_str("made the leader"),
             Self::Advance(by) => write!(f, "advanced by {by:?}"),
+            Self::ShiftWallClock(by) => write!(f, "wall clock shifted by {by} ms"),
             Self::Remove { path } => write!(f, "{path} was removed"),
             Self::SetVersion { path, version } => write!(f, "version of {path} is {version}"),
             Self::SetSequence { path, next } => write!(f, "next child of {path} is {next}"),

@@ -40,6 +40,8 @@ pub(crate) struct State {
     has_new_deadline: bool,
     /// The start of the hold of all members, on the clock of sessions.
     pub(super) held_since: Option<u64>,
+    /// The milliseconds by which the wall clock of each member is ahead.
+    pub(super) wall_ahead: Vec<i64>,
 }
 
 impl State {
@@ -56,6 +58,7 @@ impl State {
             writes: Writes::default(),
             has_new_deadline: false,
             held_since: None,
+            wall_ahead: vec![0; members],
             config,
             clock,
         };
@@ -228,7 +231,8 @@ impl State {
             Action::SetVersion { .. } | Action::SetSequence { .. } | Action::Lead
         );
         let zxid = if takes_number { self.quorum.next_zxid() } else { self.quorum.zxid() };
-        let entry = Entry { zxid, time: self.clock.time(), session, identities, action, origin };
+        let time = self.wall_time();
+        let entry = Entry { zxid, time, session, identities, action, origin };
         if self.is_alone() {
             return self.apply(0, entry);
         }
@@ -238,6 +242,12 @@ impl State {
         self.quorum.append(entry, self.clock.now());
         self.catch_up_all();
         self.has_new_deadline |= self.quorum.next_due().is_some();
+    }
+
+    /// Returns the time by the wall clock of the leader, in milliseconds since the Unix epoch.
+    fn wall_time(&self) -> i64 {
+        let ahead = self.quorum.writer().map_or(0, |leader| self.wall_ahead[leader]);
+        self.clock.time().saturating_add(ahead)
     }
 
     /// Applies a transaction at a member.
@@ -365,6 +375,6 @@ impl State {
         let Some(writer) = self.quorum.writer().filter(|at| !self.quorum.is_read_only(*at)) else {
             return Vec::new();
         };
-        self.members[writer].tree().reapable(self.clock.time(), never_used)
+        self.members[writer].tree().reapable(self.wall_time(), never_used)
     }
 }

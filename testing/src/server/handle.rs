@@ -282,6 +282,13 @@ impl TestServer {
         self.shared().deadlines_changed();
     }
 
+    /// Moves the wall clock of the server by this many milliseconds; back if negative. The clock of
+    /// sessions stays as it is, so nothing expires. A transaction has the time of the wall clock of
+    /// its leader, in `ctime` and `mtime`, so the members of a cluster may differ.
+    pub fn shift_wall_clock(&self, millis: i64) {
+        self.update(|state, at| faults::shift_wall_clock(state, at, millis));
+    }
+
     /// Deletes a node and everything below it with all permissions, in one transaction per node.
     /// Returns the zxids of the transactions that created the nodes, starting with the node itself.
     ///

@@ -81,6 +81,7 @@ mod semaphore_mutex;
 mod shared_value;
 mod stm;
 mod support;
+mod timed_lease;
 mod two_phase;
 mod two_phase_leaving;
 mod two_phase_reused;
@@ -143,6 +144,7 @@ pub const ALL: &[Scenario] = &[
     shared_value::SCENARIO,
     queue::SIMPLE,
     stm::SCENARIO,
+    timed_lease::SCENARIO,
     two_phase::SCENARIO,
     two_phase_leaving::SCENARIO,
     two_phase_reused::SCENARIO,

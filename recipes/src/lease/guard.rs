@@ -1,0 +1,204 @@
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use tokio::time::{Instant, sleep};
+use zk_curator::internal::suspended;
+use zk_curator::op::Transaction;
+use zk_curator::{CuratorFramework, FencingToken};
+
+use super::error::Error;
+use super::site::{HOLDER, Site};
+use crate::measure::Leasing;
+use crate::path::child;
+use crate::schedule::plan;
+
+/// The longest sleep between two looks at the time for which the machine was suspended.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// A lease that is held, as it was written last.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) path: String,
+    /// The data of the parent, which every change writes back.
+    pub(super) data: Bytes,
+    pub(super) version: i32,
+    pub(super) holder_version: i32,
+    /// The number of changes whose outcome is not known.
+    pub(super) unknown: i32,
+    pub(super) token: FencingToken,
+    /// In seconds since the Unix epoch, by the leader's clock.
+    pub(super) end: i64,
+    pub(super) deadline: Deadline,
+}
+
+impl Held {
+    pub(super) fn holder(&self) -> String {
+        child(&self.path, HOLDER)
+    }
+}
+
+/// The end of a lease by the clock of this process.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Deadline {
+    pub(super) since: Instant,
+    /// The time for which the machine had been suspended before.
+    pub(super) suspended: Duration,
+    pub(super) lasts: Duration,
+}
+
+impl Deadline {
+    pub(super) fn left(&self, zk: &CuratorFramework) -> Duration {
+        let suspended = suspended(zk).unwrap_or(self.suspended).saturating_sub(self.suspended);
+        self.lasts.saturating_sub(self.since.elapsed().saturating_add(suspended))
+    }
+
+    pub(super) fn is_over(&self, zk: &CuratorFramework) -> bool {
+        self.left(zk).is_zero()
+    }
+}
+
+/// Holds a [`TimedLease`](super::TimedLease), or one of a [`MultiLease`](super::MultiLease), until
+/// its end.
+///
+/// # Cancel safety
+/// Dropping it keeps the lease: it is held until its end, for the process that runs next under the
+/// same id. [`release`](Self::release) ends it.
+#[must_use = "the lease is held until its end, whether or not this is dropped"]
+pub struct TimedLeaseGuard {
+    site: Site,
+    held: Held,
+    held_since: Leasing,
+}
+
+impl TimedLeaseGuard {
+    pub(super) fn new(site: Site, held: Held) -> Self {
+        let held_since = Leasing::begin(&site.zk);
+        Self { site, held, held_since }
+    }
+
+    /// The path of the lease.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.held.path
+    }
+
+    /// The id of the holder.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.site.id
+    }
+
+    /// Returns the fencing token, which is higher than the tokens of all earlier guards of this
+    /// lease, those of the same holder included. Renewals do not change it.
+    #[must_use]
+    pub const fn fencing_token(&self) -> FencingToken {
+        self.held.token
+    }
+
+    /// Returns the end that other clients see, by the leader's clock.
+    #[must_use]
+    pub fn end(&self) -> SystemTime {
+        plan::time_of(self.held.end)
+    }
+
+    /// Returns the time left, by the clock of this process: zero if the lease is over. Counted from
+    /// before the request that took or renewed the lease, with the time for which the machine was
+    /// suspended. Sends nothing.
+    #[must_use]
+    pub fn expires_in(&self) -> Duration {
+        self.held.deadline.left(&self.site.zk)
+    }
+
+    /// Returns `true` if the lease is over, by the clock of this process. Sends nothing.
+    #[must_use]
+    pub fn is_expired(&self) -> bool {
+        self.held.deadline.is_over(&self.site.zk)
+    }
+
+    /// Resolves when the lease is over, by the clock of this process. Suspensions of the machine
+    /// are noticed within one second after it continues.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    pub async fn expired(&self) {
+        loop {
+            match self.expires_in() {
+                Duration::ZERO => return,
+                // tokio's clock does not go that far.
+                left if left > LOOK => sleep(LOOK).await,
+                left => sleep(left).await,
+            }
+        }
+    }
+
+    /// Holds the lease for this time from now on, however long it would have lasted. Two requests
+    /// and two round trips. It also succeeds after the end of the lease, unless another holder has
+    /// taken it.
+    ///
+    /// `duration` is longer than zero, and rounded up to a whole second of the leader's clock;
+    /// [`Duration::MAX`] lasts until the year 9999.
+    ///
+    /// # Errors
+    /// * [`Error::Lost`] if another client has taken or deleted the lease. It is not ours, whatever
+    ///   [`expires_in`](Self::expires_in) says.
+    /// * [`Error::InvalidSetting`] for a duration of zero.
+    /// * [`Error::Framework`]; with [`may_have_applied`](Error::may_have_applied), others may see
+    ///   the new end, and the guard keeps the earlier one. Call it again.
+    ///
+    /// # Cancel safety
+    /// Others may see the new end, and the guard keeps the earlier one. It can be called again.
+    pub async fn renew(&mut self, duration: Duration) -> Result<(), Error> {
+        let renewed = self.site.renew(&mut self.held, duration).await;
+        if let Err(Error::Lost { .. }) = renewed {
+            self.held_since.lost();
+        }
+        renewed
+    }
+
+    /// Ends the lease, so other clients can take it immediately. One request.
+    ///
+    /// # Errors
+    /// * [`Error::Lost`] if another client has taken or deleted the lease.
+    /// * [`Error::Framework`]: the lease may be held until its end.
+    ///
+    /// # Cancel safety
+    /// The lease may be held until its end.
+    pub async fn release(mut self) -> Result<(), Error> {
+        let released = self.site.release(&mut self.held).await;
+        match released {
+            Err(Error::Lost { .. }) => self.held_since.lost(),
+            _ => self.held_since.released(),
+        }
+        released
+    }
+
+    /// Adds two checks to the end of a transaction: it is applied only if the lease is still the
+    /// one of this guard, as it was taken or renewed last. Otherwise it fails with
+    /// `TransactionFailed` and the path of the lease or its holder.
+    ///
+    /// The checks do not compare times: the transaction is also applied after the end of the lease,
+    /// if no other client has taken it.
+    pub fn fence(&self, transaction: Transaction) -> Transaction {
+        transaction
+            .check(&self.held.path, self.held.version)
+            .check(self.held.holder(), self.held.holder_version)
+    }
+}
+
+impl Drop for TimedLeaseGuard {
+    fn drop(&mut self) {
+        if self.held.deadline.is_over(&self.site.zk) {
+            self.held_since.lost();
+        }
+    }
+}
+
+impl fmt::Debug for TimedLeaseGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TimedLeaseGuard")
+            .field("held", &self.held)
+            .field("id", &self.site.id)
+            .finish_non_exhaustive()
+    }
+}

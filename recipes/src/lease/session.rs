@@ -1,0 +1,230 @@
+use std::fmt;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use zk_curator::internal::session_valid_until;
+use zk_curator::op::CreateBuilder;
+use zk_curator::{
+    ConnectionState, ConnectionStatus, CreateMode, CuratorFramework, Error, SessionId, SessionInfo,
+};
+
+/// A session of its own, with its own time to live, whose nodes go together: a lease as in etcd.
+///
+/// Nodes of one process that should vanish at different times need different sessions: for example
+/// a presence that ends two seconds after a crash, beside locks that outlive a pause of thirty
+/// seconds. The framework of the lease has the settings of the main one. Every recipe runs on it.
+///
+/// # Layout
+/// No node of its own. Nodes that are created through it are ephemeral nodes of its session.
+///
+/// # Protocol
+/// 1. [`start`](SessionLeaseBuilder::start) opens a session with the time to live as its timeout.
+/// 2. The client keeps it alive, as every session: with a ping after a third of the time.
+/// 3. [`revoke`](Self::revoke) closes the session, and the servers delete its nodes in one
+///    transaction. So they do when they have heard nothing for the time to live.
+///
+/// # Guarantees
+/// * All nodes of the lease vanish in one transaction, whichever way it ends.
+/// * A lease has one session: when that is lost, [`lost`](Self::lost) resolves, all its operations
+///   fail with `SessionExpired` or `Closed`, and no other session is opened. By the clock of this
+///   process it is lost no later than on the servers.
+/// * The session of the main framework is not affected, and the other way round.
+///
+/// # Assumptions
+/// The servers allow the time to live: they raise or lower it to their limits, by default twice and
+/// twenty times their tick of two seconds. [`ttl`](Self::ttl) is what they have granted. Each lease
+/// is a connection.
+///
+/// # Connection loss
+/// * SUSPENDED: the lease goes on; [`remaining`](Self::remaining) falls.
+/// * LOST: it is over.
+///
+/// # Cancel safety
+/// Dropping it revokes it in the background.
+///
+/// # Errors
+/// Those of the framework.
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = zk_curator_testing::TestServer::start().await;
+/// # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
+/// # zk.start().await?;
+/// use std::time::Duration;
+/// use zk_curator_recipes::lease::SessionLease;
+/// use zk_curator_recipes::lock::InterProcessMutex;
+///
+/// let lease = SessionLease::builder(&zk).ttl(Duration::from_secs(6)).start().await?;
+/// lease.create("/present").await?;
+/// // Any recipe, whose nodes then go with the lease.
+/// let guard = InterProcessMutex::new(lease.framework(), "/locks/orders").acquire().await?;
+///
+/// lease.revoke().await?;
+/// assert!(zk.exists("/present").await?.is_none());
+/// assert!(guard.is_over());
+/// # zk.close().await?;
+/// # Ok(()) }
+/// ```
+#[must_use = "dropping it revokes the lease in the background"]
+pub struct SessionLease {
+    /// Bound to the session.
+    zk: CuratorFramework,
+    session: SessionInfo,
+    epoch: u64,
+    _closing: Closing,
+}
+
+/// Builds a [`SessionLease`].
+#[derive(Debug, Clone)]
+#[must_use = "nothing is done until it is started"]
+pub struct SessionLeaseBuilder {
+    zk: CuratorFramework,
+    ttl: Option<Duration>,
+}
+
+/// Closes a framework when it is dropped.
+struct Closing(CuratorFramework);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close_in_background();
+    }
+}
+
+impl SessionLease {
+    /// A lease beside the session of this framework. Nothing is sent until it is
+    /// [started](SessionLeaseBuilder::start).
+    pub fn builder(zk: &CuratorFramework) -> SessionLeaseBuilder {
+        SessionLeaseBuilder { zk: zk.clone(), ttl: None }
+    }
+
+    /// The framework of the lease, bound to its session: recipes on it end with the lease.
+    ///
+    /// A recipe that would continue in another session, such as
+    /// [`PersistentNode`](crate::node::PersistentNode), ends with `SessionExpired` or `Closed`.
+    #[must_use]
+    pub const fn framework(&self) -> &CuratorFramework {
+        &self.zk
+    }
+
+    /// Creates an ephemeral node of the lease. [`mode`](CreateBuilder::mode) may make it
+    /// sequential.
+    ///
+    /// **Awaiting returns** the path, as [`CuratorFramework::create`].
+    pub fn create(&self, path: impl Into<String>) -> CreateBuilder {
+        self.zk.create(path).mode(CreateMode::Ephemeral)
+    }
+
+    /// The id of the session, as `inspect` and the servers show it.
+    #[must_use]
+    pub const fn session_id(&self) -> SessionId {
+        self.session.id
+    }
+
+    /// The time to live that the servers have granted.
+    #[must_use]
+    pub const fn ttl(&self) -> Duration {
+        self.session.timeout
+    }
+
+    /// Returns the time for which the lease certainly lives if no server answers any more: at most
+    /// its time to live; zero if it is over. Sends nothing.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        if self.has_ended(&self.zk.status()) {
+            return Duration::ZERO;
+        }
+        let until = session_valid_until(&self.zk);
+        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
+    }
+
+    /// Returns `true` if the lease is over: lost or revoked. Sends nothing.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.remaining().is_zero()
+    }
+
+    /// Resolves when the lease is over: lost or revoked.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    pub async fn lost(&self) {
+        until_over(&self.zk, self.epoch).await;
+    }
+
+    /// Ends the lease, and waits until the servers have deleted its nodes. Again after that it has
+    /// no effect.
+    ///
+    /// # Errors
+    /// `ConnectionLoss` if no server has confirmed it within the
+    /// [close timeout](zk_curator::CuratorFrameworkBuilder::close_timeout): the nodes stay until
+    /// the time to live is over. `LeftBehind` as from [`CuratorFramework::close`].
+    ///
+    /// # Cancel safety
+    /// Once polled, it is revoked in the background in any case.
+    pub async fn revoke(&self) -> Result<(), Error> {
+        self.zk.close().await
+    }
+
+    fn has_ended(&self, status: &ConnectionStatus) -> bool {
+        is_over(status, self.epoch)
+    }
+}
+
+impl fmt::Debug for SessionLease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionLease").field("session", &self.session).finish_non_exhaustive()
+    }
+}
+
+impl SessionLeaseBuilder {
+    /// Sets the time to live that is requested: longer than zero. See
+    /// [`SessionLease::ttl`] for the granted one. Default: the session timeout of the main
+    /// framework.
+    pub const fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// Opens the session.
+    ///
+    /// # Errors
+    /// As [`CuratorFramework::start`], for example `ConnectionLoss` if no server is reached within
+    /// the connection timeout. `InvalidArgument` for an invalid time to live. `NotStarted` if the
+    /// main framework has no session and no time to live was set. No session stays open.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, if the framework has no spawner.
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes the session in the background.
+    pub async fn start(self) -> Result<SessionLease, Error> {
+        let ttl = match self.ttl {
+            Some(ttl) => ttl,
+            None => self.zk.wait_connected().await?.session.map_or(Duration::MAX, |of| of.timeout),
+        };
+        let closing = Closing(self.zk.another(ttl)?);
+        let zk = &closing.0;
+        zk.start().await?;
+        let status = zk.wait_connected().await?;
+        let (bound, epoch) = (zk.bound_to_session()?, status.session_epoch);
+        let Some(session) = status.session else {
+            return Err(Error::closed("start", ""));
+        };
+        let ending = Closing(zk.clone());
+        // The framework would open another session.
+        zk.spawn_then(async move { until_over(&ending.0, epoch).await }, |_| {});
+        Ok(SessionLease { zk: bound, session, epoch, _closing: closing })
+    }
+}
+
+/// Waits until the session with this number is over.
+async fn until_over(zk: &CuratorFramework, epoch: u64) {
+    zk.states().until(|status| is_over(status, epoch)).await;
+}
+
+fn is_over(status: &ConnectionStatus, epoch: u64) -> bool {
+    status.session_epoch != epoch
+        || matches!(status.state, ConnectionState::Lost | ConnectionState::Closed)
+}

@@ -1,0 +1,348 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::join;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+use zk_curator::certain::{Applied, Receipt};
+use zk_curator::internal::suspended;
+use zk_curator::op::Transaction;
+use zk_curator::path::ZPath;
+use zk_curator::{CuratorFramework, ErrorCode, ErrorKind, FencingToken, Stat};
+
+use super::error::Error;
+use super::guard::{Deadline, Held};
+use super::record::Record;
+use super::rules;
+use crate::lock::{InterProcessMutex, MutexGuard};
+use crate::path::child;
+use crate::server_clock::ServerClock;
+
+/// kazoo's name of the node with the data of a lease.
+pub(crate) const HOLDER: &str = "lease_holder";
+/// The default margin.
+const MARGIN: Duration = Duration::from_secs(1);
+/// The number of attempts while other clients change the lease.
+const ROUNDS: usize = 50;
+
+/// The leases of a holder, and its nodes next to them. Clones share these.
+#[derive(Clone)]
+pub(super) struct Site {
+    pub(super) zk: CuratorFramework,
+    pub(super) path: String,
+    /// The paths of the leases. One of them is taken.
+    pub(super) slots: Vec<String>,
+    pub(super) id: String,
+    pub(super) margin: Duration,
+    pub(super) is_shared_with_kazoo: bool,
+    clock: Arc<Mutex<ServerClock>>,
+    receipt: Receipt,
+}
+
+/// The leader's time, read between two instants.
+#[derive(Debug, Clone, Copy)]
+struct Now {
+    /// When the request was sent, or earlier.
+    asked: Instant,
+    /// The time for which the machine had been suspended by then.
+    suspended: Duration,
+    millis: i64,
+}
+
+/// A lease as it was read.
+#[derive(Debug)]
+pub(super) struct Slot {
+    /// The parent, whose version counts the changes of the lease. Its data are kept.
+    data: Bytes,
+    version: i32,
+    holder: Option<(Record, Stat)>,
+}
+
+impl Site {
+    pub(super) fn new(
+        zk: &CuratorFramework,
+        path: String,
+        slots: Vec<String>,
+        id: String,
+    ) -> Self {
+        let zk = zk.uncompressed();
+        let clock = ServerClock::new(&zk, &path, Bytes::from(id.clone())).with_persistent_parent();
+        let (clock, receipt) = (Arc::new(Mutex::new(clock)), Receipt::at(&zk, path.as_str()));
+        let (margin, is_shared_with_kazoo) = (MARGIN, false);
+        Self { zk, path, slots, id, margin, is_shared_with_kazoo, clock, receipt }
+    }
+
+    /// Takes a lease for a time; `None` if other clients hold all of them.
+    pub(super) async fn try_take(&self, duration: Duration) -> Result<Option<Held>, Error> {
+        self.check(duration)?;
+        let mut rounds = 0..ROUNDS;
+        loop {
+            let is_last = rounds.next().is_none();
+            // 1
+            let (mut now, slots) = join(self.now(), self.read(&self.slots)).await;
+            let (mut read, slots) = (now?, slots?);
+            let standings = slots.iter().map(|slot| {
+                let record = slot.as_ref().and_then(Slot::record);
+                rules::judge(record, &self.id, read.millis, self.margin)
+            });
+            // 2
+            let Some(index) = rules::choose(standings) else { return Ok(None) };
+            let path = &self.slots[index];
+            let mut slot = slots.into_iter().nth(index).flatten();
+            let lock = self.lock(path).await?;
+            if lock.is_some() {
+                // Only what is read under the lock cannot be changed by kazoo.
+                let (again, slots) = join(self.now(), self.read(std::slice::from_ref(path))).await;
+                (now, slot) = (again, slots?.pop().flatten());
+                read = now?;
+                let record = slot.as_ref().and_then(Slot::record);
+                let standing = rules::judge(record, &self.id, read.millis, self.margin);
+                if standing == rules::Standing::Held {
+                    if is_last || self.slots.len() == 1 {
+                        return Ok(None);
+                    }
+                    continue;
+                }
+            }
+            let Some(slot) = slot else {
+                self.create(path).await?;
+                continue;
+            };
+            // 3
+            let end = rules::end(read.millis, duration);
+            let written = self.write(path, &slot, end, lock.as_ref()).certain(&self.receipt);
+            match written.commit().await {
+                Ok(applied) => {
+                    let held = Self::held(path, slot, end, read, &applied);
+                    if is_last || !held.deadline.is_over(&self.zk) {
+                        return Ok(Some(held));
+                    }
+                    // The response took longer than the lease: take it again.
+                }
+                Err(error) if is_changed(&error) && !is_last => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Moves the end of a held lease.
+    pub(super) async fn renew(&self, held: &mut Held, duration: Duration) -> Result<(), Error> {
+        self.check(duration)?;
+        let lock = self.lock(&held.path).await?;
+        let read = self.now().await?;
+        let end = rules::end(read.millis, duration);
+        self.change(held, lock.as_ref(), |held, transaction| {
+            let record = self.record(end).encode();
+            transaction.set_data_if(held.holder(), record, held.holder_version)
+        })
+        .await?;
+        held.holder_version = held.holder_version.wrapping_add(1);
+        held.end = end;
+        held.deadline = Self::deadline(read, end);
+        Ok(())
+    }
+
+    /// Ends a held lease.
+    pub(super) async fn release(&self, held: &mut Held) -> Result<(), Error> {
+        let lock = self.lock(&held.path).await?;
+        self.change(held, lock.as_ref(), |held, transaction| {
+            transaction.delete_if(held.holder(), held.holder_version)
+        })
+        .await
+    }
+
+    /// Reads who holds the leases: those that have a holder.
+    pub(super) async fn holders(&self) -> Result<Vec<(usize, Record)>, Error> {
+        ZPath::for_operation("holder", self.path.as_str())?;
+        let slots = self.read(&self.slots).await?.into_iter().enumerate();
+        let record = |(index, slot): (usize, Option<Slot>)| Some((index, slot?.holder?.0));
+        Ok(slots.filter_map(record).collect())
+    }
+
+    /// Applies a change to a lease that is held, or fails with [`Error::Lost`].
+    async fn change(
+        &self,
+        held: &mut Held,
+        lock: Option<&MutexGuard>,
+        change: impl Fn(&Held, Transaction) -> Transaction,
+    ) -> Result<(), Error> {
+        loop {
+            let transaction = self.begin(lock).set_data_if(
+                &held.path,
+                held.data.clone(),
+                held.version,
+            );
+            let transaction = change(held, transaction).certain(&self.receipt);
+            let unknown = held.unknown;
+            // Until the outcome is known, also if this is dropped.
+            held.unknown = unknown.saturating_add(1);
+            match transaction.commit().await {
+                Ok(_) => {
+                    held.unknown = 0;
+                    held.version = held.version.wrapping_add(1);
+                    return Ok(());
+                }
+                Err(error) if is_changed(&error) => {
+                    held.unknown = unknown;
+                    if !self.adopt(held).await? {
+                        return Err(Error::Lost { path: held.path.clone() });
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Learns of earlier renewals whose outcome is unknown. Returns `false` if the lease was
+    /// changed by another client.
+    async fn adopt(&self, held: &mut Held) -> Result<bool, Error> {
+        if held.unknown == 0 {
+            return Ok(false);
+        }
+        let slot = self.read(std::slice::from_ref(&held.path)).await?.pop().flatten();
+        let Some(Slot { version, holder: Some((record, stat)), .. }) = slot else {
+            return Ok(false);
+        };
+        let changes = version.wrapping_sub(held.version);
+        let is_ours = record.holder == self.id && (1..=held.unknown).contains(&changes);
+        if is_ours {
+            (held.version, held.holder_version) = (version, stat.version);
+            held.unknown = 0;
+        }
+        Ok(is_ours)
+    }
+
+    /// Writes the holder of a lease in the state of the read.
+    fn write(&self, path: &str, slot: &Slot, end: i64, lock: Option<&MutexGuard>) -> Transaction {
+        let (holder, record) = (child(path, HOLDER), self.record(end).encode());
+        let begun = self.begin(lock).set_data_if(path, slot.data.clone(), slot.version);
+        match &slot.holder {
+            Some((_, stat)) => begun.set_data_if(holder, record, stat.version),
+            // kazoo's nodes have the version 0, so a check of ours never passes on them.
+            None => begun.create(&holder, record.clone()).set_data_if(holder, record, 0),
+        }
+    }
+
+    fn begin(&self, lock: Option<&MutexGuard>) -> Transaction {
+        match lock {
+            Some(lock) => lock.fenced().uncompressed(),
+            None => self.zk.transaction(),
+        }
+    }
+
+    fn record(&self, end: i64) -> Record {
+        Record { holder: self.id.clone(), end }
+    }
+
+    fn held(path: &str, slot: Slot, end: i64, now: Now, applied: &Applied) -> Held {
+        Held {
+            path: path.to_owned(),
+            data: slot.data,
+            version: slot.version.wrapping_add(1),
+            holder_version: slot.holder.map_or(1, |(_, stat)| stat.version.wrapping_add(1)),
+            unknown: 0,
+            token: FencingToken::new(applied.zxid()),
+            end,
+            deadline: Self::deadline(now, end),
+        }
+    }
+
+    const fn deadline(now: Now, end: i64) -> Deadline {
+        let lasts = rules::left(now.millis, end);
+        Deadline { since: now.asked, suspended: now.suspended, lasts }
+    }
+
+    /// The lock that kazoo holds while it changes a lease.
+    async fn lock(&self, path: &str) -> Result<Option<MutexGuard>, Error> {
+        if !self.is_shared_with_kazoo {
+            return Ok(None);
+        }
+        let lock = InterProcessMutex::new(&self.zk, path).label(self.id.clone()).with_kazoo();
+        Ok(Some(lock.shared_in_session().acquire().await?))
+    }
+
+    async fn now(&self) -> Result<Now, Error> {
+        let mut clock = self.clock.lock().await;
+        let (asked, suspended) = (Instant::now(), suspended(&self.zk).unwrap_or_default());
+        let millis = clock.now().await?;
+        Ok(Now { asked, suspended, millis })
+    }
+
+    /// Reads leases, in one request. `None` for one whose node does not exist.
+    async fn read(&self, paths: &[String]) -> Result<Vec<Option<Slot>>, Error> {
+        let mut reads = self.zk.multi_read();
+        for path in paths {
+            reads = reads.get_data(path).get_data(child(path, HOLDER));
+        }
+        let mut results = reads.await?.into_iter();
+        let mut next = || match results.next() {
+            Some(Ok(result)) => Ok(result.into_data()),
+            Some(Err(error)) if error.kind() != ErrorKind::NoNode => Err(error),
+            _ => Ok(None),
+        };
+        let mut slots = Vec::with_capacity(paths.len());
+        for path in paths {
+            let (slot, holder) = (next()?, next()?);
+            let holder = match holder {
+                None => None,
+                Some((data, stat)) => {
+                    let node = || Error::NotALease { path: child(path, HOLDER) };
+                    Some((Record::parse(&data).ok_or_else(node)?, stat))
+                }
+            };
+            slots.push(slot.map(|(data, stat)| Slot { data, version: stat.version, holder }));
+        }
+        Ok(slots)
+    }
+
+    /// Creates the node of a lease, which stays, as that of kazoo does.
+    async fn create(&self, path: &str) -> Result<(), Error> {
+        match self.zk.create(path).creating_parents().data(Bytes::new()).idempotent().await {
+            Err(error) if error.kind() != ErrorKind::NodeExists => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn check(&self, duration: Duration) -> Result<(), Error> {
+        let invalid = |setting, expected| {
+            Err(Error::InvalidSetting { path: self.path.clone(), setting, expected })
+        };
+        ZPath::for_operation("try_take", self.path.as_str())?;
+        if duration.is_zero() {
+            return invalid("duration", "longer than zero");
+        }
+        if self.slots.is_empty() {
+            return invalid("number of holders", "at least one");
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, slots, id, margin, is_shared_with_kazoo, .. } = self;
+        f.debug_struct("Site")
+            .field("path", path)
+            .field("slots", slots)
+            .field("id", id)
+            .field("margin", margin)
+            .field("is_shared_with_kazoo", is_shared_with_kazoo)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Slot {
+    fn record(&self) -> Option<&Record> {
+        self.holder.as_ref().map(|(record, _)| record)
+    }
+}
+
+/// Returns `true` if a transaction was refused because the lease has changed since it was read, or
+/// the lock that kazoo shares was lost.
+fn is_changed(error: &zk_curator::Error) -> bool {
+    let code = error.code();
+    matches!(code, Some(ErrorCode::BadVersion | ErrorCode::NodeExists | ErrorCode::NoNode))
+        || error.kind() == ErrorKind::OwnershipLost
+}

@@ -1,0 +1,228 @@
+//! Leases by the leader's clock: lost messages, ended sessions, and futures that are dropped.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+use zk_curator::CuratorFramework;
+use zk_curator_proto::OpCode;
+use zk_curator_recipes::lease::{Error, TimedLease, TimedLeaseGuard};
+use zk_curator_testing::{TestServer, Verdict};
+use zk_curator_tests::{
+    assert_clean_but_for, connected, cut_at_next_multi, expire, in_memory, is_write_multi, pairs,
+    rule_if, simulated, simulated_drops, simulated_on, simulated_with, two_in_memory,
+};
+
+const PATH: &str = "/leases/hourly";
+const HOLDER: &str = "/leases/hourly/lease_holder";
+const MINUTE: Duration = Duration::from_secs(60);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Takes the lease, and again after each error that passes.
+async fn take(lease: &TimedLease) -> Option<TimedLeaseGuard> {
+    loop {
+        match lease.try_take(MINUTE).await {
+            Ok(taken) => return taken,
+            Err(error) => assert!(error.is_retryable(), "{error:?}"),
+        }
+        sleep(SECOND / 10).await;
+    }
+}
+
+/// Every request about the lease is lost once, on the way there or back.
+#[test]
+fn lease_is_taken_once_whatever_is_lost() {
+    simulated(async {
+        for verdict in [Verdict::LoseReply, Verdict::LoseRequest, Verdict::Disconnect] {
+            for nth in 0.. {
+                let (server, zk, other) = two_in_memory().await;
+                let lost = rule_if(
+                    &server,
+                    |request| request.paths().any(|path| path.starts_with("/leases")),
+                    verdict,
+                );
+                let lost = lost.after(nth).times(1);
+                let mut guard = take(&TimedLease::new(&zk, PATH, "a")).await.unwrap();
+                assert!(take(&TimedLease::new(&other, PATH, "b")).await.is_none());
+                guard.renew(2 * MINUTE).await.unwrap();
+                guard.renew(2 * MINUTE).await.unwrap();
+                guard.release().await.unwrap();
+                assert!(take(&TimedLease::new(&other, PATH, "b")).await.is_some());
+                if lost.hits() == 0 {
+                    assert!(nth > 10, "only {nth} requests");
+                    break;
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn lost_session_leaves_an_unknown_take_to_the_same_id() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        let lease = TimedLease::new(&zk, PATH, "a");
+        lease.try_take(MINUTE).await.unwrap().unwrap().release().await.unwrap();
+        let cut = cut_at_next_multi(&server, &zk, Verdict::LoseReply);
+        let failed = TimedLease::new(&zk.with_deadline(SECOND), PATH, "a").try_take(MINUTE).await;
+        assert!(failed.unwrap_err().may_have_applied());
+        expire(&server, &zk).await;
+        drop(cut);
+        assert!(take(&TimedLease::new(&other, PATH, "b")).await.is_none());
+        assert!(take(&lease).await.is_some());
+    });
+}
+
+#[test]
+fn guard_outlives_the_session() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        let mut guard = TimedLease::new(&zk, PATH, "a").try_take(MINUTE).await.unwrap().unwrap();
+        expire(&server, &zk).await;
+        sleep(SECOND).await;
+        assert!(!guard.is_expired());
+        assert!(TimedLease::new(&other, PATH, "b").try_take(MINUTE).await.unwrap().is_none());
+        guard.renew(MINUTE).await.unwrap();
+        guard.release().await.unwrap();
+    });
+}
+
+/// The guard has an earlier end than others see, and knows its own renewal later.
+#[test]
+fn renewal_of_unknown_outcome_is_found_by_the_next_one() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        let hasty = zk.with_deadline(SECOND);
+        let mut guard = TimedLease::new(&hasty, PATH, "a").try_take(MINUTE).await.unwrap().unwrap();
+        let before = guard.end();
+        let cut = cut_at_next_multi(&server, &zk, Verdict::LoseReply);
+        let failed = guard.renew(10 * MINUTE).await.unwrap_err();
+        assert!(failed.may_have_applied(), "{failed:?}");
+        assert_eq!(guard.end(), before);
+        drop(cut);
+        zk.wait_connected().await.unwrap();
+        guard.renew(2 * MINUTE).await.unwrap();
+        assert!(guard.expires_in() <= 2 * MINUTE + SECOND);
+        sleep(3 * MINUTE).await;
+        assert!(guard.is_expired());
+        assert!(TimedLease::new(&other, PATH, "b").try_take(MINUTE).await.unwrap().is_some());
+        assert!(matches!(guard.renew(MINUTE).await, Err(Error::Lost { .. })));
+    });
+}
+
+#[test]
+fn deleted_lease_is_lost_and_can_be_taken() {
+    simulated_with(async |server, zk| {
+        for path in [HOLDER, "/leases"] {
+            let lease = TimedLease::new(&zk, PATH, "a");
+            let mut guard = lease.try_take(MINUTE).await.unwrap().unwrap();
+            server.remove(path).unwrap();
+            assert!(matches!(guard.renew(MINUTE).await, Err(Error::Lost { .. })), "{path}");
+            assert!(lease.try_take(MINUTE).await.unwrap().is_some(), "{path}");
+            server.remove("/leases").unwrap();
+        }
+    });
+}
+
+/// A take whose response comes after its end is made again.
+#[test]
+fn late_response_does_not_make_an_expired_guard() {
+    simulated_with(async |server, zk| {
+        let lease = TimedLease::new(&zk, PATH, "a");
+        drop(lease.try_take(SECOND).await.unwrap());
+        let late = rule_if(&server, is_write_multi, Verdict::Delay(4 * SECOND)).times(1);
+        let guard = lease.try_take(SECOND).await.unwrap().unwrap();
+        assert_eq!(late.hits(), 1);
+        assert!(!guard.is_expired());
+    });
+}
+
+#[test]
+fn request_of_a_read_only_holder_changes_nothing() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        drop(TimedLease::new(&zk, PATH, "a").try_take(MINUTE).await.unwrap());
+        let writes = rule_if(&server, is_write_multi, Verdict::Pass);
+        for _ in 0..3 {
+            assert!(TimedLease::new(&other, PATH, "b").try_take(MINUTE).await.unwrap().is_none());
+        }
+        assert_eq!(writes.hits(), 0);
+    });
+}
+
+/// Asserts that nothing but the lease is left.
+async fn leaves_only_the_lease(server: &TestServer, zk: &CuratorFramework) {
+    zk.close().await.unwrap();
+    assert_clean_but_for(server, |_, path| ["/leases", PATH, HOLDER].contains(&path));
+}
+
+#[test]
+fn dropped_take_leaves_the_lease_to_its_id() {
+    simulated_drops(
+        6,
+        in_memory,
+        async |(_, zk)| TimedLease::new(zk, PATH, "a").try_take(MINUTE).await.unwrap().is_some(),
+        async |(server, zk), taken| {
+            assert_ne!(taken, Some(false));
+            let guard = TimedLease::new(&zk, PATH, "a").try_take(MINUTE).await.unwrap().unwrap();
+            guard.release().await.unwrap();
+            leaves_only_the_lease(&server, &zk).await;
+        },
+    );
+}
+
+#[test]
+fn dropped_renewal_and_release_can_be_repeated() {
+    for release in [false, true] {
+        simulated_drops(
+            2,
+            async || {
+                let (server, zk) = in_memory().await;
+                let guard = TimedLease::new(&zk, PATH, "a").try_take(MINUTE).await.unwrap();
+                (server, zk, std::cell::RefCell::new(guard))
+            },
+            async |(_, _, guard)| {
+                let mut held = guard.take().unwrap();
+                if release {
+                    held.release().await.unwrap();
+                } else {
+                    held.renew(2 * MINUTE).await.unwrap();
+                }
+            },
+            async |(server, zk, _), _| {
+                let lease = TimedLease::new(&zk, PATH, "a");
+                let mut guard = lease.try_take(MINUTE).await.unwrap().unwrap();
+                guard.renew(MINUTE).await.unwrap();
+                guard.release().await.unwrap();
+                drop(lease);
+                leaves_only_the_lease(&server, &zk).await;
+            },
+        );
+    }
+}
+
+#[test]
+fn guard_is_usable_after_a_dropped_renewal() {
+    simulated(async {
+        for (step, verdict) in pairs(0..12, [Verdict::Pass, Verdict::LoseReply]) {
+            let (server, zk) = in_memory().await;
+            let mut guard =
+                TimedLease::new(&zk, PATH, "a").try_take(MINUTE).await.unwrap().unwrap();
+            let lost = rule_if(&server, is_write_multi, verdict).times(1);
+            drop(zk_curator_tests::poll_then_drop(guard.renew(MINUTE), step).await);
+            drop(lost);
+            guard.renew(MINUTE).await.unwrap();
+            guard.release().await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn throttled_take_is_retried() {
+    simulated_with(async |server, zk| {
+        let lease = TimedLease::new(&zk, PATH, "a");
+        let refused = zk_curator_tests::once(
+            &server,
+            OpCode::Multi,
+            Verdict::Refuse(zk_curator_proto::ErrorCode::Throttled),
+        );
+        assert!(take(&lease).await.is_some());
+        assert_eq!(refused.hits(), 1);
+        assert!(take(&TimedLease::new(&connected(&server).await, PATH, "b")).await.is_none());
+    });
+}
