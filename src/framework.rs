@@ -233,10 +233,9 @@ impl CuratorFramework {
         settings.session.connect_string = core.connect_string();
         settings.seed = core.random.seed();
         (settings.resume, settings.create_chroot) = (None, None);
-        settings
-            .factory
-            .validate(&settings.session)
-            .map_err(|why| Error::new(ErrorKind::InvalidArgument, "another", "").with_source(why))?;
+        settings.factory.validate(&settings.session).map_err(|why| {
+            Error::new(ErrorKind::InvalidArgument, "another", "").with_source(why)
+        })?;
         let mut options = HandleOptions::clone(&self.options);
         (options.call.session_epoch, options.call.scope) = (None, None);
         Ok(Self::new(settings, options))

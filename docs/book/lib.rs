@@ -60,6 +60,7 @@ pages! {
     "src/recipes/jobs.md" recipes_jobs,
     "src/recipes/schedule.md" recipes_schedule,
     "src/recipes/partitions.md" recipes_partitions,
+    "src/recipes/leases.md" recipes_leases,
     "src/recipes/counters.md" recipes_counters,
     "src/recipes/transactions.md" recipes_transactions,
     "src/recipes/caches.md" recipes_caches,

@@ -27,6 +27,7 @@ use zk_curator_recipes::cache::CuratorCache;
 use zk_curator_recipes::counter::{DistributedAtomicLong, PromotedToLock};
 use zk_curator_recipes::inspect::{KnownSession, Sessions, inspect, verdicts};
 use zk_curator_recipes::leader::LeaderSelector;
+use zk_curator_recipes::lease::{MultiLease, SessionLease, TimedLease};
 use zk_curator_recipes::lock::{InterProcessMutex, RevocableReadWriteLock};
 use zk_curator_recipes::migration::{MigrationManager, MigrationSet};
 use zk_curator_recipes::node::{PersistentNode, PersistentTtlNode};
@@ -411,6 +412,36 @@ cases! {
     },
     "recipes/src/partition/partitioner.rs::restart" => |time, zk| async move {
         member(SetPartitioner::new(&zk, "/a", ["s"]).restart(time, time)).await;
+    "recipes/src/lease/session.rs::ttl" => |time, zk| async move {
+        if let Ok(lease) = SessionLease::builder(&zk).ttl(time).start().await {
+            drop(timeout(MINUTE, lease.lost()).await);
+            lease.revoke().await.unwrap();
+        }
+    },
+    "recipes/src/lease/timed.rs::margin" => |time, zk| async move {
+        let lease = TimedLease::new(&zk, "/lease", "a").margin(time);
+        drop(lease.try_take(MINUTE).await.unwrap());
+        drop(TimedLease::new(&zk, "/lease", "b").margin(time).try_take(MINUTE).await.unwrap());
+        drop(MultiLease::new(&zk, "/leases", 2, "a").margin(time).try_take(MINUTE).await.unwrap());
+    },
+    "recipes/src/lease/timed.rs::try_take" => |time, zk| async move {
+        let lease = TimedLease::new(&zk, "/lease", "a");
+        if let Ok(Some(guard)) = lease.try_take(time).await {
+            drop(timeout(MINUTE, guard.expired()).await);
+        }
+        drop(MultiLease::new(&zk, "/leases", 2, "a").try_take(time).await);
+    },
+    "recipes/src/lease/guard.rs::renew" => |time, zk| async move {
+        let lease = TimedLease::new(&zk, "/lease", "a");
+        let mut guard = lease.try_take(MINUTE).await.unwrap().unwrap();
+        drop(guard.renew(time).await);
+        drop(timeout(MINUTE, guard.expired()).await);
+    },
+    "src/framework.rs::another" => |time, zk| async move {
+        if let Ok(other) = zk.another(time) {
+            drop(other.start().await);
+            drop(other.close().await);
+        }
     },
     "recipes/src/schedule/once_per.rs::tolerance" => |time, zk| async move {
         let each = OncePer::new(&zk, "/each", Schedule::every(MINUTE / 60)).tolerance(time);

@@ -7,6 +7,7 @@ mod barrier_cancel;
 mod double_barrier;
 mod double_barrier_faults;
 mod handover;
+mod kazoo_names;
 mod leader_cancel;
 mod leader_election;
 mod leader_faults;

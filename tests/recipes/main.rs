@@ -22,6 +22,7 @@ mod ends;
 mod error_texts;
 mod group;
 mod group_cancel;
+mod group_kazoo;
 mod ids;
 mod inspect;
 mod migration;

@@ -158,9 +158,9 @@ impl Group {
             })
         } else {
             let read = self.zk.children_with_data(path.as_str());
-            read.named(move |name| naming.is_member(name)).await.map(|nodes| {
-                nodes.into_iter().map(|node| (node.name, node.data)).collect()
-            })
+            read.named(move |name| naming.is_member(name))
+                .await
+                .map(|nodes| nodes.into_iter().map(|node| (node.name, node.data)).collect())
         };
         match members {
             Err(error) if error.kind() == ErrorKind::NoNode => Ok(BTreeMap::new()),

@@ -40,8 +40,7 @@ impl Queue {
     pub(super) fn with_kazoo(mut self) -> Self {
         let before = Blocker { tag: Tag::Borrowed(self.tag), can_be_replaced: false };
         self.tag = lock::tag::KAZOO;
-        self.rule =
-            Rule { watches_itself: true, parent_stays: true, ..Rule::exclusive(self.tag) };
+        self.rule = Rule { watches_itself: true, parent_stays: true, ..Rule::exclusive(self.tag) };
         self.rule.waits_for.push(before);
         self
     }

@@ -1,62 +1,18 @@
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-use bytes::Bytes;
-use tokio::time::{Instant, sleep};
-use zk_curator::internal::suspended;
+use tokio::time::sleep;
+use zk_curator::FencingToken;
 use zk_curator::op::Transaction;
-use zk_curator::{CuratorFramework, FencingToken};
 
 use super::error::Error;
-use super::site::{HOLDER, Site};
+use super::held::Held;
+use super::site::Site;
 use crate::measure::Leasing;
-use crate::path::child;
 use crate::schedule::plan;
 
 /// The longest sleep between two looks at the time for which the machine was suspended.
 const LOOK: Duration = Duration::from_secs(1);
-
-/// A lease that is held, as it was written last.
-#[derive(Debug)]
-pub(super) struct Held {
-    pub(super) path: String,
-    /// The data of the parent, which every change writes back.
-    pub(super) data: Bytes,
-    pub(super) version: i32,
-    pub(super) holder_version: i32,
-    /// The number of changes whose outcome is not known.
-    pub(super) unknown: i32,
-    pub(super) token: FencingToken,
-    /// In seconds since the Unix epoch, by the leader's clock.
-    pub(super) end: i64,
-    pub(super) deadline: Deadline,
-}
-
-impl Held {
-    pub(super) fn holder(&self) -> String {
-        child(&self.path, HOLDER)
-    }
-}
-
-/// The end of a lease by the clock of this process.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Deadline {
-    pub(super) since: Instant,
-    /// The time for which the machine had been suspended before.
-    pub(super) suspended: Duration,
-    pub(super) lasts: Duration,
-}
-
-impl Deadline {
-    pub(super) fn left(&self, zk: &CuratorFramework) -> Duration {
-        let suspended = suspended(zk).unwrap_or(self.suspended).saturating_sub(self.suspended);
-        self.lasts.saturating_sub(self.since.elapsed().saturating_add(suspended))
-    }
-
-    pub(super) fn is_over(&self, zk: &CuratorFramework) -> bool {
-        self.left(zk).is_zero()
-    }
-}
 
 /// Holds a [`TimedLease`](super::TimedLease), or one of a [`MultiLease`](super::MultiLease), until
 /// its end.

@@ -12,6 +12,7 @@
 
 mod error;
 mod guard;
+mod held;
 mod incarnation;
 mod record;
 mod rules;

@@ -26,7 +26,10 @@ impl Record {
     pub(super) fn encode(&self) -> String {
         let end = plan::name(self.end);
         let end = end.trim_end_matches('Z');
-        format!("{{\"version\": {FORMAT}, \"holder\": {}, \"end\": \"{end}\"}}", quote(&self.holder))
+        format!(
+            "{{\"version\": {FORMAT}, \"holder\": {}, \"end\": \"{end}\"}}",
+            quote(&self.holder)
+        )
     }
 
     /// `None` if these are not the data of a lease, or of another version of the format.

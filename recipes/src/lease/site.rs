@@ -13,15 +13,13 @@ use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, ErrorCode, ErrorKind, FencingToken, Stat};
 
 use super::error::Error;
-use super::guard::{Deadline, Held};
+use super::held::{Deadline, HOLDER, Held};
 use super::record::Record;
 use super::rules;
 use crate::lock::{InterProcessMutex, MutexGuard};
 use crate::path::child;
 use crate::server_clock::ServerClock;
 
-/// kazoo's name of the node with the data of a lease.
-pub(crate) const HOLDER: &str = "lease_holder";
 /// The default margin.
 const MARGIN: Duration = Duration::from_secs(1);
 /// The number of attempts while other clients change the lease.
@@ -61,12 +59,7 @@ pub(super) struct Slot {
 }
 
 impl Site {
-    pub(super) fn new(
-        zk: &CuratorFramework,
-        path: String,
-        slots: Vec<String>,
-        id: String,
-    ) -> Self {
+    pub(super) fn new(zk: &CuratorFramework, path: String, slots: Vec<String>, id: String) -> Self {
         let zk = zk.uncompressed();
         let clock = ServerClock::new(&zk, &path, Bytes::from(id.clone())).with_persistent_parent();
         let (clock, receipt) = (Arc::new(Mutex::new(clock)), Receipt::at(&zk, path.as_str()));
@@ -169,11 +162,8 @@ impl Site {
         change: impl Fn(&Held, Transaction) -> Transaction,
     ) -> Result<(), Error> {
         loop {
-            let transaction = self.begin(lock).set_data_if(
-                &held.path,
-                held.data.clone(),
-                held.version,
-            );
+            let transaction =
+                self.begin(lock).set_data_if(&held.path, held.data.clone(), held.version);
             let transaction = change(held, transaction).certain(&self.receipt);
             let unknown = held.unknown;
             // Until the outcome is known, also if this is dropped.

@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep};
 use zk_curator::{ErrorKind, FencingToken};
 use zk_curator_recipes::lease::{Error, MultiLease, TimedLease};
 use zk_curator_tests::{
-    assert_matches, connected, recorded, session_id, simulated_with, two_in_memory, simulated_on,
+    assert_matches, connected, recorded, session_id, simulated_on, simulated_with, two_in_memory,
 };
 
 const PATH: &str = "/leases/hourly";

@@ -7,7 +7,9 @@ use tokio::time::sleep;
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::lease::TimedLease;
 use zk_curator_testing::TestCluster;
-use zk_curator_tests::{builder_for, cluster_of_three, simulated, simulated_on, start, two_in_memory};
+use zk_curator_tests::{
+    builder_for, cluster_of_three, simulated, simulated_on, start, two_in_memory,
+};
 
 const PATH: &str = "/leases/hourly";
 const SECOND: Duration = Duration::from_secs(1);

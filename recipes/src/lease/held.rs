@@ -1,0 +1,53 @@
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+use zk_curator::internal::suspended;
+use zk_curator::{CuratorFramework, FencingToken};
+
+use crate::path::child;
+
+/// kazoo's name of the node with the data of a lease.
+pub(super) const HOLDER: &str = "lease_holder";
+
+/// A lease that is held, as it was written last.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) path: String,
+    /// The data of the parent, which every change writes back.
+    pub(super) data: Bytes,
+    pub(super) version: i32,
+    pub(super) holder_version: i32,
+    /// The number of changes whose outcome is not known.
+    pub(super) unknown: i32,
+    pub(super) token: FencingToken,
+    /// In seconds since the Unix epoch, by the leader's clock.
+    pub(super) end: i64,
+    pub(super) deadline: Deadline,
+}
+
+impl Held {
+    pub(super) fn holder(&self) -> String {
+        child(&self.path, HOLDER)
+    }
+}
+
+/// The end of a lease by the clock of this process.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Deadline {
+    pub(super) since: Instant,
+    /// The time for which the machine had been suspended before.
+    pub(super) suspended: Duration,
+    pub(super) lasts: Duration,
+}
+
+impl Deadline {
+    pub(super) fn left(&self, zk: &CuratorFramework) -> Duration {
+        let suspended = suspended(zk).unwrap_or(self.suspended).saturating_sub(self.suspended);
+        self.lasts.saturating_sub(self.since.elapsed().saturating_add(suspended))
+    }
+
+    pub(super) fn is_over(&self, zk: &CuratorFramework) -> bool {
+        self.left(zk).is_zero()
+    }
+}
