@@ -9,8 +9,8 @@ use zk_curator_recipes::leader::{Election, LeaderLatch, LeaderSelector};
 use zk_curator_recipes::lock::{Error, InterProcessMutex, InterProcessSemaphore};
 use zk_curator_testing::Verdict;
 use zk_curator_tests::{
-    all_close_clean, assert_clean_but_for, closes_clean, connected, expire, in_memory, rule_if,
-    simulated, simulated_drops, simulated_on, simulated_with, two_in_memory, until,
+    all_close_clean, assert_clean_but_for, connected, expire, in_memory, rule_if, simulated,
+    simulated_drops, simulated_on, simulated_with, two_in_memory, until,
 };
 
 const PATH: &str = "/semaphore";
@@ -223,12 +223,6 @@ fn kazoo_mode_waits_for_candidates_without_it() {
         before.close().await.unwrap();
         candidate.await_leadership().await.unwrap();
         candidate.close().await.unwrap();
-        drop(other);
-        closes_clean_later(&server, &zk).await;
+        all_close_clean(&server, [&zk, &other]).await;
     });
-}
-
-async fn closes_clean_later(server: &zk_curator_testing::TestServer, zk: &CuratorFramework) {
-    until(server, |probe| probe.sessions().len() == 1).await;
-    closes_clean(server, zk).await;
 }

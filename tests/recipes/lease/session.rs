@@ -10,7 +10,7 @@ use zk_curator_recipes::lock::{self, InterProcessMutex};
 use zk_curator_testing::TestServer;
 use zk_curator_tests::{
     SESSION_TIMEOUT, all_close_clean, closes_clean, in_memory, simulated_drops, simulated_with,
-    until, until_state,
+    until,
 };
 
 const TTL: Duration = Duration::from_secs(6);
