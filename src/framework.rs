@@ -38,8 +38,9 @@ pub struct CuratorFramework {
 pub(crate) struct HandleOptions {
     pub(crate) namespace: Namespace,
     pub(crate) call: Call,
-    /// `true` if operations leave data unchanged even where the framework compresses.
-    pub(crate) uncompressed: bool,
+    /// `true` if operations compress, `false` if they leave data unchanged; `None` to do as the
+    /// framework does.
+    pub(crate) compressed: Option<bool>,
 }
 
 /// The state that all clones share. Its drop begins the shutdown. The background tasks hold only
@@ -296,7 +297,7 @@ impl CuratorFramework {
     /// Returns `true` if an operation of this handle compresses, and `None` to do as the framework
     /// does.
     pub(crate) fn compresses(&self, asked: Option<bool>) -> Option<bool> {
-        asked.or_else(|| self.options.uncompressed.then_some(false))
+        asked.or(self.options.compressed)
     }
 }
 

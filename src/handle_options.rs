@@ -102,7 +102,15 @@ impl CuratorFramework {
     /// holder.
     #[must_use]
     pub fn uncompressed(&self) -> Self {
-        self.with(|options| options.uncompressed = true)
+        self.with(|options| options.compressed = Some(false))
+    }
+
+    /// Returns a handle whose operations compress the data that they store, and decompress the data
+    /// that they read, even if the framework does not, unless an operation asks for another way.
+    /// Recipes that use such a handle compress the data of their users.
+    #[must_use]
+    pub fn compressed(&self) -> Self {
+        self.with(|options| options.compressed = Some(true))
     }
 
     /// Returns the data as a `compressed` create would store them, without an operation.
@@ -130,8 +138,8 @@ impl CuratorFramework {
 
     /// Returns a handle whose operations compress as the framework does.
     pub(crate) fn with_default_compression(&self) -> Self {
-        if self.options.uncompressed {
-            self.with(|options| options.uncompressed = false)
+        if self.options.compressed.is_some() {
+            self.with(|options| options.compressed = None)
         } else {
             self.clone()
         }

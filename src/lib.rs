@@ -36,7 +36,8 @@
 //! * [`acl`] and [`ensemble`]: the ACLs of new nodes, and the members of the ensemble;
 //! * [`OwnedNode`] and [`Ownership`]: a node with a guard that deletes it, and with a fencing
 //!   token; the basis of recipes;
-//! * [`typed`] and [`value`]: nodes as values of a type;
+//! * [`typed`] and [`value`]: nodes as values of a type; [`model`]: their paths and options as a
+//!   specification;
 //! * [`raw`]: the interface to the raw client.
 //!
 //! Features, all off by default:
@@ -70,6 +71,7 @@ mod handover;
 #[doc(hidden)]
 pub mod internal;
 mod janitor;
+pub mod model;
 mod namespace;
 pub mod observe;
 pub mod op;

@@ -47,7 +47,7 @@ impl Drop for Measured {
 }
 
 /// The operations, by the names that errors use.
-const OPERATIONS: [&str; 27] = [
+const OPERATIONS: [&str; 28] = [
     "add_watch",
     "changes_since",
     "children",
@@ -69,6 +69,7 @@ const OPERATIONS: [&str; 27] = [
     "set_data",
     "sync",
     "transaction",
+    "tree",
     "wait_data",
     "wait_exists",
     "wait_gone",

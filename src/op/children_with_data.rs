@@ -5,11 +5,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zk_curator_client::{Data, Read, ReadResponse, Stat};
 
-use super::multi_read::{found, read_many, resolve};
-use super::{OpFuture, Target};
+use super::multi_read::{found, read_chunks, resolve};
+use super::{OpFuture, Target, decompression_options};
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
+use crate::path::join;
 use crate::schema::Intent;
+
+/// The number of children that one request reads.
+const PER_REQUEST: usize = 512;
 
 /// A child, with its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +31,7 @@ pub struct ChildData {
 type NameFilter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// Reads the children of a node with their data, in two round trips of one session: first the
-/// names, and then the data of all children in one request for every 256.
+/// names, and then the data of all children in one request for every 512.
 ///
 /// Fails with `NoNode`, and if a child cannot be read for another reason than that it is gone:
 /// `Undecodable` if its data cannot be decompressed, `NoAuth`, and so on. Children that the
@@ -37,6 +41,7 @@ pub struct ChildrenWithDataBuilder {
     zk: CuratorFramework,
     path: String,
     filter: Option<NameFilter>,
+    decompressed: Option<bool>,
 }
 
 impl CuratorFramework {
@@ -46,7 +51,8 @@ impl CuratorFramework {
     /// were deleted between the two round trips. The children are not read at one moment. See
     /// [`ChildrenWithDataBuilder`].
     pub fn children_with_data(&self, path: impl Into<String>) -> ChildrenWithDataBuilder {
-        ChildrenWithDataBuilder { zk: self.clone(), path: path.into(), filter: None }
+        let (zk, path) = (self.clone(), path.into());
+        ChildrenWithDataBuilder { zk, path, filter: None, decompressed: None }
     }
 }
 
@@ -59,13 +65,15 @@ impl ChildrenWithDataBuilder {
     }
 }
 
+decompression_options!(ChildrenWithDataBuilder);
+
 impl IntoFuture for ChildrenWithDataBuilder {
     type Output = Result<Vec<ChildData>>;
     type IntoFuture = OpFuture<Vec<ChildData>>;
 
     fn into_future(self) -> Self::IntoFuture {
         const OP: &str = "children_with_data";
-        let Self { zk, path, filter } = self;
+        let Self { zk, path, filter, decompressed } = self;
         let read = {
             let (zk, path) = (zk.clone(), path.clone());
             // A server of the next session might lag behind the list, and not have its children
@@ -73,7 +81,8 @@ impl IntoFuture for ChildrenWithDataBuilder {
             async move {
                 let filter = filter.as_deref();
                 zk.in_one_session(|zk| {
-                    children_with_data(Target::new(zk, OP, path.clone()), filter)
+                    let target = Target::new(zk, OP, path.clone());
+                    children_with_data(target, filter, decompressed)
                 })
                 .await
             }
@@ -91,20 +100,20 @@ impl fmt::Debug for ChildrenWithDataBuilder {
 async fn children_with_data(
     target: Target,
     filter: Option<&(dyn Fn(&str) -> bool + Send + Sync)>,
+    decompressed: Option<bool>,
 ) -> Result<Vec<ChildData>> {
     target.admit(Intent::Read { watched: false })?;
-    let parent = target.path.trim_end_matches('/').to_owned();
     let mut names = target.read(|raw, path| raw.get_children(path)).await?.names;
     names.retain(|name| filter.is_none_or(|filter| filter(name)));
     names.sort_unstable();
-    let reads = names.iter().map(|name| Read::Data(format!("{parent}/{name}")));
-    let reads = reads.map(|read| resolve(&target, &read)).collect::<Result<Vec<_>>>()?;
+    let reads = names.iter().map(|name| resolve(&target, &Read::Data(join(&target.path, name))));
+    let reads = reads.collect::<Result<Vec<_>>>()?;
     let mut children = Vec::with_capacity(names.len());
-    for (name, answer) in names.into_iter().zip(read_many(&target, &reads).await?) {
-        let path = || format!("{parent}/{name}");
+    for (name, answer) in names.into_iter().zip(read_chunks(&target, &reads, PER_REQUEST).await?) {
+        let path = || join(&target.path, &name);
         match found(answer)? {
             Some(ReadResponse::Data(Data { data, stat, .. })) => {
-                let data = target.decompress_at(&path(), None, data)?;
+                let data = target.decompress_at(&path(), decompressed, data)?;
                 children.push(ChildData { name, data, stat });
             }
             Some(_) => return Err(Error::new(ErrorKind::Malformed, target.operation, path())),

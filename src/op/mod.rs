@@ -71,6 +71,7 @@ mod started;
 mod sync;
 mod transaction;
 mod transaction_op;
+mod tree;
 mod watches;
 
 use std::fmt;
@@ -103,6 +104,7 @@ pub use started::Started;
 pub use sync::SyncBuilder;
 pub use transaction::Transaction;
 pub use transaction_op::{CheckOp, CreateOp, DeleteOp, SetDataOp, TransactionOp};
+pub use tree::{TreeBuilder, TreeNode};
 pub use watches::{AddWatchBuilder, RemoveWatchesBuilder};
 
 pub use crate::core::Authorship;

@@ -242,7 +242,7 @@ pub(crate) async fn read_many(
     read_chunks(target, reads, PER_REQUEST).await
 }
 
-async fn read_chunks(
+pub(super) async fn read_chunks(
     target: &Target,
     reads: &[Read],
     per_request: usize,

@@ -4,10 +4,11 @@ use bytes::Bytes;
 use zk_curator_client::{Acl, CreateMode, Op, Version};
 
 use super::Target;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
 use crate::path::validate_create;
 use crate::schema::Intent;
+use crate::value::Failure;
 
 /// One operation of a [`Transaction`](super::Transaction): a [`CreateOp`], [`SetDataOp`],
 /// [`DeleteOp`] or [`CheckOp`].
@@ -20,9 +21,17 @@ pub struct TransactionOp {
     /// `true` if the create has the ACL of the provider.
     default_acl: bool,
     compressed: Option<bool>,
+    /// The reason why the operation cannot be sent.
+    refused: Option<(ErrorKind, Failure)>,
 }
 
 impl TransactionOp {
+    /// Makes the transaction fail before it is sent.
+    pub(crate) fn refused(mut self, kind: ErrorKind, why: Failure) -> Self {
+        self.refused = Some((kind, why));
+        self
+    }
+
     /// Returns the path of the operation, within the namespace.
     #[must_use]
     pub fn path(&self) -> &str {
@@ -60,7 +69,10 @@ impl TransactionOp {
 
     /// Returns the operation to send.
     pub(super) fn resolve<R>(self, target: &Target<R>) -> Result<Op> {
-        let Self { mut op, default_data, default_acl, compressed } = self;
+        let Self { mut op, default_data, default_acl, compressed, refused } = self;
+        if let Some((kind, why)) = refused {
+            return Err(Error::new(kind, target.operation, op.path()).with_shared_source(why));
+        }
         let (core, namespace) = (target.zk.core(), target.zk.ns());
         let sequential = matches!(op, Op::Create { mode, .. } if mode.is_sequential());
         validate_create(op.path(), sequential)
@@ -102,7 +114,8 @@ impl TransactionOp {
 impl From<Op> for TransactionOp {
     /// Takes the operation with a path within the namespace.
     fn from(op: Op) -> Self {
-        Self { op, default_data: false, default_acl: false, compressed: None }
+        let (default_data, default_acl) = (false, false);
+        Self { op, default_data, default_acl, compressed: None, refused: None }
     }
 }
 
@@ -174,6 +187,7 @@ impl From<CreateOp> for TransactionOp {
             default_data,
             default_acl,
             compressed,
+            refused: None,
         }
     }
 }

@@ -54,6 +54,8 @@ pub use rules::{Rule, SchemaViolation};
 use zk_curator_client::Acl;
 use zk_curator_client::path::{PathError, validate};
 
+use crate::path::PathTemplate;
+
 /// The permission for a property of a node or a read.
 #[expect(clippy::exhaustive_enums, reason = "there is no fourth")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -121,6 +123,7 @@ pub struct Schema {
 enum Pattern {
     Exact(String),
     Below(String),
+    Template(PathTemplate),
     #[cfg(feature = "schema")]
     Regex(regex::Regex),
 }
@@ -129,6 +132,7 @@ impl Pattern {
     const fn path(&self) -> Option<&String> {
         match self {
             Self::Exact(path) | Self::Below(path) => Some(path),
+            Self::Template(_) => None,
             #[cfg(feature = "schema")]
             Self::Regex(_) => None,
         }
@@ -144,6 +148,11 @@ impl Schema {
     /// Creates a schema for all descendants of a node, at any depth.
     pub fn below(name: impl Into<String>, path: impl Into<String>) -> Self {
         Self::new(name.into(), Pattern::Below(without_slash(path)))
+    }
+
+    /// Creates a schema for the nodes with the paths of a template, whatever the parameters are.
+    pub fn template(name: impl Into<String>, template: PathTemplate) -> Self {
+        Self::new(name.into(), Pattern::Template(template))
     }
 
     /// Creates a schema for all nodes whose whole path matches a regular expression.
@@ -241,13 +250,14 @@ impl Schema {
         &self.name
     }
 
-    /// Returns the path, `/path/**` for the nodes [below](Self::below) it, or the regular
-    /// expression.
+    /// Returns the path, `/path/**` for the nodes [below](Self::below) it, the template, or the
+    /// regular expression.
     #[must_use]
     pub fn raw_path(&self) -> String {
         match &self.pattern {
             Pattern::Exact(path) => path.clone(),
             Pattern::Below(path) => format!("{}/**", path.trim_end_matches('/')),
+            Pattern::Template(template) => template.to_string(),
             #[cfg(feature = "schema")]
             Pattern::Regex(whole) => {
                 let pattern = whole.as_str();
@@ -273,6 +283,7 @@ impl Schema {
                 let below = path.strip_prefix(parent.trim_end_matches('/'));
                 below.is_some_and(|rest| rest.len() > 1 && rest.starts_with('/'))
             }
+            Pattern::Template(template) => template.matches(path).is_some(),
             #[cfg(feature = "schema")]
             Pattern::Regex(whole) => whole.is_match(path),
         }

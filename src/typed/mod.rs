@@ -18,6 +18,7 @@
 //! `typed::<Json<Job>>()` (feature `serde`). Data that cannot be decoded fail with `Undecodable`,
 //! and values that cannot be encoded with `InvalidArgument`. Both have the [`Failure`] as source.
 
+mod ops;
 mod watch;
 
 use std::fmt;
@@ -26,7 +27,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 pub use watch::TypedWatch;
-use zk_curator_client::{CreateMode, Created, Stat, Version};
+use zk_curator_client::{Acl, CreateMode, Created, Stat, Version};
 
 use crate::certain::is_receipt;
 use crate::core::RACE_ROUNDS;
@@ -36,6 +37,9 @@ use crate::op::{ChildData, OpFuture};
 use crate::path::join;
 use crate::value::{Failure, FromData, ToData};
 use crate::watch::Watched;
+
+/// The reason why a modification fails although it was written.
+const OTHER_NODE: &str = "the value of a node that was created in place of the one that was read was replaced";
 
 /// Reads and writes nodes as values of `T`. Made by [`CuratorFramework::typed`]; cheap to clone.
 ///
@@ -48,6 +52,7 @@ pub struct Typed<T> {
     zk: CuratorFramework,
     mode: CreateMode,
     ttl: Option<Duration>,
+    acl: Option<Vec<Acl>>,
     value: PhantomData<fn(T) -> T>,
 }
 
@@ -63,10 +68,18 @@ pub struct ZNode<T> {
     pub value: T,
 }
 
+impl<T> ZNode<T> {
+    /// Combines a value and the stat of the same read.
+    pub fn new(path: impl Into<String>, stat: Stat, value: T) -> Self {
+        Self { path: path.into(), stat, value }
+    }
+}
+
 impl CuratorFramework {
     /// Returns a view of nodes as values of a type.
     pub fn typed<T>(&self) -> Typed<T> {
-        Typed { zk: self.clone(), mode: CreateMode::Persistent, ttl: None, value: PhantomData }
+        let (zk, mode) = (self.clone(), CreateMode::Persistent);
+        Typed { zk, mode, ttl: None, acl: None, value: PhantomData }
     }
 }
 
@@ -82,6 +95,19 @@ impl<T> Typed<T> {
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
+    }
+
+    /// Sets the access control list of created nodes. Default: that of the
+    /// [provider](crate::acl::AclProvider).
+    pub fn acl(mut self, acl: Vec<Acl>) -> Self {
+        self.acl = Some(acl);
+        self
+    }
+
+    /// Returns the handle that reads and writes the nodes.
+    #[must_use]
+    pub const fn framework(&self) -> &CuratorFramework {
+        &self.zk
     }
 }
 
@@ -188,42 +214,79 @@ impl<T: FromData + ToData + Send + 'static> Typed<T> {
     ///
     /// Fails with `NoNode`, `Undecodable`, with `BadVersion` if other clients are faster fifty
     /// times in a row, and after an unknown outcome with
-    /// [`may_have_applied`](Error::may_have_applied).
+    /// [`may_have_applied`](Error::may_have_applied). So does a write that has replaced the value of
+    /// another node: the node that was read was deleted, and one that was created in its place had
+    /// the same version. Its kind is `BadVersion`.
     pub fn modify(
         &self,
         path: impl Into<String>,
-        mut change: impl FnMut(T) -> T + Send + 'static,
+        change: impl FnMut(T) -> T + Send + 'static,
     ) -> OpFuture<ZNode<T>> {
-        const OP: &str = "typed_modify";
-        let this = self.clone();
-        let path = path.into();
-        OpFuture::composed(async move {
-            let mut rounds = 0;
-            loop {
-                let node = this.read(path.clone()).await?;
-                let version = node.stat.version;
-                let value = change(node.value);
-                let data = encoded(OP, &path, value.to_data())?;
-                match this.zk.set_data(&path, data).version(version).await {
-                    Ok(stat) => return Ok(ZNode { path, stat, value }),
-                    Err(error) if error.kind() == ErrorKind::BadVersion && rounds < RACE_ROUNDS => {
-                        rounds += 1;
-                    }
-                    Err(error) => return Err(error),
-                }
-            }
+        self.run(path, async |this, path| this.modify_known(path, None, change).await)
+    }
+
+    /// Does the same as [`modify`](Self::modify), but begins with a node that was read before: if no
+    /// other client has written it since, this costs one round trip.
+    pub fn modify_from(
+        &self,
+        node: ZNode<T>,
+        change: impl FnMut(T) -> T + Send + 'static,
+    ) -> OpFuture<ZNode<T>> {
+        let ZNode { path, stat, value } = node;
+        self.run(path, async move |this, path| {
+            this.modify_known(path, Some((stat, value)), change).await
         })
+    }
+
+    async fn modify_known(
+        &self,
+        path: String,
+        mut known: Option<(Stat, T)>,
+        mut change: impl FnMut(T) -> T,
+    ) -> Result<ZNode<T>> {
+        const OP: &str = "typed_modify";
+        let mut rounds = 0;
+        loop {
+            let is_guess = known.is_some();
+            let (before, value) = match known.take() {
+                Some(known) => known,
+                None => {
+                    let node = self.read(path.clone()).await?;
+                    (node.stat, node.value)
+                }
+            };
+            let value = change(value);
+            let data = encoded(OP, &path, value.to_data())?;
+            match self.zk.set_data(&path, data).version(before.version).await {
+                Ok(stat) if stat.czxid == before.czxid => return Ok(ZNode { path, stat, value }),
+                Ok(_) => {
+                    let error = Error::new(ErrorKind::BadVersion, OP, path);
+                    return Err(error.with_source(OTHER_NODE).of_unknown_outcome());
+                }
+                // An error after a lost response is final, whatever its kind.
+                Err(error) if error.may_have_applied() => return Err(error),
+                // The node may exist again.
+                Err(error) if error.kind() == ErrorKind::NoNode && is_guess => {}
+                Err(error) if error.kind() == ErrorKind::BadVersion && rounds < RACE_ROUNDS => {
+                    rounds += 1;
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 }
 
 impl<T: Send + 'static> Typed<T> {
     async fn create_node(&self, path: &str, data: Bytes) -> Result<Created> {
-        let create =
+        let mut create =
             self.zk.create(path).data(data).mode(self.mode).creating_parents_as_containers();
-        match self.ttl {
-            Some(ttl) => create.ttl(ttl).await,
-            None => create.await,
+        if let Some(ttl) = self.ttl {
+            create = create.ttl(ttl);
         }
+        if let Some(acl) = &self.acl {
+            create = create.acl(acl.clone());
+        }
+        create.await
     }
 
     fn run<O, F>(
@@ -254,7 +317,8 @@ fn encoded(operation: &'static str, path: &str, data: Result<Bytes, Failure>) ->
 
 impl<T> Clone for Typed<T> {
     fn clone(&self) -> Self {
-        Self { zk: self.zk.clone(), mode: self.mode, ttl: self.ttl, value: PhantomData }
+        let (zk, acl) = (self.zk.clone(), self.acl.clone());
+        Self { zk, mode: self.mode, ttl: self.ttl, acl, value: PhantomData }
     }
 }
 

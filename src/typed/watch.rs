@@ -3,7 +3,7 @@ use std::fmt;
 use futures_util::Stream;
 
 use super::{Typed, ZNode};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::value::FromData;
 use crate::watch::{DataWatch, until_error};
 
@@ -15,6 +15,8 @@ use crate::watch::{DataWatch, until_error};
 pub struct TypedWatch<T> {
     typed: Typed<T>,
     watch: DataWatch,
+    /// The reason why there is no path to follow.
+    refused: Option<Error>,
 }
 
 impl<T: FromData + Send + 'static> Typed<T> {
@@ -22,7 +24,12 @@ impl<T: FromData + Send + 'static> Typed<T> {
     /// as [`watch_data`](crate::CuratorFramework::watch_data) does. **Nothing is sent until
     /// [`next`](TypedWatch::next) is awaited.**
     pub fn watch(&self, path: impl Into<String>) -> TypedWatch<T> {
-        TypedWatch { typed: self.clone(), watch: self.zk.watch_data(path) }
+        TypedWatch { typed: self.clone(), watch: self.zk.watch_data(path), refused: None }
+    }
+
+    /// Follows nothing: every state is this error.
+    pub(crate) fn watch_refused(&self, error: Error) -> TypedWatch<T> {
+        TypedWatch { refused: Some(error), ..self.watch("") }
     }
 }
 
@@ -36,6 +43,9 @@ impl<T: FromData + Send + 'static> TypedWatch<T> {
     /// # Cancel safety
     /// Dropping the future loses no state.
     pub async fn next(&mut self) -> Result<Option<ZNode<T>>> {
+        if let Some(error) = &self.refused {
+            return Err(error.clone());
+        }
         let state = self.watch.next().await?;
         let node = |(data, stat)| self.typed.node(self.watch.path().to_owned(), data, stat);
         state.map(node).transpose()

@@ -1,7 +1,12 @@
-//! Paths that are parsed once, and then known to be valid.
+//! Paths that are parsed once, and then known to be valid; names of nodes, and templates of paths.
+
+mod name;
+mod template;
 
 use std::fmt;
 
+pub use name::{Escaped, NameError, NodeName};
+pub use template::{PathTemplate, ResolveError, TemplateError};
 #[doc(no_inline)]
 pub use zk_curator_client::path::PathError;
 use zk_curator_client::path::{validate, validate_sequential};

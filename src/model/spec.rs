@@ -1,0 +1,172 @@
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use bytes::Bytes;
+use zk_curator_client::{Acl, CreateMode};
+
+use super::path::TypedPath;
+use crate::framework::CuratorFramework;
+use crate::schema::{Allowance, Schema};
+use crate::typed::Typed;
+use crate::value::FromData;
+
+/// The specification of nodes: their paths `P`, their values `T`, which the type encodes and
+/// decodes, and the options of their creation (`org.apache.curator.x.async.modeled.ModelSpec`).
+///
+/// It is a value, and may be a constant unless it has an ACL:
+///
+/// ```
+/// use zk_curator::CreateMode;
+/// use zk_curator::model::ModelSpec;
+///
+/// zk_curator::path_template!(LimitPath = "/limits/{service}": service: &str);
+///
+/// const LIMITS: ModelSpec<LimitPath, u32> = LimitPath::spec()
+///     .documentation("the number of jobs that a service may run")
+///     .mode(CreateMode::Persistent);
+///
+/// # fn main() {
+/// assert_eq!(
+///     LIMITS.to_string(),
+///     "Path: /limits/{service}\n\
+///      Doc: the number of jobs that a service may run\n\
+///      Value: u32\n\
+///      Mode: Persistent\n\
+///      TTL: none\n\
+///      ACL: the default of the framework\n\
+///      Compressed: as the framework does\n"
+/// );
+/// # }
+/// ```
+#[must_use]
+pub struct ModelSpec<P, T> {
+    documentation: &'static str,
+    mode: CreateMode,
+    ttl: Option<Duration>,
+    acl: Option<Vec<Acl>>,
+    compressed: Option<bool>,
+    types: PhantomData<fn(P, T) -> T>,
+}
+
+impl<P, T> ModelSpec<P, T> {
+    /// Begins a specification of persistent nodes: the same as `P::spec()`.
+    #[expect(clippy::new_without_default, reason = "the function of the template is the way")]
+    pub const fn new() -> Self {
+        Self {
+            documentation: "",
+            mode: CreateMode::Persistent,
+            ttl: None,
+            acl: None,
+            compressed: None,
+            types: PhantomData,
+        }
+    }
+
+    /// Sets a description for people. Default: empty.
+    pub const fn documentation(mut self, text: &'static str) -> Self {
+        self.documentation = text;
+        self
+    }
+
+    /// Sets the kind of created nodes. Default: [`CreateMode::Persistent`].
+    pub const fn mode(mut self, mode: CreateMode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Sets the time to live of created nodes, for the modes that have one: see
+    /// [`CreateBuilder::ttl`](crate::op::CreateBuilder::ttl). Default: none.
+    pub const fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// Sets the access control list of created nodes. Default: that of the
+    /// [provider](crate::acl::AclProvider).
+    pub fn acl(mut self, acl: Vec<Acl>) -> Self {
+        self.acl = Some(acl);
+        self
+    }
+
+    /// Stores the values compressed. Default: as the
+    /// [framework](crate::CuratorFrameworkBuilder::enable_compression) does.
+    pub const fn compressed(mut self) -> Self {
+        self.compressed = Some(true);
+        self
+    }
+
+    /// Stores the values unchanged, even where the framework compresses.
+    pub const fn uncompressed(mut self) -> Self {
+        self.compressed = Some(false);
+        self
+    }
+
+    /// Returns the view of nodes with these options.
+    pub(super) fn typed(&self, zk: &CuratorFramework) -> Typed<T> {
+        let zk = match self.compressed {
+            Some(true) => zk.compressed(),
+            Some(false) => zk.uncompressed(),
+            None => zk.clone(),
+        };
+        let mut typed = zk.typed().mode(self.mode);
+        if let Some(ttl) = self.ttl {
+            typed = typed.ttl(ttl);
+        }
+        match &self.acl {
+            Some(acl) => typed.acl(acl.clone()),
+            None => typed,
+        }
+    }
+}
+
+impl<P: TypedPath, T: FromData + 'static> ModelSpec<P, T> {
+    /// Returns a [schema](crate::schema) of these nodes, with the template as its name: it allows
+    /// only data that are a value of the type, and only nodes that are ephemeral and sequential as
+    /// the specification says.
+    pub fn schema(&self) -> Schema {
+        let only = |is| if is { Allowance::Must } else { Allowance::Cannot };
+        Schema::template(P::PATTERN, P::template())
+            .documentation(self.documentation)
+            .ephemeral(only(self.mode.is_ephemeral()))
+            .sequential(only(self.mode.is_sequential()))
+            .validator(|data: &[u8]| T::from_data(&Bytes::copy_from_slice(data)).is_ok())
+    }
+}
+
+impl<P, T> Clone for ModelSpec<P, T> {
+    fn clone(&self) -> Self {
+        Self { acl: self.acl.clone(), ..*self }
+    }
+}
+
+impl<P: TypedPath, T> fmt::Debug for ModelSpec<P, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ModelSpec")
+            .field("path", &P::PATTERN)
+            .field("mode", &self.mode)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Formats the specification for people, like Curator's `toDocumentation`.
+impl<P: TypedPath, T> fmt::Display for ModelSpec<P, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Path: {}\nDoc: {}", P::PATTERN, self.documentation)?;
+        writeln!(f, "Value: {}\nMode: {:?}", std::any::type_name::<T>(), self.mode)?;
+        match self.ttl {
+            Some(ttl) => writeln!(f, "TTL: {ttl:?}")?,
+            None => writeln!(f, "TTL: none")?,
+        }
+        match &self.acl {
+            Some(acl) => writeln!(f, "ACL: {acl:?}")?,
+            None => writeln!(f, "ACL: the default of the framework")?,
+        }
+        let compressed = match self.compressed {
+            Some(true) => "yes",
+            Some(false) => "no",
+            None => "as the framework does",
+        };
+        writeln!(f, "Compressed: {compressed}")
+    }
+}
