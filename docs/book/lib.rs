@@ -51,6 +51,7 @@ pages! {
     "src/concepts/fencing.md" concepts_fencing,
     "src/concepts/cancel-safety.md" concepts_cancel_safety,
     "src/concepts/watches.md" concepts_watches,
+    "src/concepts/typed-nodes.md" concepts_typed_nodes,
     "src/concepts/options.md" concepts_options,
     "src/recipes/locks.md" recipes_locks,
     "src/recipes/leader.md" recipes_leader,

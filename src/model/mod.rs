@@ -40,9 +40,9 @@ mod spec;
 
 use std::fmt;
 
-use node::Place;
 pub use node::ModelNode;
-pub use path::{ParentParameters, Parameters, TypedPath};
+use node::Place;
+pub use path::{Parameters, ParentParameters, TypedPath};
 #[doc(hidden)]
 pub use path::{check_pattern, resolve, resolve_parent};
 pub use spec::ModelSpec;
@@ -103,8 +103,11 @@ impl<P: TypedPath, T> Model<P, T> {
     ///
     /// ```compile_fail,E0080
     /// zk_curator::path_template!(StatePath = "/jobs/{id}/state": id: u64);
-    /// # fn main() {}
-    /// # pub fn run(zk: &zk_curator::CuratorFramework) {
+    /// # fn main() {
+    /// #     let run: fn(&zk_curator::CuratorFramework) = run;
+    /// #     drop(run);
+    /// # }
+    /// # fn run(zk: &zk_curator::CuratorFramework) {
     /// let parent = zk.model(StatePath::spec::<u32>()).under(());
     /// # }
     /// ```

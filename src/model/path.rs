@@ -228,12 +228,16 @@ pub const fn check_pattern(pattern: &str, parameters: &[&str]) {
     while start < pattern.len() || (start == pattern.len() && start > 1) {
         let mut end = start;
         while end < pattern.len() && pattern[end] != b'/' {
-            assert!(is_allowed(pattern, end), "the template has a character that ZooKeeper forbids");
+            assert!(
+                is_allowed(pattern, end),
+                "the template has a character that ZooKeeper forbids"
+            );
             end += 1;
         }
         assert!(end > start, "the template has an empty component");
         let is_dot = pattern[start] == b'.';
-        let is_relative = is_dot && (end == start + 1 || (end == start + 2 && pattern[end - 1] == b'.'));
+        let is_relative =
+            is_dot && (end == start + 1 || (end == start + 2 && pattern[end - 1] == b'.'));
         assert!(!is_relative, "the template has a relative component");
         if pattern[start] == b'{' && pattern[end - 1] == b'}' && end - start > 2 {
             assert!(next < parameters.len(), "a parameter of the template has no type");
@@ -338,7 +342,7 @@ mod tests {
             }
             let text = format!("/{letter}");
             let allowed = (1..text.len()).all(|place| is_allowed(text.as_bytes(), place));
-            assert_eq!(allowed, crate::path::ZPath::parse(text).is_ok(), "U+{code:04X}");
+            assert_eq!(allowed, ZPath::parse(text).is_ok(), "U+{code:04X}");
         }
     }
 }

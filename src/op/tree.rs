@@ -219,11 +219,7 @@ impl TreeBuilder {
         Ok((next, gone))
     }
 
-    async fn read(
-        &self,
-        target: &Target,
-        reads: Vec<Read>,
-    ) -> Result<Vec<Result<ReadResponse>>> {
+    async fn read(&self, target: &Target, reads: Vec<Read>) -> Result<Vec<Result<ReadResponse>>> {
         let reads: Vec<_> =
             reads.iter().map(|read| resolve(target, read)).collect::<Result<_>>()?;
         let mut answers = Vec::with_capacity(reads.len());

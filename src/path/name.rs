@@ -135,7 +135,9 @@ impl<S: AsRef<str>> NodeName for Escaped<S> {
         let text = self.0.as_ref();
         let is_relative = matches!(text, "." | "..");
         let is_plain = |c: char| {
-            c != '%' && !is_relative && (matches!(c, '.' | ' '..='~') || check(c.encode_utf8(&mut [0; 4])).is_ok())
+            c != '%'
+                && !is_relative
+                && (matches!(c, '.' | ' '..='~') || check(c.encode_utf8(&mut [0; 4])).is_ok())
         };
         if !text.contains('/') && text.chars().all(is_plain) {
             return Cow::Borrowed(text);

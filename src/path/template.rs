@@ -260,9 +260,8 @@ mod tests {
 
     #[test]
     fn each_bad_template_has_its_error() {
-        let parameter = |component: &str| {
-            Err(TemplateError::Parameter { component: component.to_owned() })
-        };
+        let parameter =
+            |component: &str| Err(TemplateError::Parameter { component: component.to_owned() });
         for (pattern, expected) in [
             ("/", Ok(())),
             ("/a/{b}/c", Ok(())),
@@ -298,7 +297,9 @@ mod tests {
             resolve(&[("b", "1"), ("c", "2"), ("b", "1")]),
             Err(ResolveError::Repeated { name: "b".into() })
         );
-        for (value, why) in [("", NameError::Empty), ("x/y", NameError::Slash), ("..", NameError::Relative)] {
+        for (value, why) in
+            [("", NameError::Empty), ("x/y", NameError::Slash), ("..", NameError::Relative)]
+        {
             let (name, value) = ("c".to_owned(), value.to_owned());
             let given = value.clone();
             let refused = Err(ResolveError::Refused { name, value, why });

@@ -39,7 +39,8 @@ use crate::value::{Failure, FromData, ToData};
 use crate::watch::Watched;
 
 /// The reason why a modification fails although it was written.
-const OTHER_NODE: &str = "the value of a node that was created in place of the one that was read was replaced";
+const OTHER_NODE: &str =
+    "the value of a node that was created in place of the one that was read was replaced";
 
 /// Reads and writes nodes as values of `T`. Made by [`CuratorFramework::typed`]; cheap to clone.
 ///

@@ -284,7 +284,7 @@ fn a_typed_view_hides_and_removes_nothing() {
                     panic!("{} is hidden", node.path)
                 };
                 assert!(Arc::ptr_eq(&told.node, &node));
-                assert_eq!(told.value.ok(), value, "{}", node.path);
+                assert_eq!(told.value.ok().as_deref(), value.as_ref(), "{}", node.path);
                 let children = typed.children_of(&node.path);
                 let raw = cache.children_of(&node.path);
                 assert_eq!(children.len(), raw.len());

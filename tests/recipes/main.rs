@@ -9,6 +9,7 @@ mod cache_cost;
 mod cache_faults;
 mod cache_refused;
 mod cache_scope;
+mod cache_typed;
 mod cache_waits;
 mod config;
 mod config_cancel;

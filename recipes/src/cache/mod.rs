@@ -8,7 +8,7 @@
 //! | kazoo's `DataWatch`, `ChildrenWatch` | [`watch_data`], [`watch_children`]: one node, without a task |
 //! | `CuratorCacheListener` | [`events`](CuratorCache::events), [`changes`](CuratorCache::changes) |
 //! | `TreeCacheSelector` | [`filter`](CacheBuilder::filter), [`max_depth`](CacheBuilder::max_depth) |
-//! | `CachedModeledFramework` | [`typed`](CuratorCache::typed), [`get_through`](CuratorCache::get_through) |
+//! | `CachedModeledFramework` | [`typed`](CuratorCache::typed), [`TypedCache::of`], [`get_through`](CuratorCache::get_through) |
 //!
 //! # Layout
 //! A cache only reads. The root need not exist: the cache follows it when it is created, deleted,
@@ -112,8 +112,8 @@ mod tests;
 mod told;
 
 pub use handle::{
-    CacheBuilder, CacheEvents, CuratorCache, FreshnessWatch, Loaded, TreeView, TypedCache,
-    TypedNode,
+    CacheBuilder, CacheEvents, CacheIndex, CuratorCache, FreshnessWatch, Loaded, TreeView,
+    TypedCache, TypedCacheBuilder, TypedEvents, TypedNode,
 };
 pub use state::{CachedNode, Freshness, Lookup, Snapshot, StaleCause};
 pub use task::ServerDiff;

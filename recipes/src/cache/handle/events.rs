@@ -61,6 +61,13 @@ impl CacheEvents {
         self.ready.pop_front()
     }
 
+    /// Returns the events that are there, without a wait.
+    pub(crate) fn take(&mut self) -> VecDeque<CacheEvent> {
+        let mut events = std::mem::take(&mut self.ready);
+        events.extend(self.shared.arrange(|contents| contents.take_events(self.id)));
+        events
+    }
+
     /// Returns the path of the root of the cache.
     pub(crate) fn root(&self) -> &str {
         &self.shared.root

@@ -11,5 +11,5 @@ pub use builder::CacheBuilder;
 pub use cache::{CuratorCache, Loaded};
 pub use events::CacheEvents;
 pub use freshness_watch::FreshnessWatch;
-pub use typed::{TypedCache, TypedNode};
+pub use typed::{CacheIndex, TypedCache, TypedCacheBuilder, TypedEvents, TypedNode};
 pub use view::TreeView;

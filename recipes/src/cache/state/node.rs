@@ -1,8 +1,10 @@
+use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use zk_curator::Stat;
+use zk_curator::value::{Failure, FromData};
 
 /// A node in the state of its last read.
 #[doc(alias = "ChildData")]
@@ -19,17 +21,47 @@ pub struct CachedNode {
     pub stat: Stat,
     /// `true` if users see it; `false` if it exists only for the nodes below it.
     pub(crate) is_kept: bool,
+    decoded: Decoded,
 }
+
+/// The value of the data, once it was decoded. It does not count in comparisons, because it follows
+/// from the data.
+#[derive(Default)]
+struct Decoded(OnceLock<Arc<dyn Any + Send + Sync>>);
+
+impl Clone for Decoded {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl PartialEq for Decoded {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Decoded {}
 
 impl CachedNode {
     pub(crate) fn new(path: &str, data: Bytes, stat: Stat) -> Self {
-        Self { path: path.into(), data, stat, is_kept: true }
+        Self { path: path.into(), data, stat, is_kept: true, decoded: Decoded::default() }
     }
 
     /// Returns the last component of the path; empty for the root of ZooKeeper.
     #[must_use]
     pub fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// Returns the value of the data, which is decoded once for the first type that is asked for.
+    pub(crate) fn decoded<T>(&self) -> Result<Arc<T>, Failure>
+    where
+        T: FromData + Send + Sync + 'static,
+    {
+        let decode = || T::from_data(&self.data).map(Arc::new);
+        let slot = self.decoded.0.get_or_init(|| Arc::new(decode()));
+        slot.downcast_ref::<Result<Arc<T>, Failure>>().cloned().unwrap_or_else(decode)
     }
 
     /// Returns `true` if it is the same node with the same data.

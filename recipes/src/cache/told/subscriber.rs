@@ -9,39 +9,39 @@ use crate::cache::state::{CachedNode, Change, Snapshot, StaleCause, TreeState};
 /// A difference between the current state and the state last delivered to the subscriber.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum CacheEvent {
+pub enum CacheEvent<N = Arc<CachedNode>> {
     /// The first load is complete: the first event of [`events`](crate::cache::CuratorCache::events).
     #[doc(alias = "INITIALIZED")]
-    Loaded(Snapshot),
+    Loaded(Snapshot<N>),
     /// A node exists that did not, or that was [unreadable](Self::Unreadable).
     #[doc(alias = "NODE_CREATED")]
     #[doc(alias = "CHILD_ADDED")]
-    Created(Arc<CachedNode>),
+    Created(N),
     /// The data of a node were set.
     #[doc(alias = "NODE_CHANGED")]
     #[doc(alias = "CHILD_UPDATED")]
     Changed {
         /// The last delivered state.
-        old: Arc<CachedNode>,
+        old: N,
         /// The current state.
-        new: Arc<CachedNode>,
+        new: N,
     },
     /// A node was deleted, and another one was created at its path. Its data may be equal.
     Replaced {
         /// The last delivered state.
-        old: Arc<CachedNode>,
+        old: N,
         /// The current state.
-        new: Arc<CachedNode>,
+        new: N,
     },
     /// A node no longer exists. This is its last delivered state.
     #[doc(alias = "NODE_DELETED")]
     #[doc(alias = "CHILD_REMOVED")]
-    Deleted(Arc<CachedNode>),
+    Deleted(N),
     /// A node could be read before and cannot be read now. It may exist: [`Created`](Self::Created)
     /// or [`Deleted`](Self::Deleted) follows when that is known.
     Unreadable {
         /// The last delivered state.
-        old: Arc<CachedNode>,
+        old: N,
         /// The reason why it cannot be read.
         error: ErrorKind,
     },
@@ -76,6 +76,22 @@ impl CacheEvent {
             | Self::Deleted(node)
             | Self::Unreadable { old: node, .. } => Some(&node.path),
             Self::Loaded(_) | Self::Stale { .. } | Self::Fresh { .. } => None,
+        }
+    }
+}
+
+impl<N> CacheEvent<N> {
+    /// Maps the nodes.
+    pub fn map<M>(self, mut map: impl FnMut(N) -> M) -> CacheEvent<M> {
+        match self {
+            Self::Loaded(snapshot) => CacheEvent::Loaded(snapshot.map(map)),
+            Self::Created(node) => CacheEvent::Created(map(node)),
+            Self::Changed { old, new } => CacheEvent::Changed { old: map(old), new: map(new) },
+            Self::Replaced { old, new } => CacheEvent::Replaced { old: map(old), new: map(new) },
+            Self::Deleted(node) => CacheEvent::Deleted(map(node)),
+            Self::Unreadable { old, error } => CacheEvent::Unreadable { old: map(old), error },
+            Self::Stale { since, cause } => CacheEvent::Stale { since, cause },
+            Self::Fresh { zxid, unreadable } => CacheEvent::Fresh { zxid, unreadable },
         }
     }
 }
