@@ -38,9 +38,11 @@ pub struct CuratorFramework {
 pub(crate) struct HandleOptions {
     pub(crate) namespace: Namespace,
     pub(crate) call: Call,
-    /// `true` if operations compress, `false` if they leave data unchanged; `None` to do as the
-    /// framework does.
-    pub(crate) compressed: Option<bool>,
+    /// `true` if operations compress even where the framework does not.
+    pub(crate) compressed: bool,
+    /// `true` if operations leave data unchanged even where the framework, or this handle,
+    /// compresses.
+    pub(crate) uncompressed: bool,
 }
 
 /// The state that all clones share. Its drop begins the shutdown. The background tasks hold only
@@ -297,7 +299,8 @@ impl CuratorFramework {
     /// Returns `true` if an operation of this handle compresses, and `None` to do as the framework
     /// does.
     pub(crate) fn compresses(&self, asked: Option<bool>) -> Option<bool> {
-        asked.or(self.options.compressed)
+        let HandleOptions { compressed, uncompressed, .. } = *self.options;
+        asked.or((compressed || uncompressed).then_some(!uncompressed))
     }
 }
 

@@ -102,7 +102,7 @@ impl CuratorFramework {
     /// holder.
     #[must_use]
     pub fn uncompressed(&self) -> Self {
-        self.with(|options| options.compressed = Some(false))
+        self.with(|options| options.uncompressed = true)
     }
 
     /// Returns a handle whose operations compress the data that they store, and decompress the data
@@ -110,7 +110,10 @@ impl CuratorFramework {
     /// Recipes that use such a handle compress the data of their users.
     #[must_use]
     pub fn compressed(&self) -> Self {
-        self.with(|options| options.compressed = Some(true))
+        self.with(|options| {
+            options.compressed = true;
+            options.uncompressed = false;
+        })
     }
 
     /// Returns the data as a `compressed` create would store them, without an operation.
@@ -136,10 +139,11 @@ impl CuratorFramework {
         self.compresses(None).unwrap_or_else(|| self.core().compression().enabled)
     }
 
-    /// Returns a handle whose operations compress as the framework does.
+    /// Returns a handle whose operations compress as the handle did before
+    /// [`uncompressed`](Self::uncompressed).
     pub(crate) fn with_default_compression(&self) -> Self {
-        if self.options.compressed.is_some() {
-            self.with(|options| options.compressed = None)
+        if self.options.uncompressed {
+            self.with(|options| options.uncompressed = false)
         } else {
             self.clone()
         }

@@ -23,20 +23,21 @@
 //! ```
 //!
 //! * [`path_template!`](crate::path_template) defines a template of paths, whose parameters the
-//!   compiler checks. [`PathTemplate`](crate::path::PathTemplate) is one that is known only when
-//!   the program runs.
+//!   compiler checks. [`PathTemplate`](crate::path::PathTemplate) is for templates that are known
+//!   only when the program runs.
 //! * [`ModelSpec`] adds the type of the values and the options of the nodes. It prints as
 //!   documentation, and returns a [schema](crate::schema) that enforces it.
-//! * [`Model`] reads and writes the nodes: [`at`](Model::at) one path, or [`under`](Model::under) one
-//!   parent.
+//! * [`Model`] reads and writes the nodes: [`at`](Model::at) one path, or [`under`](Model::under)
+//!   one parent.
 //!
-//! The type of a value is its codec: [`Json<T>`](crate::value) with the feature `serde`, a number, a
-//! string, or any type with [`ToData`](crate::value::ToData) and
+//! The type of a value is its codec: [`Json<T>`](crate::value) with the feature `serde`, a number,
+//! a string, or any type with [`ToData`](crate::value::ToData) and
 //! [`FromData`](crate::value::FromData).
 
 mod node;
 mod path;
 mod spec;
+mod template;
 
 use std::fmt;
 
@@ -79,8 +80,8 @@ impl<P: TypedPath, T> Model<P, T> {
         &self.typed
     }
 
-    /// Returns the node of these parameters: a tuple, or a single value. Sends nothing. A value that
-    /// cannot be the name of a node is an error of the operations.
+    /// Returns the node of these parameters: a tuple, or a single value. Sends nothing. A value
+    /// that cannot be the name of a node is an error of the operations.
     ///
     /// Another number of parameters does not compile:
     ///

@@ -44,8 +44,8 @@ type Level = Vec<String>;
 /// Reads a node and everything below it, level by level, in one session.
 ///
 /// A level of at most 256 nodes costs one request and one round trip. A larger level costs one
-/// request for every 512 nodes, and one for every 512 nodes with children. Its requests share one or
-/// two round trips, as long as it has at most 4,096 nodes.
+/// request for every 512 nodes, and one for every 512 nodes with children. Its requests share one
+/// or two round trips, as long as it has at most 4,096 nodes.
 ///
 /// Fails with `NoNode` if the first node does not exist, and if a node cannot be read for another
 /// reason than that it is gone: `Undecodable` if its data cannot be decompressed, `NoAuth`, and so
@@ -155,8 +155,8 @@ impl TreeBuilder {
         Ok(nodes)
     }
 
-    /// Reads the nodes of a level, without those that are gone. Also returns the next level, which
-    /// is empty unless `lists`.
+    /// Reads the existing nodes of a level. Also returns the next level, which is empty unless
+    /// `lists`.
     async fn read_level(
         &self,
         target: &Target,

@@ -113,10 +113,10 @@ pub(super) fn check(name: &str) -> Result<(), NameError> {
 }
 
 /// A string as the name of a node, with an escape for everything that a name must not contain:
-/// slashes, characters that ZooKeeper does not allow, and the names `.` and `..`. The bytes of their
-/// UTF-8 become `%` and two upper-case hexadecimal digits, and so does `%` itself. So different
-/// strings have different names, and [`decode`](Self::decode) returns the string of a name. The
-/// empty string has no name.
+/// slashes, characters that ZooKeeper does not allow, and the names `.` and `..`. The bytes of
+/// their UTF-8 become `%` and two upper-case hexadecimal digits, and so does `%` itself. So
+/// different strings have different names, and [`decode`](Self::decode) returns the string of a
+/// name. The empty string has no name.
 ///
 /// ```
 /// use zk_curator::path::{Escaped, NodeName};

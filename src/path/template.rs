@@ -26,8 +26,8 @@ use super::name::{NameError, NodeName, check};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// If the parameters are known when the program is compiled, [`path_template!`](crate::path_template)
-/// checks them then.
+/// If the parameters are known when the program is compiled,
+/// [`path_template!`](crate::path_template) checks them then.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PathTemplate(Cow<'static, str>);
 

@@ -215,9 +215,9 @@ impl<T: FromData + ToData + Send + 'static> Typed<T> {
     ///
     /// Fails with `NoNode`, `Undecodable`, with `BadVersion` if other clients are faster fifty
     /// times in a row, and after an unknown outcome with
-    /// [`may_have_applied`](Error::may_have_applied). So does a write that has replaced the value of
-    /// another node: the node that was read was deleted, and one that was created in its place had
-    /// the same version. Its kind is `BadVersion`.
+    /// [`may_have_applied`](Error::may_have_applied). Also fails with `BadVersion` and
+    /// `may_have_applied` if the value of another node was replaced: the read node was deleted, and
+    /// a node that was created in its place had the same version.
     pub fn modify(
         &self,
         path: impl Into<String>,
@@ -226,8 +226,8 @@ impl<T: FromData + ToData + Send + 'static> Typed<T> {
         self.run(path, async |this, path| this.modify_known(path, None, change).await)
     }
 
-    /// Does the same as [`modify`](Self::modify), but begins with a node that was read before: if no
-    /// other client has written it since, this costs one round trip.
+    /// Does the same as [`modify`](Self::modify), but begins with a node that was read before: if
+    /// no other client has written it since, this costs one round trip.
     pub fn modify_from(
         &self,
         node: ZNode<T>,

@@ -217,6 +217,11 @@ cases! {
         let seen = zk.exists("/").deadline(time).await;
         assert!(seen.is_ok() || time <= Duration::from_nanos(1), "{seen:?}");
     },
+    "src/model/spec.rs::ttl" => |time, zk| async move {
+        zk_curator::path_template!(Node = "/n");
+        let spec = Node::spec::<u32>().mode(CreateMode::PersistentWithTtl).ttl(time);
+        drop(zk.model(spec).at(()).put(&1).await);
+    },
     "src/op/create.rs::ttl" => |time, zk| async move {
         let created = zk.create("/n").mode(CreateMode::PersistentWithTtl).ttl(time).await;
         assert_eq!(created.is_ok(), time == TIMES[2], "{created:?}");

@@ -25,6 +25,7 @@ mod operations;
 mod options;
 mod overviews;
 mod ownership;
+mod path_template;
 mod raw_native;
 mod readme;
 mod retry;

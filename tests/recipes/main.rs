@@ -10,6 +10,7 @@ mod cache_faults;
 mod cache_refused;
 mod cache_scope;
 mod cache_typed;
+mod cache_typed_writes;
 mod cache_waits;
 mod config;
 mod config_cancel;

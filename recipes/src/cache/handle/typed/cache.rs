@@ -28,7 +28,7 @@ impl CuratorCache {
 ///
 /// A node whose data cannot be decoded stays in the cache, and is returned with its error. A value
 /// is decoded on the first request, once for each version of the node, and shared by all handles of
-/// the cache. With several types for the same nodes, only the first one that is requested is kept.
+/// the cache. With several types for the same nodes, only the first requested one is kept.
 #[doc(alias = "CachedModeledFramework")]
 #[must_use = "dropping the last handle stops the cache"]
 pub struct TypedCache<T> {

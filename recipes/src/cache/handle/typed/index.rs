@@ -14,9 +14,9 @@ use crate::cache::told::CacheEvent;
 /// The nodes of a [`TypedCache`] by a key that is computed from their values. Many nodes may have
 /// one key. Nodes whose data cannot be decoded have none.
 ///
-/// It needs no task: a lookup first processes the changes since the last one. So it agrees with the
-/// cache at the time of the call, and costs memory for every node that has changed in between. Keeps
-/// the cache alive.
+/// It needs no task: a lookup first processes the changes since the last lookup. So it agrees with
+/// the cache at the time of the call, and costs memory for every node that has changed in between.
+/// Keeps the cache alive.
 pub struct CacheIndex<K, T> {
     key: KeyOf<K, T>,
     entries: Locked<Entries<K, T>>,
