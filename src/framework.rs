@@ -300,7 +300,7 @@ impl CuratorFramework {
     /// does.
     pub(crate) fn compresses(&self, asked: Option<bool>) -> Option<bool> {
         let HandleOptions { compressed, uncompressed, .. } = *self.options;
-        asked.or((compressed || uncompressed).then_some(!uncompressed))
+        asked.or_else(|| (compressed || uncompressed).then_some(!uncompressed))
     }
 }
 

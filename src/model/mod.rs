@@ -45,7 +45,7 @@ pub use node::ModelNode;
 use node::Place;
 pub use path::{Parameters, ParentParameters, TypedPath};
 #[doc(hidden)]
-pub use path::{check_pattern, resolve, resolve_parent};
+pub use path::{Resolved, check_pattern, resolve, resolve_parent};
 pub use spec::ModelSpec;
 
 use crate::error::Result;

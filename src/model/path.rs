@@ -2,6 +2,10 @@
 
 use crate::path::{NodeName, PathTemplate, ResolveError, ZPath};
 
+/// The path of some parameters, or the reason why there is none.
+#[doc(hidden)]
+pub type Resolved = Result<ZPath, ResolveError>;
+
 /// A template of paths whose parameters are types: made by
 /// [`path_template!`](crate::path_template).
 pub trait TypedPath {

@@ -72,7 +72,7 @@
 macro_rules! path_template {
     (@of_one $name:ident $type:ty) => {
         impl $crate::model::Parameters<$name> for $type {
-            fn resolve(self) -> Result<$crate::path::ZPath, $crate::path::ResolveError> {
+            fn resolve(self) -> $crate::model::Resolved {
                 $name::path(self)
             }
         }
@@ -81,11 +81,11 @@ macro_rules! path_template {
     (@parent $name:ident [$($before:ident $type:ty,)*]) => {};
     (@parent $name:ident [$($before:ident $type:ty,)*] $last:ident $last_type:ty,) => {
         impl $crate::model::ParentParameters<$name> for ($($type,)*) {
-            fn resolve_parent(self) -> Result<$crate::path::ZPath, $crate::path::ResolveError> {
+            fn resolve_parent(self) -> $crate::model::Resolved {
                 let ($($before,)*) = self;
                 $crate::model::resolve_parent(
                     <$name as $crate::model::TypedPath>::PATTERN,
-                    &[$((stringify!($before), &$before as &dyn $crate::path::NodeName)),*],
+                    &[$((::core::stringify!($before), &$before as &dyn $crate::path::NodeName)),*],
                 )
             }
         }
@@ -96,7 +96,7 @@ macro_rules! path_template {
     };
     (@parent_of_one $name:ident [$before:ident $type:ty,]) => {
         impl $crate::model::ParentParameters<$name> for $type {
-            fn resolve_parent(self) -> Result<$crate::path::ZPath, $crate::path::ResolveError> {
+            fn resolve_parent(self) -> $crate::model::Resolved {
                 $crate::model::ParentParameters::<$name>::resolve_parent((self,))
             }
         }
@@ -108,12 +108,12 @@ macro_rules! path_template {
         $(: $($parameter:ident : $type:ty),+ $(,)?)?
     ) => {
         $(#[$meta])*
-        #[derive(Debug, Clone, Copy)]
+        #[derive(::core::fmt::Debug, ::core::clone::Clone, ::core::marker::Copy)]
         $visibility enum $name {}
 
         impl $crate::model::TypedPath for $name {
             const PATTERN: &'static str = {
-                $crate::model::check_pattern($pattern, &[$($(stringify!($parameter)),+)?]);
+                $crate::model::check_pattern($pattern, &[$($(::core::stringify!($parameter)),+)?]);
                 $pattern
             };
         }
@@ -128,10 +128,10 @@ macro_rules! path_template {
             /// `Refused` for a value that cannot be the name of a node.
             $visibility fn path(
                 $($($parameter: $type),+)?
-            ) -> Result<$crate::path::ZPath, $crate::path::ResolveError> {
+            ) -> $crate::model::Resolved {
                 $crate::model::resolve(
                     <$name as $crate::model::TypedPath>::PATTERN,
-                    &[$($((stringify!($parameter), &$parameter as &dyn $crate::path::NodeName)),+)?],
+                    &[$($((::core::stringify!($parameter), &$parameter as &dyn $crate::path::NodeName)),+)?],
                 )
             }
 
@@ -142,7 +142,7 @@ macro_rules! path_template {
         }
 
         impl $crate::model::Parameters<$name> for ($($($type,)+)?) {
-            fn resolve(self) -> Result<$crate::path::ZPath, $crate::path::ResolveError> {
+            fn resolve(self) -> $crate::model::Resolved {
                 let ($($($parameter,)+)?) = self;
                 $name::path($($($parameter),+)?)
             }

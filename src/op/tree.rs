@@ -51,6 +51,8 @@ type Level = Vec<String>;
 /// reason than that it is gone: `Undecodable` if its data cannot be decompressed, `NoAuth`, and so
 /// on. Nodes that the [filter](Self::filter) excludes are not read, so they cause no error.
 ///
+/// The retry policy and the deadline of the handle apply to each of its requests.
+///
 /// # Cancel safety
 /// Nothing is changed.
 #[must_use = "nothing is sent until it is awaited"]

@@ -317,7 +317,7 @@ fn a_cache_is_fresh_while_others_never_stop_writing() {
 }
 
 /// A framework that knows one server of a cluster.
-async fn on_member(cluster: &TestCluster, member: usize) -> CuratorFramework {
+pub(crate) async fn on_member(cluster: &TestCluster, member: usize) -> CuratorFramework {
     let servers = cluster.connect_string();
     start(
         CuratorFramework::builder()

@@ -11,13 +11,13 @@ use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::cache::{CuratorCache, TypedCache};
 use zk_curator_testing::Verdict;
 use zk_curator_tests::{
-    always, builder_for, cluster_of_three, cut_off, expire, in_memory, once, poll_then_drop,
-    rule_if, session_id, simulated, simulated_from, simulated_on, simulated_with, start,
-    two_in_memory,
+    builder_for, cluster_of_three, cut_off, expire, in_memory, once, poll_then_drop, rule_if,
+    session_id, simulated, simulated_from, simulated_on, simulated_with, start, two_in_memory,
 };
 
 use crate::cache::{ROOT, create};
 use crate::cache_cost::distant;
+use crate::cache_faults::on_member;
 use crate::cache_typed::{of, typed};
 
 fn shown(cache: &TypedCache<u32>, path: &str) -> Option<u32> {
@@ -214,7 +214,7 @@ fn modifications_survive_faults_without_a_lost_update() {
                         Ok(_) => applied += 1,
                         Err(error) if error.may_have_applied() => unknown += 1,
                         Err(error) => {
-                            assert!(error.is_retryable() || error.is_session_lost(), "{error}")
+                            assert!(error.is_retryable() || error.is_session_lost(), "{error}");
                         }
                     }
                 }
@@ -257,18 +257,27 @@ fn a_cache_without_data_or_connection_reads_first() {
     });
 }
 
+/// The events of the deletion and of the creation come late, and the versions are equal.
 #[test]
 fn a_modification_of_a_replaced_node_is_reported() {
-    simulated_on(two_in_memory, async |(server, zk, other)| {
-        create(&zk, "/tree/a", "1").await;
+    simulated_on(cluster_of_three, async |cluster| {
+        let leader = cluster.leader().unwrap();
+        let follower = (leader + 1) % 3;
+        let (zk, other) = (on_member(&cluster, follower).await, on_member(&cluster, leader).await);
+        create(&other, "/tree/a", "1").await;
+        zk.sync("/").await.unwrap();
         let cache = typed(&zk).await;
-        let late = always(&server, OpCode::MultiRead, Verdict::Delay(Duration::from_secs(1)));
+        assert_eq!(shown(&cache, "/tree/a"), Some(1));
+        let late = cluster.lag_by(follower, Duration::from_secs(1));
         other.delete("/tree/a").await.unwrap();
         other.create("/tree/a").data("100").await.unwrap();
         let error = cache.modify("/tree/a", |n| n + 1).await.unwrap_err();
-        // The deletion alone is known at once, and then the server is asked.
+        assert_eq!(error.kind(), ErrorKind::BadVersion);
         assert!(error.may_have_applied(), "{error}");
         drop(late);
+        cache.cache().synced().await.unwrap();
+        assert_eq!(shown(&cache, "/tree/a"), Some(2));
+        assert_eq!(cache.modify("/tree/a", |n| n + 1).await.unwrap().value, 3);
     });
 }
 

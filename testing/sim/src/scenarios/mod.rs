@@ -85,6 +85,7 @@ mod timed_lease;
 mod two_phase;
 mod two_phase_leaving;
 mod two_phase_reused;
+mod typed_cache;
 
 pub use scenario::Scenario;
 
@@ -148,6 +149,7 @@ pub const ALL: &[Scenario] = &[
     two_phase::SCENARIO,
     two_phase_leaving::SCENARIO,
     two_phase_reused::SCENARIO,
+    typed_cache::SCENARIO,
 ];
 
 /// Returns the scenario with this name.

@@ -32,7 +32,7 @@ struct Entries<K, T> {
 
 impl<T: FromData + Send + Sync + 'static> TypedCache<T> {
     /// Returns an index of the nodes by a key. `key` runs under a lock of the index, so it must be
-    /// short and must not use the index.
+    /// short, and must neither use the index nor panic.
     pub fn index_by<K: Ord + Clone>(
         &self,
         key: impl Fn(&T) -> K + Send + Sync + 'static,
