@@ -7,7 +7,7 @@ use zk_curator_client::{Acl, CreateMode};
 
 use super::path::TypedPath;
 use crate::framework::CuratorFramework;
-use crate::schema::{Allowance, Schema};
+use crate::schema::{Allowance, Schema, Validator};
 use crate::typed::Typed;
 use crate::value::FromData;
 
@@ -122,15 +122,29 @@ impl<P, T> ModelSpec<P, T> {
 
 impl<P: TypedPath, T: FromData + 'static> ModelSpec<P, T> {
     /// Returns a [schema](crate::schema) of these nodes, with the template as its name: it allows
-    /// only data that are a value of the type, and only nodes that are ephemeral and sequential as
-    /// the specification says.
+    /// only data that are a value of the type, nodes that are ephemeral and sequential as the
+    /// specification says, and the ACL of the specification, if it has one.
     pub fn schema(&self) -> Schema {
         let only = |is| if is { Allowance::Must } else { Allowance::Cannot };
         Schema::template(P::PATTERN, P::template())
             .documentation(self.documentation)
             .ephemeral(only(self.mode.is_ephemeral()))
             .sequential(only(self.mode.is_sequential()))
-            .validator(|data: &[u8]| T::from_data(&Bytes::copy_from_slice(data)).is_ok())
+            .validator(Conforms { acl: self.acl.clone(), value: PhantomData::<fn() -> T> })
+    }
+}
+
+/// Accepts values of a type, with the ACL of a specification.
+struct Conforms<T> {
+    acl: Option<Vec<Acl>>,
+    value: PhantomData<fn() -> T>,
+}
+
+impl<T: FromData + 'static> Validator for Conforms<T> {
+    fn is_valid(&self, _schema: &Schema, _path: &str, data: Option<&[u8]>, acl: &[Acl]) -> bool {
+        let is_value = |data: &[u8]| T::from_data(&Bytes::copy_from_slice(data)).is_ok();
+        let has_acl = |expected: &Vec<Acl>| acl.is_empty() || expected == acl;
+        data.is_none_or(is_value) && self.acl.as_ref().is_none_or(has_acl)
     }
 }
 

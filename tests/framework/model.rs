@@ -247,6 +247,15 @@ fn the_schema_of_a_specification_is_enforced() {
         ] {
             assert_eq!(forbidden.unwrap_err().kind(), ErrorKind::SchemaViolation);
         }
+        let secret = vec![Acl::new(Permissions::ALL, "ip", "127.0.0.1")];
+        let guarded = ORDERS.acl(secret.clone());
+        let set_of_one = SchemaSet::new([guarded.schema()]).unwrap();
+        let zk = start(builder(&server).schema_set(set_of_one)).await;
+        zk.model(guarded).at(("us", 1)).create(&1).await.unwrap();
+        let open = zk.model(ORDERS).at(("us", 2)).create(&1).await.unwrap_err();
+        assert_eq!(open.kind(), ErrorKind::SchemaViolation);
+        let open = zk.set_acl("/orders/us/1", Acl::open_unsafe()).await.unwrap_err();
+        assert_eq!(open.kind(), ErrorKind::SchemaViolation);
         let doc = set.to_string();
         assert!(doc.contains("Path: /orders/{region}/{id}\nDoc: pieces\nValidated: yes"), "{doc}");
     });
