@@ -20,6 +20,7 @@ mod output;
 mod path;
 mod private;
 mod program;
+mod progress;
 #[cfg(feature = "shell")]
 mod shell;
 mod stdin;

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use tokio::time::Instant;
 use zk_curator_client::SessionInfo;
 
 use super::{ConnectionState, ConnectionStateErrorPolicy, ConnectionStatus, StateWatch};
@@ -71,6 +72,19 @@ impl CuratorFramework {
         let session = self.core().session("last_zxid_seen", "").ok()?;
         let is_bound_to = self.call().session_epoch.unwrap_or(session.epoch);
         Some(session.raw.last_zxid_seen()).filter(|zxid| is_bound_to == session.epoch && *zxid > 0)
+    }
+
+    /// Returns the time until which the present session is certainly alive, on tokio's clock. It
+    /// moves forward with every response of a server, and is in the past when the session is over.
+    /// `None` without a session, for a handle that is [bound](Self::bound_to_session) to a session
+    /// that is over, and if the raw client does not report it.
+    ///
+    /// [`Ownership::valid_until`](crate::Ownership::valid_until) does the same for a node.
+    #[must_use]
+    pub fn session_valid_until(&self) -> Option<Instant> {
+        let session = self.core().session("session_valid_until", "").ok()?;
+        let is_bound_to = self.call().session_epoch.unwrap_or(session.epoch);
+        session.raw.valid_until().filter(|_| is_bound_to == session.epoch)
     }
 
     /// Returns the reason why the last connection of the present session, or the last attempt to

@@ -8,6 +8,7 @@ use crate::app::App;
 use crate::exit::{Exit, Failure};
 use crate::output::{Answer, Report};
 use crate::path;
+use crate::progress::Progress;
 use crate::transfer::backup::{self, Options, Summary};
 use crate::transfer::format::{Consistency, Header};
 use crate::unreadable;
@@ -43,7 +44,9 @@ impl Backup {
             within: self.within,
             exact_only: self.require_exact,
         };
-        let summary = backup::backup(zk, options).await?;
+        let progress = Progress::of_subtree(app.out(), "backup", zk, &self.path).await;
+        let summary = backup::backup(zk, options, &progress).await?;
+        drop(progress);
         warn(app, &summary);
         let Summary { trailer, ephemerals, masked, published, .. } = summary;
         let exit = match (published, trailer.unreadable.is_empty()) {

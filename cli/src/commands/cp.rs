@@ -5,6 +5,7 @@ use crate::app::App;
 use crate::exit::{Exit, Failure};
 use crate::output::{Answer, Report, printable};
 use crate::path;
+use crate::progress::Progress;
 use crate::transfer::arguments::Low;
 use crate::transfer::copy::Copying;
 use crate::transfer::plan::OnLow;
@@ -48,7 +49,9 @@ impl Paths {
         let (from, to, recursive) = (&*self.source, &*self.target, self.recursive);
         let copying = Copying { zk, from, to, recursive, removes };
         copying.check_paths()?;
-        let mut plan = copying.plan().await?;
+        let progress = Progress::start(app.out(), "read", None);
+        let mut plan = copying.plan(&progress).await?;
+        drop(progress);
         let burns = self.low.policy() == OnLow::Burn;
         if burns {
             plan.burn();
@@ -86,7 +89,10 @@ impl Paths {
         if !plan.is_atomic() {
             app.out().say(format!("{} nodes: {way}", plan.nodes));
         }
-        let transactions = copying.apply(&plan, burns).await?;
+        let changes = if removes { plan.nodes.saturating_mul(2) } else { plan.nodes };
+        let progress = Progress::start(app.out(), verb, Some(changes));
+        let transactions = copying.apply(&plan, burns, &progress).await?;
+        drop(progress);
         let text = format!("{done} {} nodes", plan.nodes);
         Ok(Report::new(text, value(Some(transactions))).names([self.target.clone()]).into())
     }

@@ -2,6 +2,10 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use zk_curator_discovery::{ServiceDiscovery, ServiceInstance};
 
+#[cfg(unix)]
+use super::discover_register::Register;
+#[cfg(unix)]
+use super::membership::Under;
 use crate::app::App;
 use crate::exit::Failure;
 use crate::output::{Answer, Column, Report, Rows, number, text, time};
@@ -26,7 +30,11 @@ enum Verb {
         /// Service
         name: String,
     },
-    /// Register an instance until Ctrl-C
+    /// Register an instance while a command runs, or until Ctrl-C
+    #[cfg_attr(unix, command(after_help = super::membership::help("\
+  ZKC_SERVICE        the service
+  ZKC_INSTANCE_ID    the id of the instance
+  ZKC_INSTANCE_NODE  its node")))]
     Register {
         /// Service
         name: String,
@@ -39,6 +47,14 @@ enum Verb {
         /// Id [default: a UUID]
         #[arg(long)]
         id: Option<String>,
+        /// When zkc gets TERM, time for which the instance is out of traffic before the command
+        /// gets TERM; a second signal ends it
+        #[cfg(unix)]
+        #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
+        drain: std::time::Duration,
+        #[cfg(unix)]
+        #[command(flatten)]
+        under: Under,
     },
 }
 
@@ -60,7 +76,16 @@ impl Discover {
         match self.verb {
             Verb::Ls => list(&ServiceDiscovery::new(app.zk().await?, base)).await,
             Verb::Show { name } => show(&ServiceDiscovery::new(app.zk().await?, base), &name).await,
-            Verb::Register { name, port, address, id } => {
+            Verb::Register {
+                name,
+                port,
+                address,
+                id,
+                #[cfg(unix)]
+                drain,
+                #[cfg(unix)]
+                under,
+            } => {
                 let mut instance = ServiceInstance::builder(name).port(port);
                 if let Some(address) = address {
                     instance = instance.address(address);
@@ -69,6 +94,10 @@ impl Discover {
                     instance = instance.id(id);
                 }
                 let instance = instance.build().map_err(|why| Failure::usage(why.to_string()))?;
+                #[cfg(unix)]
+                if under.is_given() {
+                    return Register { base, instance, drain }.run(app, &under).await;
+                }
                 let discovery = ServiceDiscovery::<()>::new(app.zk_to_change().await?, base);
                 let mut registration = discovery
                     .register(instance)

@@ -1,5 +1,4 @@
 use std::ffi::OsString;
-use std::future::pending;
 use std::time::Duration;
 
 use clap::Args;
@@ -174,7 +173,7 @@ impl Elect {
             Start { command: &self.command, environment, no_stdin: self.supervision.no_stdin() };
         let group = Group::start(&start)
             .map_err(|error| before_the_command(Failure::usage(format!("not started: {error}"))))?;
-        let hold = Hold { ownership, asked: Box::pin(over), acknowledge: Box::pin(pending()) };
+        let hold = Hold { asked: Box::pin(over), ..Hold::of(ownership, "leadership") };
         let plan = self.supervision.plan(ownership.framework(), talk);
         Ok(supervise(hold, group, plan, signals, talk).await)
     }

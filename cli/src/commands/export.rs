@@ -7,6 +7,7 @@ use crate::app::App;
 use crate::exit::Failure;
 use crate::output::{Answer, Report};
 use crate::path;
+use crate::progress::Progress;
 use crate::transfer::export::{directories, document};
 use crate::transfer::source::Walk;
 use crate::unreadable::Unreadable;
@@ -26,13 +27,16 @@ impl Export {
     pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
         let zk = app.zk().await?;
         let (mut records, mut walk) = (Vec::new(), Walk::new(&self.path, false));
+        let progress = Progress::of_subtree(app.out(), "export", zk, &self.path).await;
         loop {
             let found = walk.next(zk).await?;
             if found.is_empty() {
                 break;
             }
+            progress.add(found.len());
             records.extend(found.into_iter().map(|node| node.record));
         }
+        drop(progress);
         let unreadable: Unreadable = walk.into_unreadable().into_iter().collect();
         let report = match &self.folder {
             None => {

@@ -2,6 +2,10 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use zk_curator_recipes::group::{Group as Members, GroupEvent, GroupMember};
 
+#[cfg(unix)]
+use super::group_join::Join;
+#[cfg(unix)]
+use super::membership::Under;
 use crate::app::App;
 use crate::exit::Failure;
 use crate::output::{Answer, Column, Report, Rows, data, text};
@@ -25,16 +29,23 @@ enum Verb {
         #[arg(value_parser = path::parse)]
         path: String,
     },
-    /// Be a member until Ctrl-C
+    /// Be a member while a command runs, or until Ctrl-C
+    #[cfg_attr(unix, command(after_help = super::membership::help("\
+  ZKC_GROUP        the group
+  ZKC_MEMBER_ID    the id of the member
+  ZKC_MEMBER_NODE  its node")))]
     Join {
         /// Group; created if it does not exist
         #[arg(value_parser = path::parse)]
         path: String,
-        /// Id of the member
-        id: String,
+        /// Id of the member [default: the host and the process, as `host:pid`]
+        id: Option<String>,
         /// Data of the member: text, `@FILE`, or `-` for standard input
         #[arg(default_value = "")]
         data: String,
+        #[cfg(unix)]
+        #[command(flatten)]
+        under: Under,
     },
     /// Wait until the group has this many members, and list them
     Wait {
@@ -64,8 +75,22 @@ impl Group {
                 let group = Members::new(app.zk().await?, path);
                 Ok(list(&group.wait_for(members).await?).into())
             }
-            Verb::Join { path, id, data } => {
+            Verb::Join {
+                path,
+                id,
+                data,
+                #[cfg(unix)]
+                under,
+            } => {
                 let data = data::argument(&data).await?;
+                let id = id.unwrap_or_else(own_id);
+                if id.contains('/') {
+                    return Err(Failure::usage(format!("not an id of a member: {id}")));
+                }
+                #[cfg(unix)]
+                if under.is_given() {
+                    return Join { group: path, id, data }.run(app, &under).await;
+                }
                 let zk = app.zk_to_change().await?;
                 let member = GroupMember::builder(zk, path, id.as_str()).data(data).start();
                 let stop = crate::stop::requested();
@@ -94,6 +119,15 @@ impl Group {
             }
         }
     }
+}
+
+/// Returns the id of a member that has none.
+fn own_id() -> String {
+    #[cfg(unix)]
+    let host = nix::unistd::gethostname().ok().and_then(|host| host.into_string().ok());
+    #[cfg(not(unix))]
+    let host = std::env::var("COMPUTERNAME").ok();
+    format!("{}:{}", host.as_deref().unwrap_or("host"), std::process::id())
 }
 
 fn list(members: &std::collections::BTreeMap<String, bytes::Bytes>) -> Rows {

@@ -251,9 +251,9 @@ impl Lock {
         let group = Group::start(&start)
             .map_err(|error| before_the_command(Failure::usage(format!("not started: {error}"))))?;
         let hold = Hold {
-            ownership: guard.ownership(),
             asked: Box::pin(self.asked(&guard)),
             acknowledge: Box::pin(async { drop(guard.acknowledge().await) }),
+            ..Hold::of(guard.ownership(), "lock")
         };
         let ending = supervise(hold, group, plan, signals, talk).await;
         if ending.stopped.is_none() && guard.is_over() {

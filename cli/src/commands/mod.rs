@@ -14,6 +14,8 @@ mod ctx;
 mod deadlocks;
 mod diff;
 mod discover;
+#[cfg(unix)]
+mod discover_register;
 mod doctor;
 mod du;
 mod edit;
@@ -27,12 +29,16 @@ mod flw;
 mod get;
 mod grep;
 mod group;
+#[cfg(unix)]
+mod group_join;
 mod inspect;
 mod jobs;
 #[cfg(unix)]
 mod lock;
 mod ls;
 mod man;
+#[cfg(unix)]
+mod membership;
 mod metrics;
 mod mv;
 mod queue;

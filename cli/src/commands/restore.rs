@@ -9,6 +9,7 @@ use crate::app::App;
 use crate::exit::{Exit, Failure};
 use crate::output::{Answer, Report, printable};
 use crate::path;
+use crate::progress::Progress;
 use crate::transfer::arguments::{Low, glob};
 use crate::transfer::plan::{Acls, Counts, Ephemerals, OnConflict, Rules};
 use crate::transfer::restore::{Options, Plan, Restore as Restoring};
@@ -65,7 +66,9 @@ impl Restore {
         if let Some(warning) = restore.warning() {
             app.out().warn(warning);
         }
-        let plan = restore.plan().await?;
+        let progress = Progress::start(app.out(), "compare", Some(restore.nodes()));
+        let plan = restore.plan(&progress).await?;
+        drop(progress);
         if self.dry_run {
             Low::warn(app, &plan.hazards);
             let exit = match plan.counts.conflict {
@@ -79,7 +82,9 @@ impl Restore {
         app.out().say(plan.counts.to_string());
         self.agree(app, &restore.to, &plan).await?;
         let session = zk.status().session_epoch;
-        let transactions = restore.apply(&plan).await?;
+        let progress = Progress::start(app.out(), "restore", Some(plan.counts.nodes()));
+        let transactions = restore.apply(&plan, &progress).await?;
+        drop(progress);
         app.out().detail(format!("{transactions} transactions"));
         if self.ephemerals == Ephemerals::Own {
             hold(app, zk, session).await?;

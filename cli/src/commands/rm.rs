@@ -11,6 +11,7 @@ use crate::app::App;
 use crate::exit::{Exit, Failure};
 use crate::node::Seen;
 use crate::output::{Answer, Out, Rows, text, time};
+use crate::progress::Progress;
 use crate::unreadable::{self, Unreadable};
 use crate::{path, walk};
 
@@ -101,9 +102,12 @@ impl Rm {
         if number > 1 {
             app.agree(&format!("delete {number} nodes?")).await?;
         }
-        let mut deletion = Deletion { zk: app.zk_to_change().await?, rm: &self, deleted: 0, kept };
+        let zk = app.zk_to_change().await?;
+        let progress = Progress::start(app.out(), "delete", u64::try_from(number).ok());
+        let mut deletion = Deletion { zk, rm: &self, deleted: 0, kept, progress };
         let outcome = deletion.run(&targets.nodes).await;
-        let Deletion { deleted, kept, .. } = deletion;
+        let Deletion { deleted, kept, progress, .. } = deletion;
+        drop(progress);
         let answer = kept.complete(app.out(), Answer::nothing());
         let answer = targets.undecided.complete(app.out(), answer);
         match outcome {
@@ -279,6 +283,7 @@ struct Deletion<'a> {
     rm: &'a Rm,
     deleted: usize,
     kept: Kept,
+    progress: Progress,
 }
 
 impl Deletion<'_> {
@@ -300,6 +305,7 @@ impl Deletion<'_> {
                 for (target, outcome) in same.into_iter().zip(outcomes) {
                     self.note(target, outcome)?;
                 }
+                self.progress.add(targets.len());
             }
         }
         Ok(())

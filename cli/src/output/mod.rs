@@ -3,9 +3,7 @@
 pub(crate) mod data;
 pub(crate) mod time;
 
-#[cfg(feature = "tui")]
-use std::io::IsTerminal;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 
 use bytes::Bytes;
 use comfy_table::{CellAlignment, Table};
@@ -289,6 +287,13 @@ impl Out {
     #[cfg(feature = "tui")]
     pub(crate) const fn color(&self) -> bool {
         self.color
+    }
+
+    /// Returns `true` if people look at stderr while a command works.
+    pub(crate) fn shows_progress(&self) -> bool {
+        let is_for_people = matches!(self.format, Format::Table | Format::Wide) && !self.quiet;
+        let is_dumb = || std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+        is_for_people && io::stderr().is_terminal() && !is_dumb()
     }
 
     /// Prints an answer. Succeeds if the reader of a pipe is gone.

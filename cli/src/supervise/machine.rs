@@ -24,6 +24,9 @@ pub(crate) struct Plan {
     pub(crate) on_suspend: OnSuspend,
     /// The time between TERM and KILL.
     pub(crate) grace: Duration,
+    /// The time out of traffic before a TERM of the user is passed on. `None`: it is passed on at
+    /// once.
+    pub(crate) drain: Option<Duration>,
 }
 
 /// A signal that is passed on to the command.
@@ -69,6 +72,8 @@ pub(crate) enum Why {
 pub(crate) enum Effect {
     /// Passes a signal to the process group.
     Forward(Caught),
+    /// Takes the command out of traffic. [`Effect::Forward`] of TERM follows.
+    Drain,
     /// Sends TERM to the process group.
     Terminate(Why),
     /// Sends KILL to the process group.
@@ -91,8 +96,10 @@ pub(crate) struct Machine {
     /// No connection brings the lock back.
     is_lost: bool,
     interrupted: bool,
-    /// A signal that ends processes was passed on.
+    /// A signal that ends processes was passed on, or will be.
     told_to_end: bool,
+    /// The time at which TERM is passed on.
+    draining: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -119,16 +126,18 @@ impl Machine {
             is_lost: false,
             interrupted: false,
             told_to_end: false,
+            draining: None,
         }
     }
 
     /// Returns the time of the next [`Input::Timer`].
     pub(crate) fn timer(&self) -> Option<Instant> {
-        match self.state {
+        let stop = match self.state {
             State::Suspended { until } => Some(self.terminate_at(until).unwrap_or(until)),
             State::Terminating { grace, until } => grace.into_iter().chain(until).min(),
             State::Running | State::Killed | State::Done => None,
-        }
+        };
+        stop.into_iter().chain(self.draining).min()
     }
 
     /// Takes an input. Effects that are due by the clock come first, even if the timer is late.
@@ -154,7 +163,7 @@ impl Machine {
                 }
                 self.terminate(now, Why::Revoked, &mut effects);
             }
-            Input::Signal(signal) => self.signal(signal, &mut effects),
+            Input::Signal(signal) => self.signal(now, signal, &mut effects),
             Input::Exited(code) => self.exited(code, &mut effects),
         }
         self.expire(now, &mut effects);
@@ -179,6 +188,10 @@ impl Machine {
                 self.kill(effects);
             }
             _ => {}
+        }
+        if self.draining.is_some_and(|at| at <= now) {
+            self.draining = None;
+            effects.push(Effect::Forward(Caught::Terminate));
         }
     }
 
@@ -205,29 +218,44 @@ impl Machine {
             State::Terminating { .. } | State::Killed | State::Done => return,
         };
         self.why = Some(why);
+        self.draining = None;
         self.state = State::Terminating { grace: now.checked_add(self.plan.grace), until };
         effects.push(Effect::Terminate(why));
     }
 
     fn kill(&mut self, effects: &mut Vec<Effect>) {
         self.state = State::Killed;
+        self.draining = None;
         effects.push(Effect::Kill);
     }
 
-    fn signal(&mut self, signal: Caught, effects: &mut Vec<Effect>) {
+    fn signal(&mut self, now: Instant, signal: Caught, effects: &mut Vec<Effect>) {
         match self.state {
             State::Killed | State::Done => {}
+            State::Running | State::Suspended { .. }
+                if signal == Caught::Terminate
+                    && !self.told_to_end
+                    && let Some(drain) = self.plan.drain =>
+            {
+                self.told_to_end = true;
+                self.draining = Some(now.checked_add(drain).unwrap_or(now));
+                effects.push(Effect::Drain);
+            }
             _ if signal == Caught::Interrupt && std::mem::replace(&mut self.interrupted, true) => {
                 self.kill(effects);
             }
             _ => {
-                self.told_to_end |= signal.ends();
+                if signal.ends() {
+                    self.told_to_end = true;
+                    self.draining = None;
+                }
                 effects.push(Effect::Forward(signal));
             }
         }
     }
 
     fn exited(&mut self, code: u8, effects: &mut Vec<Effect>) {
+        self.draining = None;
         match std::mem::replace(&mut self.state, State::Done) {
             State::Done => return,
             State::Running | State::Suspended { .. } if !self.told_to_end => {}
@@ -251,7 +279,7 @@ mod tests {
     const GRACE: u64 = 3;
 
     fn plan(on_suspend: OnSuspend) -> Plan {
-        Plan { on_suspend, grace: Duration::from_secs(GRACE) }
+        Plan { on_suspend, grace: Duration::from_secs(GRACE), drain: None }
     }
 
     /// An input in a run, with times in seconds.
@@ -276,7 +304,11 @@ mod tests {
 
     impl Run {
         fn new(on_suspend: OnSuspend) -> Self {
-            let machine = Machine::new(plan(on_suspend));
+            Self::with(plan(on_suspend))
+        }
+
+        fn with(plan: Plan) -> Self {
+            let machine = Machine::new(plan);
             Self { machine, start: Instant::now(), now: 1_000, effects: Vec::new() }
         }
 
@@ -328,8 +360,8 @@ mod tests {
 
     /// Checks a run against the promise: the command has ended, or KILL was sent, by the time at
     /// which another client can have the lock, or grace after a loss without a warning.
-    fn check(on_suspend: OnSuspend, events: &[(u64, Event)]) {
-        let mut run = Run::new(on_suspend);
+    fn check(plan: Plan, events: &[(u64, Event)]) {
+        let (mut run, on_suspend) = (Run::with(plan), plan.on_suspend);
         let mut dead_by: Option<u64> = None;
         let mut exited: Option<(u64, u8)> = None;
         let mut is_lost = false;
@@ -398,7 +430,7 @@ mod tests {
         for mode in MODES {
             for number in 0..steps.len().pow(4) {
                 let digit = |place| steps[number / steps.len().pow(place) % steps.len()];
-                check(mode, &[digit(0), digit(1), digit(2), digit(3)]);
+                check(plan(mode), &[digit(0), digit(1), digit(2), digit(3)]);
             }
         }
     }
@@ -417,9 +449,10 @@ mod tests {
         #[test]
         fn the_command_is_dead_in_time_in_every_run(
             mode in prop::sample::select(&MODES[..]),
+            drain in prop::option::of(0..9u64),
             events in prop::collection::vec((0..8u64, event()), 0..14),
         ) {
-            check(mode, &events);
+            check(Plan { drain: drain.map(Duration::from_secs), ..plan(mode) }, &events);
         }
     }
 
@@ -477,6 +510,51 @@ mod tests {
             Effect::Kill,
             Effect::Finish { code: 137, stopped: None },
         ];
+        assert_eq!(effects, expected);
+    }
+
+    fn draining(events: &[(u64, Event)]) -> Vec<(u64, Effect)> {
+        let drain = Some(Duration::from_secs(10));
+        let mut run = Run::with(Plan { drain, ..plan(OnSuspend::Guard) });
+        for (after, event) in events {
+            run.take(*after, *event);
+        }
+        run.effects
+    }
+
+    #[test]
+    fn a_drained_command_gets_term_later() {
+        let term = Event::Signal(Caught::Terminate);
+        let effects = draining(&[(0, term), (12, Event::Exited(0))]);
+        let expected = [
+            (1_000, Effect::Drain),
+            (1_010, Effect::Forward(Caught::Terminate)),
+            (1_012, Effect::Kill),
+            (1_012, Effect::Finish { code: 0, stopped: None }),
+        ];
+        assert_eq!(effects, expected);
+    }
+
+    #[test]
+    fn a_second_signal_ends_the_draining() {
+        let term = Event::Signal(Caught::Terminate);
+        for second in [Caught::Terminate, Caught::Quit] {
+            let effects = draining(&[(0, term), (2, Event::Signal(second)), (30, term)]);
+            let expected = [
+                (1_000, Effect::Drain),
+                (1_002, Effect::Forward(second)),
+                (1_032, Effect::Forward(Caught::Terminate)),
+            ];
+            assert_eq!(effects, expected);
+        }
+    }
+
+    #[test]
+    fn a_loss_ends_the_draining() {
+        let term = Event::Signal(Caught::Terminate);
+        let effects = draining(&[(0, term), (1, Event::Lost), (20, Event::Reconnected)]);
+        let expected =
+            [(1_000, Effect::Drain), (1_001, Effect::Terminate(Why::Lost)), (1_004, Effect::Kill)];
         assert_eq!(effects, expected);
     }
 

@@ -1,4 +1,5 @@
-//! Commands under a lock: `zkc lock` and `zkc elect`.
+//! Commands under a lock, a leadership or a membership: `zkc lock`, `zkc elect`, `zkc group join` and
+//! `zkc discover register`.
 //!
 //! [`machine`] decides, without I/O, when a command gets which signal, and [`run`] does it.
 //! [`process`] starts the command, through [`exec`], and [`terminal`] lends it the terminal.
@@ -9,6 +10,7 @@ pub(crate) mod process;
 mod run;
 mod signals;
 mod talk;
+mod tenure;
 pub(crate) mod terminal;
 
 use std::ffi::OsString;
@@ -23,6 +25,7 @@ pub(crate) use machine::{OnSuspend, Plan};
 pub(crate) use run::{Ending, Hold, supervise};
 pub(crate) use signals::Signals;
 pub(crate) use talk::Talk;
+pub(crate) use tenure::{InSession, Tenure, Unlimited};
 
 use crate::app::App;
 use crate::commands::LOCK_NODE;
@@ -32,7 +35,7 @@ use crate::program::{self, Program};
 /// The longest grace time by default.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// The variables of a command under a lock, in addition to those of this process.
+/// The variables of a command, in addition to those of this process.
 pub(crate) type Environment = Vec<(&'static str, OsString)>;
 
 /// The options of a command under a lock.
@@ -45,7 +48,7 @@ pub(crate) struct Supervision {
     /// Reaction to a lost connection while the command runs
     #[arg(long, value_enum, value_name = "HOW", default_value = "guard")]
     on_suspend: OnSuspend,
-    /// Command for `sh -c` that runs after the lock was lost and the command was stopped
+    /// Command for `sh -c` that runs after a loss, when the command was stopped
     #[arg(long, value_name = "COMMAND")]
     on_lost: Option<String>,
     /// Run the command without standard input; Ctrl-C then reaches it through zkc
@@ -65,7 +68,7 @@ impl Supervision {
             ));
         }
         let grace = self.grace.unwrap_or_else(|| GRACE.min(session / 3));
-        Plan { on_suspend: self.on_suspend, grace }
+        Plan { on_suspend: self.on_suspend, grace, drain: None }
     }
 
     pub(crate) const fn no_stdin(&self) -> bool {
@@ -97,17 +100,24 @@ impl Supervision {
 
 /// Returns the environment of a command under a lock.
 pub(crate) fn environment(app: &App, path: &str, ownership: &Ownership) -> Environment {
+    let mut environment = connection(app, ownership.framework());
+    environment.extend([
+        ("ZKC_LOCK_PATH", path.into()),
+        (LOCK_NODE, ownership.path().into()),
+        ("ZKC_FENCING_TOKEN", ownership.fencing_token().get().to_string().into()),
+    ]);
+    environment
+}
+
+/// Returns the variables with which `zkc` in a command finds the same nodes.
+pub(crate) fn connection(app: &App, zk: &CuratorFramework) -> Environment {
     let global = app.global();
-    let session = ownership.framework().session().map(|session| session.id.to_string());
     let given = [
         ("ZK_CONNECT", global.servers.clone()),
         ("ZKC_CONFIG", Some(app.config_file().display().to_string())),
         ("ZKC_CONTEXT", app.used_context().map(ToOwned::to_owned)),
         ("ZKC_NAMESPACE", global.namespace.clone()),
-        ("ZKC_LOCK_PATH", Some(path.to_owned())),
-        (LOCK_NODE, Some(ownership.path().to_owned())),
-        ("ZKC_FENCING_TOKEN", Some(ownership.fencing_token().get().to_string())),
-        ("ZKC_SESSION", session),
+        ("ZKC_SESSION", zk.session().map(|session| session.id.to_string())),
     ];
     given.into_iter().filter_map(|(name, value)| Some((name, value?.into()))).collect()
 }

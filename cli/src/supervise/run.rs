@@ -4,16 +4,17 @@ use std::future::pending;
 use std::io;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, LocalBoxFuture};
 use nix::sys::signal::Signal;
 use tokio::time::{Instant, sleep_until};
+use zk_curator::ConnectionState;
 use zk_curator::state::StateWatch;
-use zk_curator::{ConnectionState, Ownership};
 
 use super::machine::{Effect, Input, Machine, Plan, Why};
 use super::process::{Event, Group};
 use super::signals::Signals;
 use super::talk::Talk;
+use super::tenure::Tenure;
 
 /// The greatest time between two checks of the clock. The clock may jump when a machine was
 /// suspended, and timers do not notice that.
@@ -23,13 +24,25 @@ const BEAT: Duration = Duration::from_secs(1);
 /// to deliver it.
 const MARGIN: Duration = Duration::from_millis(100);
 
-/// A lock that is held while a command runs.
+/// A lock, a leadership or a membership that is held while a command runs.
 pub(crate) struct Hold<'a> {
-    pub(crate) ownership: &'a Ownership,
-    /// Resolves when another client has asked for the lock, or the lock is lost.
+    pub(crate) tenure: &'a dyn Tenure,
+    /// What is held, for people.
+    pub(crate) what: &'static str,
+    /// Resolves when another client has asked for it, or it is lost.
     pub(crate) asked: BoxFuture<'a, ()>,
     /// Tells that client that it was heard.
     pub(crate) acknowledge: BoxFuture<'a, ()>,
+    /// Takes the command out of traffic.
+    pub(crate) drain: LocalBoxFuture<'a, ()>,
+}
+
+impl<'a> Hold<'a> {
+    /// A hold that nobody asks for.
+    pub(crate) fn of(tenure: &'a dyn Tenure, what: &'static str) -> Self {
+        let (asked, acknowledge) = (Box::pin(pending()), Box::pin(pending()));
+        Self { tenure, what, asked, acknowledge, drain: Box::pin(pending()) }
+    }
 }
 
 /// How a command has ended.
@@ -51,18 +64,17 @@ pub(crate) async fn supervise(
     signals: &mut Signals,
     talk: &Talk,
 ) -> Ending {
-    let ownership = hold.ownership;
-    let states = ownership.framework().states();
-    let session = ownership.framework().session().map_or(Duration::MAX, |info| info.timeout);
+    let tenure = hold.tenure;
     let driver = Driver {
         machine: Machine::new(plan),
-        margin: MARGIN.min(session / 20),
-        states: Some(states),
-        valid_until: ownership.valid_until().unwrap_or_else(Instant::now),
+        margin: MARGIN.min(tenure.session_timeout() / 20),
+        states: tenure.states(),
+        valid_until: tenure.valid_until().unwrap_or_else(Instant::now),
         is_asked: false,
         is_lost: false,
         is_suspended: false,
         acknowledging: false,
+        draining: false,
         by_user: false,
         hold,
         group,
@@ -87,6 +99,7 @@ struct Driver<'a> {
     is_lost: bool,
     is_suspended: bool,
     acknowledging: bool,
+    draining: bool,
     by_user: bool,
 }
 
@@ -106,7 +119,7 @@ impl Driver<'_> {
     /// Returns the next input; `None` if only the clock has to be checked. Inputs that stop the
     /// command come first.
     async fn next(&mut self) -> Option<Input> {
-        let ownership = self.hold.ownership;
+        let tenure = self.hold.tenure;
         let timer = self.machine.timer();
         let beat = self.beat();
         tokio::select! {
@@ -114,12 +127,12 @@ impl Driver<'_> {
             () = sleep_until(timer.unwrap_or_else(Instant::now)), if timer.is_some() => {
                 Some(Input::Timer)
             }
-            () = ownership.over(), if !self.is_lost => Some(Input::Lost),
+            () = tenure.over(), if !self.is_lost => Some(Input::Lost),
             () = &mut self.hold.asked, if !self.is_asked && !self.is_lost => {
                 self.is_asked = true;
-                Some(if ownership.is_over() { Input::Lost } else { Input::Revoked })
+                Some(if tenure.is_over() { Input::Lost } else { Input::Revoked })
             }
-            change = next_change(&mut self.states, ownership) => Some(match change {
+            change = next_change(&mut self.states, tenure) => Some(match change {
                 Change::Suspended => {
                     self.look_at_clock();
                     Input::Suspended { until: self.until() }
@@ -133,6 +146,10 @@ impl Driver<'_> {
                 self.acknowledging = false;
                 None
             }
+            () = &mut self.hold.drain, if self.draining => {
+                self.draining = false;
+                None
+            }
             () = sleep_until(beat) => None,
         }
     }
@@ -141,7 +158,10 @@ impl Driver<'_> {
         match event {
             Ok(Event::Exited(code)) => Some(Input::Exited(code)),
             Ok(Event::Continued) => {
-                self.talk.say("continued: a command cannot be suspended while it holds a lock");
+                let what = self.hold.what;
+                self.talk.say(format!(
+                    "continued: a command cannot be suspended while it holds a {what}"
+                ));
                 None
             }
             Err(error) => {
@@ -165,7 +185,7 @@ impl Driver<'_> {
 
     fn look_at_clock(&mut self) {
         // It is in the past when a server has ended the session, long before its time.
-        if let Some(until) = self.hold.ownership.valid_until() {
+        if let Some(until) = self.hold.tenure.valid_until() {
             self.valid_until = self.valid_until.max(until);
         }
     }
@@ -178,7 +198,7 @@ impl Driver<'_> {
         self.look_at_clock();
         let until = self.until();
         let suspended = (until <= Instant::now()).then_some(Input::Suspended { until });
-        let lost = self.hold.ownership.is_over().then_some(Input::Lost);
+        let lost = self.hold.tenure.is_over().then_some(Input::Lost);
         suspended.into_iter().chain(lost).collect()
     }
 
@@ -196,13 +216,17 @@ impl Driver<'_> {
                     // First, because a line costs time.
                     self.send(Signal::SIGTERM);
                     self.group.close_deadline();
-                    self.talk.say(explain(why));
+                    self.talk.say(explain(why, self.hold.what));
                 }
                 Effect::Kill => {
                     self.send(Signal::SIGKILL);
                     self.group.close_deadline();
                 }
                 Effect::Acknowledge => self.acknowledging = true,
+                Effect::Drain => {
+                    self.draining = true;
+                    self.talk.say("draining; a second signal ends that");
+                }
                 Effect::Finish { code, stopped } => {
                     ending = Some(Ending { code, stopped, by_user: self.by_user });
                 }
@@ -223,10 +247,12 @@ impl Driver<'_> {
         match input {
             Input::Suspended { until } if !std::mem::replace(&mut self.is_suspended, true) => {
                 let left = until.saturating_duration_since(Instant::now()).as_secs_f32();
-                self.talk.say(format!("no connection; the lock is certainly held for {left:.1} s"));
+                let what = self.hold.what;
+                self.talk
+                    .say(format!("no connection; the {what} is certainly held for {left:.1} s"));
             }
             Input::Reconnected if std::mem::replace(&mut self.is_suspended, false) => {
-                self.talk.say("connected again; the lock is still held");
+                self.talk.say(format!("connected again; the {} is still held", self.hold.what));
             }
             _ => {}
         }
@@ -241,7 +267,7 @@ enum Change {
 }
 
 /// Returns the next change of the connection. Waits forever after the last one.
-async fn next_change(states: &mut Option<StateWatch>, ownership: &Ownership) -> Change {
+async fn next_change(states: &mut Option<StateWatch>, tenure: &dyn Tenure) -> Change {
     loop {
         let status = match states {
             Some(states) => states.next().await,
@@ -253,7 +279,7 @@ async fn next_change(states: &mut Option<StateWatch>, ownership: &Ownership) -> 
         };
         match status.state {
             ConnectionState::Lost | ConnectionState::Closed => return Change::Lost,
-            _ if status.session_epoch != ownership.session_epoch() => return Change::Lost,
+            _ if status.session_epoch != tenure.session_epoch() => return Change::Lost,
             // A server that has lost its quorum does not keep the session alive.
             ConnectionState::Suspended | ConnectionState::ReadOnly => return Change::Suspended,
             ConnectionState::Connected | ConnectionState::Reconnected { .. } => {
@@ -264,10 +290,12 @@ async fn next_change(states: &mut Option<StateWatch>, ownership: &Ownership) -> 
     }
 }
 
-const fn explain(why: Why) -> &'static str {
+fn explain(why: Why, what: &str) -> String {
     match why {
-        Why::Suspended => "no connection: the command is stopped before the lock can be lost",
-        Why::Lost => "the lock is lost: the command is stopped",
-        Why::Revoked => "another client asks for the lock: the command is stopped",
+        Why::Suspended => {
+            format!("no connection: the command is stopped before the {what} can be lost")
+        }
+        Why::Lost => format!("the {what} is lost: the command is stopped"),
+        Why::Revoked => format!("another client asks for the {what}: the command is stopped"),
     }
 }

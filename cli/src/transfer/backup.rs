@@ -21,6 +21,7 @@ use super::source::{self, Walk};
 use crate::exit::Failure;
 use crate::node::hex;
 use crate::path;
+use crate::progress::Progress;
 use crate::walk::Pace;
 
 /// The options of a backup.
@@ -67,6 +68,7 @@ impl Counts {
 pub(crate) async fn backup(
     zk: &CuratorFramework,
     options: Options<'_>,
+    progress: &Progress,
 ) -> Result<Summary, Failure> {
     let mut follow = Follow::start(zk, options.root).await?;
     zk.sync(options.root).await?;
@@ -82,6 +84,7 @@ pub(crate) async fn backup(
             counts.add(&node.record);
             part.write(&node.record)?;
         }
+        progress.add(found.len());
         follow.note();
     }
     let mut unreadable = walk.into_unreadable();

@@ -9,6 +9,7 @@ use super::record::Record;
 use super::source::Walk;
 use crate::exit::{Exit, Failure};
 use crate::path;
+use crate::progress::Progress;
 
 /// A copy of a subtree.
 #[derive(Debug)]
@@ -64,7 +65,7 @@ impl Copying<'_> {
     }
 
     /// Reads the subtree.
-    pub(crate) async fn plan(&self) -> Result<Plan, Failure> {
+    pub(crate) async fn plan(&self, progress: &Progress) -> Result<Plan, Failure> {
         let parent = path::split(self.to).0;
         let parent_stat = self.zk.exists(parent).await?;
         let mut sequences = Sequences::default();
@@ -82,6 +83,7 @@ impl Copying<'_> {
             if found.is_empty() {
                 break;
             }
+            progress.add(found.len());
             for node in found {
                 if is_root && self.removes && !self.recursive && node.stat.num_children > 0 {
                     let failure = Failure::new(Exit::CONFLICT, format!("not empty: {}", self.from));
@@ -129,7 +131,12 @@ impl Copying<'_> {
     }
 
     /// Performs the copy. Returns the number of transactions.
-    pub(crate) async fn apply(&self, plan: &Plan, burn: bool) -> Result<u64, Failure> {
+    pub(crate) async fn apply(
+        &self,
+        plan: &Plan,
+        burn: bool,
+        progress: &Progress,
+    ) -> Result<u64, Failure> {
         let mut applier = Applier::new(self.zk);
         let mut copied = Vec::new();
         let mut walk = Walk::new(self.from, true);
@@ -147,6 +154,7 @@ impl Copying<'_> {
                 copied.push((record.path.clone(), record.version));
                 let acl = record.acl_to_create();
                 applier.push(self.create(record, acl)).await?;
+                progress.add(1);
             }
             if !self.recursive {
                 break;
@@ -169,6 +177,7 @@ impl Copying<'_> {
             copied.sort_unstable_by(|a, b| b.cmp(a));
             for (path, version) in copied {
                 applier.push(Change::Delete { path, version }).await?;
+                progress.add(1);
             }
         }
         applier.flush().await?;

@@ -185,6 +185,12 @@ impl Counts {
         *count += 1;
     }
 
+    /// Returns the number of nodes.
+    pub(crate) const fn nodes(&self) -> u64 {
+        let Self { create, replace, same, keep, delete, skip, conflict, .. } = self;
+        *create + *replace + *same + *keep + *delete + *skip + *conflict
+    }
+
     /// Returns `true` if there is nothing to do.
     pub(crate) const fn is_nothing(&self) -> bool {
         self.create + self.replace + self.delete + self.burn == 0

@@ -18,6 +18,7 @@ use super::record::{Kind, Record};
 use super::source::{self, Walk};
 use crate::exit::{Exit, Failure};
 use crate::path;
+use crate::progress::Progress;
 use crate::walk::Pace;
 
 /// The nodes of the file that are compared with the servers at a time.
@@ -110,6 +111,11 @@ impl<'a> Restore<'a> {
         Ok(this)
     }
 
+    /// Returns the number of nodes in the file.
+    pub(crate) fn nodes(&self) -> u64 {
+        self.trailer.as_ref().map_or(0, Trailer::nodes)
+    }
+
     /// Returns a warning about the contents of the file.
     pub(crate) fn warning(&self) -> Option<String> {
         let trailer = self.trailer.as_ref()?;
@@ -167,7 +173,7 @@ impl<'a> Restore<'a> {
     }
 
     /// Compares the file with the servers.
-    pub(crate) async fn plan(&mut self) -> Result<Plan, Failure> {
+    pub(crate) async fn plan(&mut self, progress: &Progress) -> Result<Plan, Failure> {
         let mut plan = Plan::default();
         for path in &self.missing {
             plan.counts.create += 1;
@@ -180,6 +186,7 @@ impl<'a> Restore<'a> {
                 break;
             }
             let present = self.present(&items, &mut pace).await?;
+            progress.add(items.len());
             for (item, existing) in items.iter().zip(&present) {
                 let (path, step) = (&item.record.path, self.decide(item, existing.as_ref()));
                 if let Some(Existing { stat, .. }) = existing
@@ -266,7 +273,7 @@ impl<'a> Restore<'a> {
 
     /// Applies a plan. Compares again, so that it also completes an interrupted restore. Returns
     /// the number of transactions.
-    pub(crate) async fn apply(&self, plan: &Plan) -> Result<u64, Failure> {
+    pub(crate) async fn apply(&self, plan: &Plan, progress: &Progress) -> Result<u64, Failure> {
         let mut applier = Applier::new(self.zk);
         for path in &self.missing {
             applier.push(parent(path)).await?;
@@ -293,9 +300,11 @@ impl<'a> Restore<'a> {
                     applier.set_acl(path.clone(), acl, version).await?;
                 }
             }
+            progress.add(items.len());
         }
         for (path, version) in &plan.extras {
             applier.push(Change::Delete { path: path.clone(), version: *version }).await?;
+            progress.add(1);
         }
         if self.options.on_low == OnLow::Burn {
             for hazard in &plan.hazards {

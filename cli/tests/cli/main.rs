@@ -17,7 +17,11 @@ mod lock_chaos;
 mod lock_faults;
 #[cfg(unix)]
 mod lock_signals;
+#[cfg(unix)]
+mod membership;
 mod nodes;
+#[cfg(unix)]
+mod progress;
 mod recipes;
 #[cfg(unix)]
 mod running;

@@ -50,13 +50,14 @@ impl Terminal {
         Stdio::from(self.user.try_clone().expect("a copy"))
     }
 
-    /// Waits until a text is written, and forgets everything up to it.
-    pub(crate) fn expect(&mut self, text: &str) {
+    /// Waits until a text is written, forgets everything up to it, and returns what came before.
+    pub(crate) fn expect(&mut self, text: &str) -> String {
         let end = Instant::now() + PATIENCE;
         loop {
             if let Some(at) = self.seen.find(text) {
+                let before = self.seen[..at].to_owned();
                 self.seen.drain(..at + text.len());
-                return;
+                return before;
             }
             let left = end.saturating_duration_since(Instant::now());
             let Ok(bytes) = self.written.recv_timeout(left) else {
