@@ -3,22 +3,23 @@
 use std::fmt;
 use std::io::IsTerminal;
 use std::path::PathBuf;
-#[cfg(feature = "shell")]
+#[cfg(any(feature = "shell", feature = "tui"))]
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(feature = "shell")]
+#[cfg(any(feature = "shell", feature = "tui"))]
 use clap::ArgMatches;
 use tokio::sync::OnceCell;
 use zk_curator::retry::ExponentialBackoffRetry;
 use zk_curator::state::ConnectionStateErrorPolicy;
 use zk_curator::{CuratorFramework, ErrorKind};
+use zk_curator_client::Connector;
 
 use crate::args::Global;
 use crate::context::{self, Config, Context, SecretRef};
 use crate::exit::{Exit, Failure};
-#[cfg(feature = "shell")]
+#[cfg(any(feature = "shell", feature = "tui"))]
 use crate::output::Answer;
 use crate::output::Out;
 use crate::path;
@@ -30,7 +31,7 @@ pub(crate) trait Grammar: fmt::Debug + Sync {
     fn command(&self) -> clap::Command;
 
     /// Runs a parsed line.
-    #[cfg(feature = "shell")]
+    #[cfg(any(feature = "shell", feature = "tui"))]
     fn run<'a>(
         &self,
         app: &'a App,
@@ -47,6 +48,8 @@ pub(crate) struct App {
     out: Out,
     zk: Arc<OnceCell<CuratorFramework>>,
     grammar: &'static dyn Grammar,
+    /// Questions can be asked on the terminal.
+    asks: bool,
 }
 
 /// The servers, and the rules of the context.
@@ -77,12 +80,12 @@ impl App {
         let servers = servers.unwrap_or_else(|| "localhost:2181".to_owned());
         let target = Arc::new(Target { servers, context: name, is_used, settings });
         let out = Out::new(&global);
-        Ok(Self { global, config, target, out, zk: Arc::default(), grammar })
+        Ok(Self { global, config, target, out, zk: Arc::default(), grammar, asks: true })
     }
 
     /// Returns the environment of a line of the shell: the same session, with the options of the
     /// line for output and confirmation. `is_given` tells if the line has an option.
-    #[cfg(feature = "shell")]
+    #[cfg(any(feature = "shell", feature = "tui"))]
     pub(crate) fn with_options_of(&self, line: &Global, is_given: impl Fn(&str) -> bool) -> Self {
         let mut app = self.clone();
         if is_given("output") {
@@ -99,6 +102,24 @@ impl App {
         app.global.confirm = line.confirm.clone().or(app.global.confirm);
         app.out = Out::new(&app.global);
         app
+    }
+
+    /// Returns the same environment, in which nothing may be changed.
+    #[cfg(feature = "tui")]
+    pub(crate) fn read_only(&self) -> Self {
+        let mut app = self.clone();
+        app.global.read_only = true;
+        app
+    }
+
+    /// Returns the same environment, in which questions are answered as without a terminal.
+    #[cfg(feature = "tui")]
+    pub(crate) fn without_questions(&self) -> Self {
+        Self { asks: false, ..self.clone() }
+    }
+
+    fn can_ask(&self) -> bool {
+        self.asks && std::io::stdin().is_terminal()
     }
 
     pub(crate) fn grammar(&self) -> &'static dyn Grammar {
@@ -183,7 +204,7 @@ impl App {
         };
         let given = match &self.global.confirm {
             Some(given) => given.clone(),
-            None if std::io::stdin().is_terminal() => {
+            None if self.can_ask() => {
                 self.out.warn(format!("This changes {name}. Type its name to continue:"));
                 stdin::line().await?
             }
@@ -203,13 +224,30 @@ impl App {
         if self.global.yes {
             return Ok(());
         }
-        if !std::io::stdin().is_terminal() {
+        if !self.can_ask() {
             return Err(Failure::usage(format!("not done: {question}")).hint("pass --yes"));
         }
         self.out.warn(format!("{question} [y/N]"));
         match stdin::line().await?.to_lowercase().as_str() {
             "y" | "yes" => Ok(()),
             _ => Err(Failure::usage("not done")),
+        }
+    }
+
+    /// Asks a question until the answer is one of these letters. `None` at the end of the input.
+    pub(crate) async fn choose(
+        &self,
+        question: &str,
+        letters: &str,
+    ) -> Result<Option<char>, Failure> {
+        loop {
+            self.out.warn(question);
+            let Some(line) = stdin::line_or_end().await? else { return Ok(None) };
+            let mut chars = line.chars();
+            match (chars.next(), chars.next()) {
+                (Some(letter), None) if letters.contains(letter) => return Ok(Some(letter)),
+                _ => {}
+            }
         }
     }
 
@@ -243,6 +281,15 @@ impl App {
             builder = builder.connector(Arc::new(connector));
         }
         Ok(builder.build()?)
+    }
+
+    /// Returns the means for encrypted connections, if the command line or the context has them.
+    pub(crate) fn secure_connector(&self) -> Result<Option<Arc<dyn Connector>>, Failure> {
+        #[cfg(feature = "tls")]
+        let connector = tls(&self.global, &self.target.settings)?;
+        #[cfg(not(feature = "tls"))]
+        let connector: Option<zk_curator_client::TcpConnector> = None;
+        Ok(connector.map(|connector| Arc::new(connector) as Arc<dyn Connector>))
     }
 
     async fn connect(&self) -> Result<CuratorFramework, Failure> {

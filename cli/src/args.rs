@@ -71,6 +71,30 @@ pub(crate) struct Global {
     pub(crate) verbose: bool,
 }
 
+/// The options that a line of the shell or the screens may have. All others are about the session.
+#[cfg(any(feature = "shell", feature = "tui"))]
+const OPTIONS_OF_A_LINE: [&str; 7] =
+    ["output", "read_only", "confirm", "yes", "color", "quiet", "verbose"];
+
+/// Returns `true` if the command line has an option.
+#[cfg(any(feature = "shell", feature = "tui"))]
+pub(crate) fn is_given(matches: &clap::ArgMatches, option: &str) -> bool {
+    let source = matches.try_contains_id(option).ok().and_then(|_| matches.value_source(option));
+    source == Some(clap::parser::ValueSource::CommandLine)
+}
+
+/// Returns the name of an option that is given and would need another session.
+#[cfg(any(feature = "shell", feature = "tui"))]
+pub(crate) fn of_another_session(matches: &clap::ArgMatches) -> Option<String> {
+    let options = Global::augment_args(clap::Command::new("zkc"));
+    let is_refused = |option: &&clap::Arg| {
+        let id = option.get_id().as_str();
+        !OPTIONS_OF_A_LINE.contains(&id) && is_given(matches, id)
+    };
+    let option = options.get_arguments().find(is_refused)?;
+    Some(option.get_long().unwrap_or_default().to_owned())
+}
+
 /// A format of the output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {

@@ -15,6 +15,7 @@ mod ensemble;
 mod exit;
 mod holders;
 mod items;
+mod merge;
 mod node;
 mod output;
 mod path;
@@ -36,11 +37,11 @@ mod who;
 mod words;
 
 use std::io::Write;
-#[cfg(feature = "shell")]
+#[cfg(any(feature = "shell", feature = "tui"))]
 use std::pin::Pin;
 use std::process::ExitCode;
 
-#[cfg(feature = "shell")]
+#[cfg(any(feature = "shell", feature = "tui"))]
 use clap::{ArgMatches, FromArgMatches};
 use clap::{CommandFactory, Parser};
 
@@ -48,7 +49,7 @@ use crate::app::{App, Grammar};
 use crate::args::Global;
 use crate::commands::Command;
 use crate::exit::{Exit, Failure};
-#[cfg(feature = "shell")]
+#[cfg(any(feature = "shell", feature = "tui"))]
 use crate::output::Answer;
 
 /// ZooKeeper on the command line.
@@ -112,7 +113,7 @@ impl Grammar for WholeTree {
         Cli::command()
     }
 
-    #[cfg(feature = "shell")]
+    #[cfg(any(feature = "shell", feature = "tui"))]
     fn run<'a>(
         &self,
         app: &'a App,

@@ -72,7 +72,7 @@ impl Progress {
             true => zk.get_all_children_number(root).await.ok(),
             false => None,
         };
-        Self::start(out, verb, total.and_then(|below| u64::try_from(below).ok()?.checked_add(1)))
+        Self::start(out, verb, total.map(|below| u64::from(below) + 1))
     }
 
     /// Notes that this many more nodes are done.

@@ -4,13 +4,19 @@
 use std::io::{self, BufRead, IsTerminal, StdinLock};
 use std::sync::{Arc, Weak};
 
-/// Reads a line, without the spaces around it.
+/// Reads a line, without the spaces around it; an empty one at the end of the input.
 pub(crate) async fn line() -> io::Result<String> {
+    Ok(line_or_end().await?.unwrap_or_default())
+}
+
+/// Reads a line, without the spaces around it; `None` at the end of the input.
+pub(crate) async fn line_or_end() -> io::Result<Option<String>> {
     let line = read(|stdin| {
         let mut line = String::new();
-        stdin.read_line(&mut line).map(|_| Some(line))
+        let length = stdin.read_line(&mut line)?;
+        Ok(Some((length > 0).then_some(line)))
     });
-    Ok(line.await?.trim().to_owned())
+    Ok(line.await?.map(|line| line.trim().to_owned()))
 }
 
 /// Reads everything.

@@ -16,7 +16,7 @@ use crate::supervise::{
     Hold, InSession, Signals, Talk, Tenure, Unlimited, before_the_command, connection,
 };
 
-/// An instance that is to be registered.
+/// An instance before its registration.
 #[derive(Debug)]
 pub(super) struct Register {
     /// The node of all services.

@@ -1,18 +1,24 @@
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
+use futures_util::future::join_all;
 use tokio::time::timeout;
+use zk_curator::ErrorKind;
 use zk_curator::op::fan_out;
+use zk_curator_recipes::inspect::{self, RecipeKind};
 
 use crate::app::App;
 use crate::ensemble;
-use crate::ensemble::doctor::{self, Finding, Severity};
+use crate::ensemble::doctor::locks::{self, Lock};
+use crate::ensemble::doctor::{self, Finding, Severity, disks};
 use crate::ensemble::flw::Word;
 use crate::ensemble::members::{self, Members};
-use crate::ensemble::probe::{self, Options};
+use crate::ensemble::probe::{self, Options, Trouble};
 use crate::exit::{Exit, Failure};
 use crate::node::Seen;
 use crate::output::{Answer, Column, Rows, text, time};
+use crate::transfer::source::acls;
 use crate::unreadable::Unreadable;
 use crate::{path, walk};
 
@@ -22,10 +28,24 @@ const STATS_AT_ONCE: usize = 512;
 /// The time limit of the session that shows the clock of its server.
 const SESSION_WITHIN: Duration = Duration::from_secs(2);
 
+/// The most contenders whose access control lists are compared.
+const CONTENDERS: usize = 2_000;
+
+/// The most nodes in which locks are looked for.
+const SEARCHED: usize = 100_000;
+
+const AFTER_HELP: &str = "\
+Servers report how long writes to the disk take, and how large their logs and snapshots are. They \
+report neither the free space of a disk nor which directories share one. `jute.maxbuffer` and \
+`autopurge.purgeInterval` are known only with --admin; otherwise the default of `jute.maxbuffer` is \
+assumed, and the other is not judged.";
+
 /// The arguments of `zkc doctor`.
 #[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct Doctor {
-    /// Also look at the nodes below this one: their sizes, children and sequence numbers
+    /// Also look at the nodes below this one: their sizes, children and sequence numbers, and the
+    /// ACLs of locks
     #[arg(long, value_name = "PATH", value_parser = path::parse, num_args = 0..=1, default_missing_value = "/")]
     tree: Option<String>,
     #[command(flatten)]
@@ -45,11 +65,21 @@ impl Doctor {
         if reports.iter().any(|report| report.mode().is_some()) {
             findings.extend(self.clock(app, &found).await);
         }
+        let asked = found.servers.iter().map(|server| probe::settings(server, &self.options));
+        let settings = join_all(asked).await;
+        for (server, settings) in found.servers.iter().zip(&settings) {
+            if let Some(trouble) = settings.as_ref().err().filter(|why| **why != Trouble::NotAsked)
+            {
+                app.out().say(format!("note: {server}: admin server: {trouble}"));
+            }
+            findings.extend(settings.iter().flat_map(|of| disks::settings(server, of)));
+        }
         let mut unreadable = Unreadable::default();
         if let Some(root) = &self.tree {
-            let (of_nodes, hidden) = nodes(app, root).await?;
+            let (of_nodes, hidden) = nodes(app, root, disks::max_packet(settings.iter())).await?;
             findings.extend(of_nodes);
             unreadable = hidden;
+            findings.extend(locks_of(app, root).await?);
         }
         found.note().iter().for_each(|note| app.out().say(format!("note: {note}")));
         if findings.is_empty() {
@@ -94,7 +124,11 @@ impl Doctor {
 }
 
 /// Returns the findings about the nodes of a subtree, and the nodes that may not be read.
-async fn nodes(app: &App, root: &str) -> Result<(Vec<Finding>, Unreadable), Failure> {
+async fn nodes(
+    app: &App,
+    root: &str,
+    max_packet: u64,
+) -> Result<(Vec<Finding>, Unreadable), Failure> {
     let zk = app.zk().await?;
     let listed = walk::list(zk, root, usize::MAX, |_| true).await?;
     let (mut findings, mut unreadable) = (Vec::new(), Unreadable::of(&listed));
@@ -102,7 +136,10 @@ async fn nodes(app: &App, root: &str) -> Result<(Vec<Finding>, Unreadable), Fail
         let stats = fan_out(STATS_AT_ONCE, nodes.iter().map(|node| zk.exists(&node.path))).await;
         for (node, stat) in nodes.iter().zip(stats) {
             match Seen::of(stat)? {
-                Seen::Present(stat) => findings.extend(doctor::node(&node.path, &stat)),
+                Seen::Present(stat) => {
+                    let list = doctor::list_bytes(&node.children);
+                    findings.extend(doctor::node(&node.path, &stat, list, max_packet));
+                }
                 Seen::Hidden => unreadable.extend([node.path.clone()]),
                 // It was deleted meanwhile.
                 Seen::Missing => {}
@@ -110,4 +147,47 @@ async fn nodes(app: &App, root: &str) -> Result<(Vec<Finding>, Unreadable), Fail
         }
     }
     Ok((findings, unreadable))
+}
+
+/// Compares the access control lists of locks and elections with those of their contenders.
+async fn locks_of(app: &App, root: &str) -> Result<Vec<Finding>, Failure> {
+    let zk = app.zk().await?;
+    let found = inspect::find(zk, root, SEARCHED).await?;
+    if !found.is_complete {
+        app.out().say(format!("note: locks were looked for in {} nodes only", found.nodes));
+    }
+    let recipes = found.findings.iter().filter(|recipe| {
+        matches!(
+            recipe.kind,
+            RecipeKind::Mutex
+                | RecipeKind::ReadWriteLock
+                | RecipeKind::Semaphore
+                | RecipeKind::LeaderLatch
+        )
+    });
+    let contenders = recipes.flat_map(|recipe| recipe.holders.iter().chain(&recipe.waiting));
+    let contenders = contenders.map(|contender| contender.path.as_str()).take(CONTENDERS);
+    let mut locks = Vec::new();
+    for (directory, names) in locks::directories(contenders) {
+        let paths: Vec<_> = names.iter().map(|name| path::join(&directory, name)).collect();
+        let mut lists = acls(zk, [&directory].into_iter().chain(&paths).map(String::as_str)).await;
+        let acl = match lists.remove(0) {
+            Ok(acl) => acl,
+            Err(error) if walk::is_left_out(&error) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        let mut contenders = BTreeMap::new();
+        for (name, acl) in names.into_iter().zip(lists) {
+            match acl {
+                Ok(acl) => drop(contenders.insert(name, Some(acl))),
+                Err(error) if error.kind() == ErrorKind::NoAuth => {
+                    contenders.insert(name, None);
+                }
+                Err(error) if error.kind() == ErrorKind::NoNode => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        locks.push(Lock { path: directory, acl, contenders });
+    }
+    Ok(locks::locks(&locks))
 }

@@ -1,17 +1,27 @@
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
-use zk_curator::ErrorKind;
+use zk_curator::{CuratorFramework, ErrorKind};
 
 use crate::app::App;
 use crate::exit::{Exit, Failure};
-use crate::output::Answer;
-use crate::path;
+use crate::output::{Answer, printable};
+use crate::{merge, path};
+
+/// The lines of a merged text that are shown.
+const SHOWN: usize = 40;
+
+const AFTER_HELP: &str = "\
+If another client has changed the node meanwhile, both changes are shown as one text, and you choose \
+what is written. Lines that both have changed are shown as mine, base (as you have read them) and \
+theirs, with marks; the editor opens that text. Without a terminal, nothing is written then, and the \
+exit code is 6. Edited data that are not written stay in a file, which is named.";
 
 /// The arguments of `zkc edit`.
 #[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct Edit {
     /// Node
     #[arg(value_parser = path::parse)]
@@ -27,32 +37,125 @@ enum Form {
     Json,
 }
 
+/// The data of the node when they were read.
+#[derive(Debug)]
+struct Seen {
+    data: Bytes,
+    version: i32,
+}
+
+/// The choice of the user after a conflict.
+enum Choice {
+    /// Write these data over those of the other client.
+    Write(Bytes),
+    /// Keep the data of the other client.
+    Keep,
+    Quit,
+}
+
 impl Edit {
     /// Opens the data in an editor, and writes them if the node still has the version that was
-    /// read. Otherwise the edited data stay in a file.
+    /// read. If another client has changed it since, shows both changes and asks. The edited data stay in a
+    /// file unless they are written.
     pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
         let zk = app.zk_to_change().await?;
-        let (before, stat) = zk.get_data(&self.path).undecompressed().with_stat().await?;
-        self.is_valid(&before)?;
-        let file = Draft::new(&before)?;
+        let mut base = self.read(zk).await?;
+        self.is_valid(&base.data)?;
+        let mut file = Draft::new(&base.data)?;
         edit(file.path()).await?;
         let text = std::fs::read(file.path())?;
-        let after = match self.check(text, &before) {
-            Ok(after) => after,
+        let mut mine = match self.check(text, &base.data) {
+            Ok(mine) => mine,
             Err(failure) => return Err(failure.hint(file.keep())),
         };
-        if after == before {
-            app.out().say("unchanged");
-            return Ok(Answer::nothing());
-        }
-        let set = zk.set_data(&self.path, after).uncompressed().version(stat.version);
-        match set.await {
-            Ok(_) => Ok(Answer::nothing()),
-            Err(error) if error.kind() == ErrorKind::BadVersion => {
-                let text = format!("other version: {} was changed meanwhile", self.path);
-                Err(Failure::new(Exit::CONFLICT, text).hint(file.keep()))
+        loop {
+            if mine == base.data {
+                app.out().say("unchanged");
+                return Ok(Answer::nothing());
             }
-            Err(error) => Err(Failure::from(error).hint(file.keep())),
+            let set = zk.set_data(&self.path, mine.clone()).uncompressed().version(base.version);
+            match set.await {
+                Ok(_) => return Ok(Answer::nothing()),
+                Err(error) if error.kind() == ErrorKind::BadVersion => {}
+                Err(error) => return Err(Failure::from(error).hint(file.keep())),
+            }
+            let theirs = match self.read(zk).await {
+                Ok(theirs) => theirs,
+                Err(failure) => return Err(failure.hint(file.keep())),
+            };
+            if theirs.data != base.data && theirs.data != mine {
+                match self.resolve(app, &base, &theirs, &mine, &mut file).await? {
+                    Choice::Write(data) => mine = data,
+                    Choice::Keep => {
+                        app.out().say("kept the data of the other client");
+                        return Ok(Answer::nothing());
+                    }
+                    Choice::Quit => {
+                        let text = format!("other version: {} was changed meanwhile", self.path);
+                        return Err(Failure::new(Exit::CONFLICT, text).hint(file.keep()));
+                    }
+                }
+            }
+            base = theirs;
+        }
+    }
+
+    async fn read(&self, zk: &CuratorFramework) -> Result<Seen, Failure> {
+        let (data, stat) = zk.get_data(&self.path).undecompressed().with_stat().await?;
+        Ok(Seen { data, version: stat.version })
+    }
+
+    /// Shows both changes, and asks what to write. Without a terminal, quits.
+    async fn resolve(
+        &self,
+        app: &App,
+        base: &Seen,
+        theirs: &Seen,
+        mine: &Bytes,
+        file: &mut Draft,
+    ) -> Result<Choice, Failure> {
+        if !std::io::stdin().is_terminal() {
+            return Ok(Choice::Quit);
+        }
+        let mut merged = Merged::new(base, theirs, mine);
+        app.out().warn(format!(
+            "{} was changed meanwhile: it had version {} and has {}",
+            self.path, base.version, theirs.version
+        ));
+        loop {
+            if let Some(merged) = &merged {
+                app.out().warn(merged.shown());
+            }
+            let write = match &merged {
+                None => "m write mine, t keep theirs, q quit",
+                Some(merged) if merged.has_marks => {
+                    "e edit this, m write mine, t keep theirs, q quit"
+                }
+                Some(_) => "w write this, e edit it, m write mine, t keep theirs, q quit",
+            };
+            let letters: String =
+                write.split(", ").filter_map(|choice| choice.chars().next()).collect();
+            let chosen = app.choose(&format!("{write}?"), &letters).await?;
+            let is_edited = match (chosen, &mut merged) {
+                (Some('w'), Some(merged)) => Ok(merged.text.clone().into_bytes()),
+                (Some('e'), Some(merged)) => {
+                    *file = Draft::new(merged.text.as_bytes())?;
+                    edit(file.path()).await?;
+                    std::fs::read(file.path())
+                }
+                (Some('m'), _) => return Ok(Choice::Write(mine.clone())),
+                (Some('t'), _) => return Ok(Choice::Keep),
+                _ => return Ok(Choice::Quit),
+            };
+            let edited = is_edited?;
+            let text = String::from_utf8_lossy(&edited).into_owned();
+            let has_marks = merge::has_marks(&text);
+            match self.check(edited, &theirs.data) {
+                Ok(data) if !has_marks => return Ok(Choice::Write(data)),
+                Ok(_) => app.out().warn("lines are still marked as in conflict"),
+                Err(failure) => app.out().warn(failure.to_string()),
+            }
+            merged = Some(Merged { text, has_marks });
         }
     }
 
@@ -71,6 +174,37 @@ impl Edit {
         let added = usize::from(text.ends_with(b"\n") && !shown.ends_with(b"\n"));
         let end = text.len() - added;
         Ok(Bytes::from(text).slice(..end))
+    }
+}
+
+/// Both changes in one text.
+#[derive(Debug)]
+struct Merged {
+    text: String,
+    /// `true` if lines are in conflict.
+    has_marks: bool,
+}
+
+impl Merged {
+    /// Returns `None` if the data are no text.
+    fn new(base: &Seen, theirs: &Seen, mine: &[u8]) -> Option<Self> {
+        let text = |data| std::str::from_utf8(data).ok();
+        let (before, theirs_text) = (text(&base.data)?, text(&theirs.data)?);
+        let parts = merge::merge(before, text(mine)?, theirs_text);
+        let of = |seen: &Seen| format!("version {}", seen.version);
+        let text = merge::text(&parts, &of(base), &of(theirs));
+        Some(Self { text, has_marks: !merge::is_clean(&parts) })
+    }
+
+    /// Returns the text for a terminal.
+    fn shown(&self) -> String {
+        let lines: Vec<_> = self.text.lines().map(printable).collect();
+        let more = lines.len().saturating_sub(SHOWN);
+        let mut shown = lines[..lines.len().min(SHOWN)].join("\n");
+        if more > 0 {
+            shown.push_str(&format!("\n… {more} more lines"));
+        }
+        shown
     }
 }
 

@@ -29,9 +29,10 @@ impl Flw {
             Some(server) => vec![members::one(server)?],
             None => members::connect_string(app)?.iter().map(members::plain).collect(),
         };
-        let (word, within) = (self.word, self.options.within);
+        self.options.secure_with(app.secure_connector()?)?;
+        let (word, options) = (self.word, &self.options);
         let responses =
-            join_all(servers.iter().map(|server| probe::ask(server, word, within))).await;
+            join_all(servers.iter().map(|server| probe::ask(server, word, options))).await;
         if let ([server], [Err(trouble)]) = (&servers[..], &responses[..]) {
             let exit = if trouble.is_unreachable() { Exit::NO_CONNECTION } else { Exit::NO };
             let failure = Failure::new(exit, format!("{server}: {trouble}"));

@@ -12,7 +12,7 @@ use crate::output::Answer;
 use crate::path;
 use crate::supervise::{Hold, Signals, Talk, Tenure, Unlimited, before_the_command, connection};
 
-/// A member that is to be.
+/// A member before it joins.
 #[derive(Debug)]
 pub(super) struct Join {
     pub(super) group: String,

@@ -27,8 +27,8 @@ connection it is stopped before other clients can see the membership end. See `z
 
 Environment of the command:
 {variables}
-  ZKC_SESSION      the session
-  ZKC_DEADLINE_FD  a descriptor for reading, at its end when the command should stop
+  ZKC_SESSION        the session
+  ZKC_DEADLINE_FD    a descriptor for reading, at its end when the command should stop
   ZK_CONNECT, ZKC_CONFIG, ZKC_CONTEXT, ZKC_NAMESPACE, as used by zkc
 
 Exit codes:

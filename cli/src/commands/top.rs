@@ -24,6 +24,9 @@ pub(crate) struct Top {
     /// Print the servers once, with rates over one interval, and end
     #[arg(long)]
     once: bool,
+    /// Allow changes: commands after `:`, and `e` in the tree
+    #[arg(long, conflicts_with = "once")]
+    write: bool,
     #[command(flatten)]
     options: Options,
 }
@@ -53,7 +56,8 @@ impl Top {
             if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
                 return Err(Failure::usage("not a terminal").hint("pass --once"));
             }
-            tui::run(app, &self.options, interval).await?;
+            let app = if self.write { app.clone() } else { app.read_only() };
+            tui::run(&app, &self.options, interval).await?;
             return Ok(Answer::nothing());
         }
         let found = members::find(app, &self.options).await?;

@@ -1,12 +1,91 @@
 //! The admin server of Apache ZooKeeper: four-letter words over HTTP, in JSON.
 //!
 //! It answers one short GET with a body up to the end of the connection, so the request of
-//! HTTP/1.0 is enough. It is plain HTTP, without credentials.
+//! HTTP/1.0 is enough. It is HTTP or HTTPS, without credentials in the request.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
 
 use serde_json::Value;
 
 use super::flw::Word;
 use super::flw::{Conf, Connection, Dump, DumpedSession, Lists, Mntr, Mode, Srvr, WatchSummary};
+
+/// The port of admin servers by default.
+const PORT: u16 = 8080;
+
+/// Where the admin servers are: `8080`, `https://:8443` for the port of every server, or
+/// `https://zk1:8443` for that of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Admin {
+    pub(crate) is_secure: bool,
+    /// `None` for the hosts of all servers.
+    pub(crate) host: Option<String>,
+    pub(crate) port: u16,
+    /// The path of the commands, without slashes at its ends.
+    commands: String,
+}
+
+impl FromStr for Admin {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let invalid = || "not a port, and not a URL such as https://:8443".to_owned();
+        let commands = "commands".to_owned();
+        if let Ok(port) = text.parse() {
+            return Ok(Self { is_secure: false, host: None, port, commands });
+        }
+        let (is_secure, rest) = match (text.strip_prefix("https://"), text.strip_prefix("http://"))
+        {
+            (Some(rest), _) => (true, rest),
+            (_, Some(rest)) => (false, rest),
+            _ => return Err(invalid()),
+        };
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (host, port) = match authority.rsplit_once(':') {
+            // The colon is within an address without a port.
+            Some((_, port)) if port.ends_with(']') => (authority, None),
+            Some((host, port)) => (host, Some(port)),
+            None => (authority, None),
+        };
+        let port = port.map_or(Ok(PORT), |port| port.parse().map_err(|_| invalid()))?;
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        let is_safe = |c: char| c.is_ascii_graphic() && !"[]@?#".contains(c);
+        if !host.chars().all(is_safe) || !path.chars().all(is_safe) {
+            return Err(invalid());
+        }
+        let host = Some(host.to_owned()).filter(|host| !host.is_empty());
+        let path = path.trim_matches('/');
+        let commands = if path.is_empty() { commands } else { path.to_owned() };
+        Ok(Self { is_secure, host, port, commands })
+    }
+}
+
+impl Admin {
+    /// Returns `true` if this is the admin server of a host.
+    pub(crate) fn is_of(&self, host: &str) -> bool {
+        self.host.as_ref().is_none_or(|own| own == host)
+    }
+
+    /// Returns the request for a command.
+    pub(crate) fn request(&self, host: &str, command: &str) -> String {
+        let commands = &self.commands;
+        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+        format!(
+            "GET /{commands}/{command} HTTP/1.0\r\nHost: {host}\r\n\
+             Accept: application/json\r\n\r\n"
+        )
+    }
+}
+
+/// The settings of a server that only its admin server tells.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// The property `jute.maxbuffer`, if it is set.
+    pub(crate) max_packet: Option<u64>,
+    /// The hours between two deletions of old files; zero for none. `None` if it is not known.
+    pub(crate) purge_hours: Option<u64>,
+}
 
 /// Returns the command with the response to a word; `None` if there is none.
 pub(crate) const fn command(word: Word) -> Option<&'static str> {
@@ -22,11 +101,6 @@ pub(crate) const fn command(word: Word) -> Option<&'static str> {
         Word::Wchs => "watch_summary",
         _ => return None,
     })
-}
-
-/// Returns the request for a command.
-pub(crate) fn request(host: &str, command: &str) -> String {
-    format!("GET /commands/{command} HTTP/1.0\r\nHost: {host}\r\nAccept: application/json\r\n\r\n")
 }
 
 /// Returns the JSON of a response, if it is a successful one.
@@ -66,11 +140,38 @@ pub(crate) fn conf(value: &Value) -> Option<Conf> {
     (!settings.is_empty()).then_some(Conf { settings })
 }
 
+/// The commands that [`own_settings`] reads.
+pub(crate) const SETTINGS: [&str; 2] = ["system_properties", "initial_configuration"];
+
+/// Returns the settings that no word tells, of the responses to [`SETTINGS`].
+pub(crate) fn own_settings([properties, configuration]: [Option<&Value>; 2]) -> Settings {
+    let packet = properties.and_then(|properties| properties.get("jute.maxbuffer"));
+    let file = configuration.and_then(|answer| answer.get("initial_configuration"));
+    let file = file.and_then(Value::as_str).map(|file| {
+        let lines = file.lines().filter(|line| !line.trim_start().starts_with('#'));
+        let settings = lines.filter_map(|line| line.split_once('='));
+        settings.map(|(name, value)| (name.trim(), value.trim())).collect::<BTreeMap<_, _>>()
+    });
+    Settings {
+        max_packet: packet.and_then(Value::as_str).and_then(number),
+        // Without the setting, the server deletes nothing.
+        purge_hours: file.and_then(|file| match file.get("autopurge.purgeInterval") {
+            Some(hours) => hours.parse().ok(),
+            None => Some(0),
+        }),
+    }
+}
+
+/// Parses a number as `Integer.getInteger` of Java does for plain decimal and hexadecimal ones.
+fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
 /// Returns the plain values of an object, without those about the command itself.
-fn settings(
-    value: &Value,
-    rename: impl Fn(&str) -> String,
-) -> std::collections::BTreeMap<String, String> {
+fn settings(value: &Value, rename: impl Fn(&str) -> String) -> BTreeMap<String, String> {
     let plain = |(name, value): (&String, &Value)| {
         let value = match value {
             Value::String(text) => text.clone(),
@@ -186,6 +287,58 @@ mod tests {
         ] {
             assert_eq!(body(response), None, "{response}");
         }
+    }
+
+    #[test]
+    fn admin_servers_are_ports_and_urls() {
+        let parse = |text: &str| text.parse::<Admin>();
+        let admin = |is_secure, host: Option<&str>, port, commands: &str| {
+            Ok(Admin { is_secure, host: host.map(str::to_owned), port, commands: commands.into() })
+        };
+        for (text, expected) in [
+            ("8080", admin(false, None, 8080, "commands")),
+            ("https://:8443", admin(true, None, 8443, "commands")),
+            ("https://zk1:8443/", admin(true, Some("zk1"), 8443, "commands")),
+            ("http://zk1/zk/commands/", admin(false, Some("zk1"), 8080, "zk/commands")),
+            ("https://[::1]:8443", admin(true, Some("::1"), 8443, "commands")),
+            ("https://[::1]", admin(true, Some("::1"), 8080, "commands")),
+        ] {
+            assert_eq!(parse(text), expected, "{text}");
+        }
+        for text in
+            ["", "zk1:8080", "65536", "https://zk1:x", "https://a b", "http://u@h:1", "ftp://h"]
+        {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_request_names_the_host_and_the_command() {
+        let admin: Admin = "https://:8443".parse().expect("a URL");
+        assert!(admin.is_of("zk1") && admin.is_of("zk2"));
+        let request = admin.request("::1", "stats");
+        assert!(
+            request.starts_with("GET /commands/stats HTTP/1.0\r\nHost: [::1]\r\n"),
+            "{request}"
+        );
+        let one: Admin = "https://zk1:8443".parse().expect("a URL");
+        assert!(one.is_of("zk1") && !one.is_of("zk2"));
+    }
+
+    // Captured from Apache ZooKeeper 3.8.
+    #[test]
+    fn settings_are_read_from_properties_and_the_file() {
+        let properties =
+            json!({ "java.version": "17", "jute.maxbuffer": "4194304", "error": null });
+        let file = |text: &str| json!({ "initial_configuration": text, "error": null });
+        let with = file("dataDir=/data\nautopurge.purgeInterval=24\nclientPort=2181\n");
+        let expected = Settings { max_packet: Some(4 << 20), purge_hours: Some(24) };
+        assert_eq!(own_settings([Some(&properties), Some(&with)]), expected);
+        let without = file("dataDir=/data\n#autopurge.purgeInterval=24\n");
+        let expected = Settings { max_packet: None, purge_hours: Some(0) };
+        assert_eq!(own_settings([Some(&json!({})), Some(&without)]), expected);
+        assert_eq!(own_settings([None, None]), Settings::default());
+        assert_eq!(number("0x400000"), Some(4 << 20));
     }
 
     // Captured from Apache ZooKeeper 3.8.

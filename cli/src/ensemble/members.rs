@@ -67,6 +67,7 @@ pub(crate) fn plain(host: &HostPort) -> Server {
 /// Finds the servers. `conf` tells the configuration without a session. If it is refused, a session
 /// reads `/zookeeper/config`.
 pub(crate) async fn find(app: &App, options: &Options) -> Result<Members, Failure> {
+    options.secure_with(app.secure_connector()?)?;
     let named = connect_string(app)?;
     let asked: Vec<Server> = named.iter().map(plain).collect();
     let reports = probe::ask_all(&asked, &[Word::Conf], options).await;

@@ -12,6 +12,7 @@ pub(crate) mod probe;
 #[cfg(feature = "tui")]
 pub(crate) mod rates;
 pub(crate) mod sessions;
+mod trouble;
 
 use self::flw::Word;
 use self::members::Members;

@@ -2,19 +2,22 @@
 
 use std::fmt;
 use std::io;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use clap::Args;
 use futures_util::future::join_all;
 use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use zk_curator_client::Connector;
 
-use super::admin;
-use super::flw::{
-    self, Conf, Connection, Dump, Lists, Mntr, Mode, Refusal, Srvr, WatchSummary, Word,
-};
+use super::admin::{self, Admin, Settings};
+use super::flw::{self, Conf, Connection, Dump, Lists, Mntr, Mode, Srvr, WatchSummary, Word};
+use crate::exit::Failure;
+
+pub(crate) use super::trouble::Trouble;
 
 /// The longest response that is read, in bytes.
 const LONGEST: u64 = 64 << 20;
@@ -22,10 +25,14 @@ const LONGEST: u64 = 64 << 20;
 /// How servers are asked.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Options {
-    /// Port of the servers' admin server (plain HTTP), which is asked for what the four-letter
-    /// words do not tell
-    #[arg(long, value_name = "PORT")]
-    pub(crate) admin: Option<u16>,
+    /// Admin servers, which are asked for what the four-letter words do not tell: a port, or
+    /// `https://:PORT` for that port of every server, or `https://HOST:PORT` for that of one server.
+    /// Repeatable. HTTPS uses --tls-ca, --tls-cert and --tls-key
+    #[arg(long, value_name = "PORT|URL")]
+    pub(crate) admin: Vec<Admin>,
+    /// The means for TLS, if it is used.
+    #[arg(skip)]
+    secure: Arc<OnceLock<Arc<dyn Connector>>>,
     /// Time limit of each question to a server
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
     pub(crate) within: Duration,
@@ -33,74 +40,26 @@ pub(crate) struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { admin: None, within: Duration::from_secs(1) }
+        Self { admin: Vec::new(), secure: Arc::default(), within: Duration::from_secs(1) }
     }
 }
 
-/// The reason why a question has no answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Trouble {
-    /// This was not requested.
-    NotAsked,
-    /// No connection.
-    Unreachable(String),
-    /// No response in time.
-    Late,
-    /// The word is not in the whitelist.
-    NotListed,
-    /// The server has no quorum, or is not ready yet.
-    NotServing,
-    /// The server closed the connection without a response.
-    Silent,
-    /// The response is longer than 64 MiB.
-    TooLong,
-    /// The response was not understood.
-    Unknown,
-}
-
-impl Trouble {
-    /// Returns the trouble in one word, for programs.
-    pub(crate) const fn name(&self) -> &'static str {
-        match self {
-            Self::NotAsked => "not-asked",
-            Self::Unreachable(_) => "unreachable",
-            Self::Late => "late",
-            Self::NotListed => "refused",
-            Self::NotServing => "not-serving",
-            Self::Silent => "silent",
-            Self::TooLong => "too-long",
-            Self::Unknown => "unknown",
+impl Options {
+    /// Sets the means for TLS. `None` if the command line does not tell how to check servers.
+    pub(crate) fn secure_with(&self, connector: Option<Arc<dyn Connector>>) -> Result<(), Failure> {
+        match connector {
+            Some(connector) => drop(self.secure.get_or_init(|| connector)),
+            None if self.admin.iter().any(|admin| admin.is_secure) => {
+                let failure = Failure::usage("the admin server cannot be checked");
+                return Err(failure.hint("HTTPS needs --tls-ca"));
+            }
+            None => {}
         }
+        Ok(())
     }
 
-    /// Returns `true` if the server was not reached at all.
-    pub(crate) const fn is_unreachable(&self) -> bool {
-        matches!(self, Self::Unreachable(_) | Self::Late)
-    }
-}
-
-impl fmt::Display for Trouble {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotAsked => f.write_str("not asked"),
-            Self::Unreachable(why) => write!(f, "unreachable: {why}"),
-            Self::Late => f.write_str("no response in time"),
-            Self::NotListed => f.write_str("refused: not in 4lw.commands.whitelist"),
-            Self::NotServing => f.write_str("not serving"),
-            Self::Silent => f.write_str("closed the connection without a response"),
-            Self::TooLong => f.write_str("the response is too long"),
-            Self::Unknown => f.write_str("the response was not understood"),
-        }
-    }
-}
-
-impl From<Refusal> for Trouble {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::NotListed => Self::NotListed,
-            Refusal::NotServing => Self::NotServing,
-            Refusal::Silent => Self::Silent,
-        }
+    fn admin_of(&self, server: &Server) -> Option<&Admin> {
+        self.admin.iter().find(|admin| admin.is_of(&server.host))
     }
 }
 
@@ -140,6 +99,8 @@ pub(crate) struct Report {
     pub(crate) wchs: Asked<WatchSummary>,
     pub(crate) wchp: Asked<Lists>,
     pub(crate) wchc: Asked<Lists>,
+    /// Why the admin server did not help.
+    pub(crate) admin: Option<Trouble>,
 }
 
 impl Report {
@@ -155,6 +116,7 @@ impl Report {
             wchs: Err(Trouble::NotAsked),
             wchp: Err(Trouble::NotAsked),
             wchc: Err(Trouble::NotAsked),
+            admin: None,
         }
     }
 
@@ -232,7 +194,7 @@ pub(crate) async fn ask_all(servers: &[Server], words: &[Word], options: &Option
 
 /// Asks one server. If it is not reachable, it is asked only once.
 async fn report(server: &Server, words: &[Word], options: &Options) -> Report {
-    let question = Question { server, words, options };
+    let question = Question { server, words, options, admin: OnceLock::new() };
     let mut report = Report::empty(server.clone());
     report.srvr = question.ask(Word::Srvr, Srvr::parse, admin::srvr).await;
     if let Err(trouble) = &report.srvr
@@ -249,6 +211,7 @@ async fn report(server: &Server, words: &[Word], options: &Options) -> Report {
         question.ask(Word::Wchp, |text| Some(flw::lists(text)), admin::watches_by_path),
         question.ask(Word::Wchc, |text| Some(flw::lists(text)), admin::watches_by_session),
     );
+    report.admin = question.admin.into_inner();
     report
 }
 
@@ -257,6 +220,8 @@ struct Question<'a> {
     server: &'a Server,
     words: &'a [Word],
     options: &'a Options,
+    /// The first trouble of the admin server.
+    admin: OnceLock<Trouble>,
 }
 
 impl Question<'_> {
@@ -271,24 +236,77 @@ impl Question<'_> {
         if !self.words.contains(&word) {
             return Err(Trouble::NotAsked);
         }
-        let (server, within) = (self.server, self.options.within);
-        let asked = ask(server, word, within).await;
+        let server = self.server;
+        let asked = ask(server, word, self.options).await;
         let asked = asked.and_then(|text| of_text(&text).ok_or(Trouble::Unknown));
-        match (asked, self.options.admin, admin::command(word)) {
-            (Err(trouble), Some(port), Some(command)) => {
-                let request = admin::request(&server.host, command);
-                let response = exchange(&server.host, port, &request, within).await;
-                let value = response.ok().and_then(|response| admin::body(&response));
-                value.and_then(|value| of_json(&value)).ok_or(trouble)
+        match (asked, self.options.admin_of(server), admin::command(word)) {
+            (Err(trouble), Some(admin), Some(command)) => {
+                let value = command_of(server, admin, command, self.options).await;
+                match value.and_then(|value| of_json(&value).ok_or(Trouble::Unknown)) {
+                    Ok(value) => Ok(value),
+                    Err(other) => {
+                        self.admin.get_or_init(|| other);
+                        Err(trouble)
+                    }
+                }
             }
             (asked, ..) => asked,
         }
     }
 }
 
+/// Asks an admin server a command.
+async fn command_of(
+    server: &Server,
+    admin: &Admin,
+    command: &str,
+    options: &Options,
+) -> Asked<Value> {
+    let host = server.host.as_str();
+    let request = admin.request(host, command);
+    let unreachable = |error: io::Error| Trouble::Unreachable(describe(&error));
+    let asked = async {
+        if !admin.is_secure {
+            let stream = TcpStream::connect((host, admin.port)).await.map_err(unreachable)?;
+            return exchange(stream, &request).await;
+        }
+        let Some(secure) = options.secure.get() else { return Err(Trouble::NotAsked) };
+        let stream = secure.connect(host, admin.port).await.map_err(unreachable)?;
+        exchange(stream, &request).await
+    };
+    let response = timeout(options.within, asked).await.unwrap_or(Err(Trouble::Late))?;
+    admin::body(&response).ok_or(Trouble::Unknown)
+}
+
+/// Asks the admin server of a server for the settings that no word tells.
+pub(crate) async fn settings(server: &Server, options: &Options) -> Asked<Settings> {
+    let admin = options.admin_of(server).ok_or(Trouble::NotAsked)?;
+    let asked = admin::SETTINGS.map(|command| command_of(server, admin, command, options));
+    let answers = join_all(asked).await;
+    let told = |place: usize| answers.get(place).and_then(|answer| answer.as_ref().ok());
+    match answers.first() {
+        Some(Err(trouble)) if told(1).is_none() => Err(trouble.clone()),
+        _ => Ok(admin::own_settings([told(0), told(1)])),
+    }
+}
+
 /// Asks a server a four-letter word, and returns the text of its response.
-pub(crate) async fn ask(server: &Server, word: Word, within: Duration) -> Asked<String> {
-    let text = exchange(&server.host, server.port, word.text(), within).await?;
+pub(crate) async fn ask(server: &Server, word: Word, options: &Options) -> Asked<String> {
+    let unreachable = |error: io::Error| Trouble::Unreachable(describe(&error));
+    let asked = async {
+        let (host, port) = (server.host.as_str(), server.port);
+        match options.secure.get() {
+            Some(secure) => {
+                let stream = secure.connect(host, port).await.map_err(unreachable)?;
+                exchange(stream, word.text()).await
+            }
+            None => {
+                let stream = TcpStream::connect((host, port)).await.map_err(unreachable)?;
+                exchange(stream, word.text()).await
+            }
+        }
+    };
+    let text = timeout(options.within, asked).await.unwrap_or(Err(Trouble::Late))?;
     match flw::refusal(&text) {
         Some(refusal) => Err(refusal.into()),
         None => Ok(text),
@@ -296,21 +314,18 @@ pub(crate) async fn ask(server: &Server, word: Word, within: Duration) -> Asked<
 }
 
 /// Sends a request, and reads the response up to its end.
-async fn exchange(host: &str, port: u16, request: &str, within: Duration) -> Asked<String> {
+async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str) -> Asked<String> {
     let unreachable = |error: io::Error| Trouble::Unreachable(describe(&error));
-    let exchange = async {
-        let mut stream = TcpStream::connect((host, port)).await.map_err(unreachable)?;
-        stream.write_all(request.as_bytes()).await.map_err(unreachable)?;
-        let mut bytes = Vec::new();
-        let read = (&mut stream).take(LONGEST + 1).read_to_end(&mut bytes).await;
-        match read {
-            _ if bytes.len() as u64 > LONGEST => Err(Trouble::TooLong),
-            // Some servers reset the connection after the response.
-            Err(_) if bytes.is_empty() => Err(Trouble::Silent),
-            _ => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-        }
-    };
-    timeout(within, exchange).await.unwrap_or(Err(Trouble::Late))
+    stream.write_all(request.as_bytes()).await.map_err(unreachable)?;
+    stream.flush().await.map_err(unreachable)?;
+    let mut bytes = Vec::new();
+    let read = (&mut stream).take(LONGEST + 1).read_to_end(&mut bytes).await;
+    match read {
+        _ if bytes.len() as u64 > LONGEST => Err(Trouble::TooLong),
+        // Some servers reset the connection after the response.
+        Err(_) if bytes.is_empty() => Err(Trouble::Silent),
+        _ => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+    }
 }
 
 /// Returns the reason of a failed connection, without the number of the operating system.

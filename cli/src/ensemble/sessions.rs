@@ -139,6 +139,9 @@ pub(crate) fn notes(reports: &[Report]) -> Vec<String> {
         if let Some((_, trouble)) = others.into_iter().next() {
             notes.push(format!("{server}: {trouble}"));
         }
+        if let Some(trouble) = &report.admin {
+            notes.push(format!("{server}: admin server: {trouble}"));
+        }
     }
     notes
 }

@@ -307,7 +307,7 @@ impl Out {
     }
 
     /// Returns an answer as it is printed.
-    #[cfg(feature = "shell")]
+    #[cfg(any(feature = "shell", feature = "tui"))]
     pub(crate) fn bytes(&self, answer: &Answer) -> Result<Vec<u8>, Failure> {
         let mut bytes = Vec::new();
         self.write(&mut bytes, answer)?;

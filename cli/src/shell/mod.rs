@@ -7,14 +7,13 @@ use std::path::Path;
 use std::pin::pin;
 use std::process::Stdio;
 
-use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, FromArgMatches};
+use clap::FromArgMatches;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader};
 
 use self::editor::Editor;
 use self::line::Line;
 use crate::app::App;
-use crate::args::Global;
+use crate::args::{self, Global};
 use crate::exit::{Exit, Failure};
 use crate::output::Report;
 use crate::path;
@@ -181,10 +180,14 @@ impl<'a> Shell<'a> {
                 return Ok(if error.use_stderr() { Exit::USAGE } else { Exit::DONE });
             }
         };
-        refuse_other_session(&matches)?;
+        if let Some(option) = args::of_another_session(&matches) {
+            let text =
+                format!("--{option}: the shell has one session, which began with its options");
+            return Err(Failure::usage(text));
+        }
         let options = Global::from_arg_matches(&matches);
         let options = options.map_err(|error| Failure::usage(error.to_string()))?;
-        let app = self.app.with_options_of(&options, |option| is_given(&matches, option));
+        let app = self.app.with_options_of(&options, |option| args::is_given(&matches, option));
         let answer = match app.grammar().run(&app, &matches).await {
             Ok(answer) => answer,
             Err(failure) => return Err(app.explain(failure).await),
@@ -195,28 +198,6 @@ impl<'a> Shell<'a> {
         }
         Ok(answer.exit())
     }
-}
-
-/// The options that a line may have. All others are about the session.
-const OPTIONS_OF_A_LINE: [&str; 7] =
-    ["output", "read_only", "confirm", "yes", "color", "quiet", "verbose"];
-
-fn is_given(matches: &ArgMatches, option: &str) -> bool {
-    let source = matches.try_contains_id(option).ok().and_then(|_| matches.value_source(option));
-    source == Some(ValueSource::CommandLine)
-}
-
-/// Refuses the options of another session, which the shell cannot follow.
-fn refuse_other_session(matches: &ArgMatches) -> Result<(), Failure> {
-    let options = Global::augment_args(clap::Command::new("zkc"));
-    let is_refused = |option: &&clap::Arg| {
-        let id = option.get_id().as_str();
-        !OPTIONS_OF_A_LINE.contains(&id) && is_given(matches, id)
-    };
-    let Some(option) = options.get_arguments().find(is_refused) else { return Ok(()) };
-    let name = option.get_long().unwrap_or_default();
-    let text = format!("--{name}: the shell has one session, which began with its options");
-    Err(Failure::usage(text))
 }
 
 /// Runs a command of the system.

@@ -1,5 +1,5 @@
-//! Commands under a lock, a leadership or a membership: `zkc lock`, `zkc elect`, `zkc group join` and
-//! `zkc discover register`.
+//! Commands under a lock, a leadership or a membership: `zkc lock`, `zkc elect`, `zkc group join`
+//! and `zkc discover register`.
 //!
 //! [`machine`] decides, without I/O, when a command gets which signal, and [`run`] does it.
 //! [`process`] starts the command, through [`exec`], and [`terminal`] lends it the terminal.

@@ -27,7 +27,7 @@ const MARGIN: Duration = Duration::from_millis(100);
 /// A lock, a leadership or a membership that is held while a command runs.
 pub(crate) struct Hold<'a> {
     pub(crate) tenure: &'a dyn Tenure,
-    /// What is held, for people.
+    /// The word for it, for people.
     pub(crate) what: &'static str,
     /// Resolves when another client has asked for it, or it is lost.
     pub(crate) asked: BoxFuture<'a, ()>,

@@ -159,6 +159,9 @@ fn sparklines(frame: &mut Frame<'_>, state: &State, area: Rect) {
 
 /// Returns the problems of the ensemble, else the note of the table.
 fn trouble(state: &State) -> String {
+    if let Some(message) = &state.message {
+        return printable(message);
+    }
     let problems = |sample: &Sample| health::problems(&sample.reports, sample.voters);
     let problems = state.sample.as_ref().map(problems).unwrap_or_default();
     match (problems.split_first(), state.table().note) {
@@ -170,6 +173,9 @@ fn trouble(state: &State) -> String {
 }
 
 fn footer(state: &State) -> Line<'static> {
+    if let Some(command) = &state.command {
+        return Line::from(format!(":{}▏", printable(command)));
+    }
     if state.typing {
         return Line::from(format!("filter: {}▏", printable(&state.filter)));
     }
@@ -180,7 +186,7 @@ fn footer(state: &State) -> Line<'static> {
         spans.push(Span::styled(format!("{key} {name}"), style));
         spans.push(Span::raw("  "));
     }
-    spans.push(Span::raw("─ / filter  s sort  enter open  ? help  q quit"));
+    spans.push(Span::raw("─ / filter  : command  enter open  ? help  q quit"));
     Line::from(spans)
 }
 

@@ -1,11 +1,13 @@
 //! The screens of `zkc top`.
 //!
-//! `app` is the state, and how keys and samples change it; `screens`, `recipes` and `tree` make tables of it,
-//! and `draw` draws them. All of that is without I/O. The driver here asks the servers, reads the
-//! keys, and performs the effects of the state.
+//! `app` is the state, and how keys and samples change it; `line` parses its command line; `screens`,
+//! `recipes`, `tree` and `hot` make tables of it, and `draw` draws them. All of that is without
+//! I/O. The driver here asks the servers, reads the keys, and performs the effects of the state.
 
 mod app;
 mod draw;
+mod hot;
+mod line;
 mod model;
 mod recipes;
 mod screens;
@@ -16,23 +18,27 @@ mod tree;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
+use clap::FromArgMatches;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use zk_curator::op::fan_out;
+use zk_curator::watch::PersistentWatch;
 use zk_curator_recipes::inspect;
 
 use self::app::State;
-use self::model::{Effect, Event, Sample};
+use self::hot::Window;
+use self::model::{Effect, Event, Sample, Screen as Shown};
 use self::terminal::{Keys, Screen};
 use self::tree::Child;
 use crate::app::App;
+use crate::args::{self, Global};
 use crate::ensemble::flw::Word;
 use crate::ensemble::members::{self, Members};
 use crate::ensemble::probe::{self, Options};
 use crate::exit::Failure;
-use crate::output::{data, time};
-use crate::path;
+use crate::output::{Answer, Out, data, time};
 use crate::who::{self, Facts};
+use crate::{path, words};
 
 /// The most children of a node that are shown.
 const MOST_CHILDREN: usize = 5_000;
@@ -50,13 +56,18 @@ type Work<'a> = Pin<Box<dyn Future<Output = Done> + 'a>>;
 enum Done {
     Event(Event),
     Sampled { sample: Sample, members: Members },
+    Followed { window: Window, watch: Option<PersistentWatch> },
+    Ran(Event),
 }
 
 /// Shows the screens until `q`.
 pub(crate) async fn run(app: &App, options: &Options, interval: Duration) -> Result<(), Failure> {
     let name = app.context().unwrap_or_else(|| app.servers()).to_owned();
-    let driver = Driver { app, options, start: Instant::now() };
-    let mut state = State::new(name, interval);
+    // Lines run below the screens, where nothing can be asked.
+    let silent = app.without_questions();
+    let driver = Driver { app: &silent, options, start: Instant::now() };
+    let mut state = State::new(name, interval, !app.is_read_only());
+    let (mut following, mut watch) = (false, None);
     let mut members = None;
     let mut samples = 0;
     let mut asking = false;
@@ -68,6 +79,14 @@ pub(crate) async fn run(app: &App, options: &Options, interval: Duration) -> Res
     let mut keys = Keys::read();
     loop {
         screen.terminal.draw(|frame| draw::draw(frame, &state, app.out().color()))?;
+        match (state.screen == Shown::Hot, following) {
+            (true, false) => {
+                following = true;
+                work.push(Box::pin(driver.follow(watch.take(), interval)));
+            }
+            (false, false) => watch = None,
+            _ => {}
+        }
         let mut ask = false;
         let event = tokio::select! {
             _ = ticks.tick() => {
@@ -86,6 +105,16 @@ pub(crate) async fn run(app: &App, options: &Options, interval: Duration) -> Res
                     members = (samples % SAMPLES_PER_LOOK != 0).then_some(found);
                     Event::Sample(sample)
                 }
+                Done::Followed { window, watch: kept } => {
+                    following = false;
+                    watch = kept;
+                    Event::Followed(window)
+                }
+                Done::Ran(event) => {
+                    // The command may have written to the terminal.
+                    screen.repaint()?;
+                    event
+                }
             }),
             () = &mut stop => return Ok(()),
         };
@@ -99,6 +128,19 @@ pub(crate) async fn run(app: &App, options: &Options, interval: Duration) -> Res
                 Some(Effect::Read(path)) => work.push(Box::pin(driver.read(path))),
                 Some(Effect::Inspect) => work.push(Box::pin(driver.inspect())),
                 Some(Effect::Why(path)) => work.push(Box::pin(driver.why(path))),
+                Some(Effect::Run(line)) => work.push(Box::pin(driver.run(line))),
+                Some(Effect::Copy(text)) => terminal::copy(&text)?,
+                Some(Effect::Edit(path)) => {
+                    // The editor gets the terminal.
+                    drop((keys, screen));
+                    let edited = edit(app, &path).await;
+                    (screen, keys) = (Screen::open()?, Keys::read());
+                    let (next, effect) = state.step(Event::Edited(path, edited));
+                    state = next;
+                    if let Some(Effect::List(path)) = effect {
+                        work.push(Box::pin(driver.list(path)));
+                    }
+                }
                 None => {}
             }
         }
@@ -166,6 +208,51 @@ impl Driver<'_> {
         Ok(children)
     }
 
+    /// Counts the changes of all nodes for a time.
+    async fn follow(self, watch: Option<PersistentWatch>, span: Duration) -> Done {
+        let begin = Instant::now();
+        let mut window = Window::default();
+        let mut watch = match watch {
+            Some(watch) => Some(watch),
+            None => match self.watch().await {
+                Ok(watch) => Some(watch),
+                Err(failure) => {
+                    window.trouble = Some(failure.to_string());
+                    None
+                }
+            },
+        };
+        let mut end = std::pin::pin!(tokio::time::sleep(span));
+        loop {
+            let next = async {
+                match &mut watch {
+                    Some(watch) => watch.next().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = &mut end => break,
+                event = next => match event {
+                    Some(event) => window.note(event),
+                    // The next time begins with another watch.
+                    None => watch = None,
+                },
+            }
+        }
+        window.passed = begin.elapsed();
+        Done::Followed { window, watch }
+    }
+
+    async fn watch(self) -> Result<PersistentWatch, Failure> {
+        Ok(self.app.zk().await?.add_watch("/").recursive().await?)
+    }
+
+    /// Runs a command, and returns its output.
+    async fn run(self, line: String) -> Done {
+        let answer = run_line(self.app, &line).await.map_err(|failure| failure.to_string());
+        Done::Ran(Event::Ran(line, answer))
+    }
+
     async fn inspect(self) -> Done {
         let find = async { Ok(inspect::find(self.app.zk().await?, "/", MOST_NODES).await?) };
         let answer: Result<_, Failure> = find.await;
@@ -190,6 +277,39 @@ impl Driver<'_> {
             };
         Done::Event(Event::Read(path, answer))
     }
+}
+
+/// Runs a command of `zkc` in the session of the screens.
+async fn run_line(app: &App, line: &str) -> Result<String, Failure> {
+    let words = words::split(line).map_err(Failure::usage)?;
+    if let Some(why) = line::refusal(&words) {
+        return Err(Failure::usage(format!("not run here: {why}")));
+    }
+    let (answer, out) = run_words(app, words).await?;
+    let bytes = out.bytes(&answer)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+async fn run_words(app: &App, words: Vec<String>) -> Result<(Answer, Out), Failure> {
+    let names = std::iter::once("zkc".to_owned()).chain(words);
+    let matches = app.grammar().command().try_get_matches_from(names);
+    let matches = matches.map_err(|error| Failure::usage(error.to_string()))?;
+    if let Some(option) = args::of_another_session(&matches) {
+        return Err(Failure::usage(format!("--{option}: the screens have one session")));
+    }
+    let options = Global::from_arg_matches(&matches);
+    let options = options.map_err(|error| Failure::usage(error.to_string()))?;
+    let app = app.with_options_of(&options, |option| args::is_given(&matches, option));
+    match app.grammar().run(&app, &matches).await {
+        Ok(answer) => Ok((answer, Out::new(&options))),
+        Err(failure) => Err(app.explain(failure).await),
+    }
+}
+
+/// Edits a node, as `zkc edit` does.
+async fn edit(app: &App, path: &str) -> Result<(), String> {
+    let words = ["edit", "--", path].map(str::to_owned).to_vec();
+    run_words(app, words).await.map(drop).map_err(|failure| failure.to_string())
 }
 
 /// Returns the lines of a recipe: its holders, its waiters, and what follows.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use zk_curator_recipes::inspect::Finding;
 
+use super::hot::Window;
 use super::tree::Child;
 use crate::ensemble::probe::Report;
 
@@ -16,16 +17,18 @@ pub(crate) enum Screen {
     Watches,
     Recipes,
     Tree,
+    Hot,
 }
 
 impl Screen {
-    pub(crate) const ALL: [(Self, char, &'static str); 6] = [
+    pub(crate) const ALL: [(Self, char, &'static str); 7] = [
         (Self::Servers, '1', "servers"),
         (Self::Clients, '2', "clients"),
         (Self::Sessions, '3', "sessions"),
         (Self::Watches, '4', "watches"),
         (Self::Recipes, '5', "recipes"),
         (Self::Tree, '6', "tree"),
+        (Self::Hot, '7', "hot"),
     ];
 
     pub(crate) const fn index(self) -> usize {
@@ -75,6 +78,12 @@ pub(crate) enum Event {
     Read(String, Result<String, String>),
     /// The recipes in the tree.
     Inspected(Result<Vec<Finding>, String>),
+    /// The changes of nodes since the last ones.
+    Followed(Window),
+    /// The output of a line, or the reason why there is none.
+    Ran(String, Result<String, String>),
+    /// A node was edited, or why it was not.
+    Edited(String, Result<(), String>),
     /// The terminal has another size.
     Resized,
 }
@@ -93,6 +102,12 @@ pub(crate) enum Effect {
     Inspect,
     /// Tell who holds a recipe, who waits, and why.
     Why(String),
+    /// Run a command of `zkc`.
+    Run(String),
+    /// Edit the data of a node.
+    Edit(String),
+    /// Copy a text to the clipboard of the terminal.
+    Copy(String),
 }
 
 /// A text over the table.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use zk_curator::SessionId;
 
 use super::model::{Detail, Sample, Screen};
-use super::table::{Column, Table, Value, left, right};
-use super::{recipes, tree};
+use super::table::{Column, Table, Value, left, rate, right};
+use super::{hot, recipes, tree};
 use crate::ensemble::flw::Connection;
 use crate::ensemble::health;
 use crate::ensemble::probe::{Report, Server};
@@ -66,6 +66,7 @@ pub(crate) const fn columns(screen: Screen) -> &'static [Column] {
         Screen::Watches => WATCHES,
         Screen::Recipes => recipes::COLUMNS,
         Screen::Tree => tree::COLUMNS,
+        Screen::Hot => hot::COLUMNS,
     }
 }
 
@@ -76,20 +77,8 @@ pub(crate) fn table(screen: Screen, sample: &Sample, before: &Before) -> Table {
         Screen::Clients => clients(sample, before),
         Screen::Sessions => of_sessions(sample, before),
         Screen::Watches => watches(sample),
-        Screen::Recipes | Screen::Tree => Table::new(columns(screen)),
+        Screen::Recipes | Screen::Tree | Screen::Hot => Table::new(columns(screen)),
     }
-}
-
-/// Returns a rate: with a tenth below ten, and in thousands from ten thousand.
-pub(crate) fn rate(rate: f64) -> Value {
-    Value::Number(
-        rate,
-        match rate {
-            10_000.0.. => format!("{:.1}k", rate / 1_000.0),
-            10.0.. => format!("{rate:.0}"),
-            _ => format!("{rate:.1}"),
-        },
-    )
 }
 
 fn decimal(number: f64) -> Value {
@@ -257,7 +246,7 @@ pub(crate) fn detail(screen: Screen, sample: &Sample, key: &str) -> Detail {
         Screen::Clients => of_client(sample, key),
         Screen::Sessions => of_session(sample, key),
         Screen::Watches => of_path(sample, key),
-        Screen::Recipes | Screen::Tree => Vec::new(),
+        Screen::Recipes | Screen::Tree | Screen::Hot => Vec::new(),
     };
     Detail { title: key.to_owned(), lines, first: 0 }
 }
@@ -325,20 +314,25 @@ fn of_path(sample: &Sample, key: &str) -> Vec<String> {
 /// Returns the keys.
 pub(crate) fn help() -> Detail {
     let lines = [
-        "1 to 6     servers, clients, sessions, watches, recipes, tree; Tab is the next",
+        "1 to 7     servers, clients, sessions, watches, recipes, tree, hot paths; Tab is the next",
         "↑ ↓ j k    select; PgUp, PgDn, g and G go further",
         "Enter      open the row: metrics, connections, ephemeral nodes, watching sessions, why",
         "Esc        close, or clear the filter",
         "/          filter the rows by text; Enter keeps it, Esc clears it",
         "s r        order by the next column; reverse the order",
+        "y          copy the path or the name of the row to the clipboard of the terminal",
+        ":          a screen, a path of the tree, `filter TEXT`, `sort COLUMN`, `q`, or a command of",
+        "           zkc, such as `get /a`; ↑ is the last one",
         "p          pause",
         "q          quit",
         "",
-        "tree: Enter or l goes to the children or shows the data, h or ← to the parent",
+        "tree: Enter or l goes to the children or shows the data, h or ← to the parent, e edits",
+        "Commands and e change nodes only with --write.",
         "",
         "REQ/s      requests a second between two samples; no counter of a server is reset",
         "LAG        transactions behind the leader",
         "SILENT     time since the last response, at least",
+        "EVENTS/s   changes of the node a second, told by a watch of the whole tree (ZooKeeper 3.6)",
     ];
     Detail { title: "keys".to_owned(), lines: lines.map(str::to_owned).to_vec(), first: 0 }
 }

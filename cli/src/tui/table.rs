@@ -64,6 +64,18 @@ impl<T: Into<Self>> From<Option<T>> for Value {
     }
 }
 
+/// Returns a rate: with a tenth below ten, and in thousands from ten thousand.
+pub(crate) fn rate(rate: f64) -> Value {
+    Value::Number(
+        rate,
+        match rate {
+            10_000.0.. => format!("{:.1}k", rate / 1_000.0),
+            10.0.. => format!("{rate:.0}"),
+            _ => format!("{rate:.1}"),
+        },
+    )
+}
+
 /// A column: its title, and its width in characters; 0 is the rest of the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Column {

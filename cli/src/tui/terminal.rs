@@ -1,11 +1,13 @@
 //! The terminal: its modes, and its keys.
 
-use std::io::{self, Stdout};
+use std::io::{self, Stdout, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use crossterm::event::{self, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen};
 use crossterm::{cursor, execute, terminal};
@@ -34,6 +36,14 @@ impl Screen {
         std::mem::forget(restore);
         Ok(Self { terminal })
     }
+
+    /// Draws everything anew the next time. `Terminal::clear` would ask the terminal for its
+    /// cursor, and the answer would go to the thread that reads the keys.
+    pub(crate) fn repaint(&mut self) -> io::Result<()> {
+        execute!(io::stdout(), terminal::Clear(terminal::ClearType::All))?;
+        self.terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
+        Ok(())
+    }
 }
 
 impl Drop for Screen {
@@ -50,6 +60,13 @@ impl Drop for Restore {
         drop(execute!(io::stdout(), LeaveAlternateScreen, cursor::Show));
         drop(terminal::disable_raw_mode());
     }
+}
+
+/// Copies a text to the clipboard of the terminal, if the terminal allows it (OSC 52).
+pub(crate) fn copy(text: &str) -> io::Result<()> {
+    let mut out = io::stdout();
+    write!(out, "\u{1b}]52;c;{}\u{7}", STANDARD.encode(text))?;
+    out.flush()
 }
 
 /// The keys, read by a thread of their own. Dropping it ends the thread.

@@ -39,7 +39,7 @@ fn the_servers_are_shown_with_their_rates() {
             "3.9.3",
             " requests 50/s ",
             " greatest average latency 0.5 ms ",
-            "1 servers  2 clients  3 sessions  4 watches  5 recipes  6 tree",
+            "1 servers  2 clients  3 sessions  4 watches  5 recipes  6 tree  7 hot",
         ],
     );
     let follower = text.lines().find(|line| line.contains("follower")).unwrap();
@@ -54,6 +54,9 @@ fn each_screen_is_drawn() {
         ("4", &["PATH", "/a", "zk:1 zk:2"]),
         ("5", &["PATH", "RECIPE", "reading the tree"]),
         ("6", &["NAME", "MODIFIED"]),
+        ("7", &["PATH", "EVENTS/s", "waiting for changes"]),
+        (":get /a", &[":get /a▏"]),
+        ("y", &["copied zk:1"]),
         ("?", &["keys", "filter the rows"]),
         ("2/.7", &["filter: .7", "10.0.0.7", "1 with \".7\""]),
         ("p", &["PAUSED"]),
@@ -73,7 +76,7 @@ fn a_problem_is_in_the_line_above_the_keys() {
 #[test]
 fn a_small_terminal_is_enough() {
     for (width, height) in [(1, 1), (10, 3), (40, 8), (80, 24)] {
-        for pressed in ["1", "2", "3", "4", "5", "6", "?", "/x"] {
+        for pressed in ["1", "2", "3", "4", "5", "6", "7", "?", "/x", ":x"] {
             drawn(&after(two_samples(), keys(pressed)).0, width, height);
         }
     }

@@ -244,6 +244,44 @@ async fn a_doctor_finds_nodes_and_members() {
 }
 
 #[tokio::test]
+async fn a_doctor_compares_the_lists_of_locks() {
+    let zkc = Zkc::start().await;
+    let zk = zkc.server.framework().build().expect("settings");
+    zk.start().await.expect("connected");
+    let lock = zk_curator_recipes::lock::InterProcessMutex::new(&zk, "/locks/a");
+    let guard = lock.acquire().await.expect("the lock");
+    let findings = async || {
+        let rows = zkc.run(&["doctor", "--tree", "/locks", "-o", "json"]).await.json();
+        let rows = rows.as_array().unwrap().clone();
+        rows.iter().map(|row| row["finding"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let open = "everybody may delete the contenders of /locks/a (world:anyone)".to_owned();
+    assert!(findings().await.contains(&open));
+    let own = vec![zk_curator::Acl::new(zk_curator::Permissions::ALL, "digest", "ann:x")];
+    zk.set_acl(guard.path(), own).await.expect("set");
+    let told = findings().await;
+    let hidden = "world:anyone may not read 1 of 1 contenders, such as _c_";
+    assert!(told.iter().any(|finding| finding.starts_with(hidden)), "{told:?}");
+    zk.close().await.ok();
+}
+
+#[tokio::test]
+async fn a_doctor_measures_lists_of_children() {
+    let zkc = Zkc::start().await;
+    let zk = zkc.server.framework().build().expect("settings");
+    zk.start().await.expect("connected");
+    zk.create("/wide").await.expect("created");
+    for batch in 0..6 {
+        let names = (0..500).map(|n| format!("/wide/{batch}-{n}-{}", "x".repeat(200)));
+        let created = names.fold(zk.transaction(), |all, path| all.create(path, ""));
+        created.commit().await.expect("created");
+    }
+    let told = zkc.run(&["doctor", "--tree", "/wide", "-o", "json"]).await.ok();
+    assert!(told.contains("has 3000 children, whose names have"), "{told}");
+    zk.close().await.expect("closed");
+}
+
+#[tokio::test]
 async fn a_doctor_compares_the_clocks() {
     let zkc = Zkc::start().await;
     assert!(!zkc.run(&["doctor"]).await.ok().contains("clock"));

@@ -1,8 +1,11 @@
 //! The commands, as processes, against an embedded server.
 
+mod admin;
 mod contexts;
 mod deleting;
 mod dry_runs;
+#[cfg(unix)]
+mod edit;
 #[cfg(unix)]
 mod elect;
 mod ensemble;

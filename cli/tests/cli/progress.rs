@@ -15,7 +15,7 @@ async fn tree(zkc: &Zkc) {
     }
 }
 
-/// Delays the first request of a kind about a node for so long that the progress is shown.
+/// Delays the first request of a kind about a node until the progress is shown.
 fn slow(zkc: &Zkc, path: &'static str, is_delete: bool) -> impl Sized + use<> {
     let slow = zkc.server.rule(move |request| {
         let is_slow = request.is_delete() == is_delete && request.paths().any(|of| of == path);

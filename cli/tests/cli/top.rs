@@ -28,3 +28,78 @@ async fn top_leaves_the_terminal_as_it_was() {
     assert_eq!(after.input_modes, before.input_modes);
     assert_eq!(after.output_modes, before.output_modes);
 }
+
+/// Starts `top` in the tree, in which `/a` is selected.
+async fn in_tree(zkc: &Zkc, terminal: &mut Terminal, options: &[&str]) -> tokio::process::Child {
+    zkc.run(&["create", "/a", "data-of-a"]).await.ok();
+    let arguments = [&["top", "--interval", "200ms"], options].concat();
+    let mut command = zkc.command(&arguments);
+    let top = terminal.start(command.env("EDITOR", "sed -i s/data/text/"));
+    terminal.expect("standalone");
+    terminal.press("6");
+    terminal.expect("persistent");
+    top
+}
+
+async fn ends(mut terminal: Terminal, mut top: tokio::process::Child) {
+    terminal.press("q");
+    let ended = tokio::time::timeout(PATIENCE, top.wait()).await.expect("an end").expect("zkc");
+    assert_eq!(ended.code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_run_below_the_screens() {
+    let zkc = Zkc::start().await;
+    let mut terminal = Terminal::open();
+    let top = in_tree(&zkc, &mut terminal, &[]).await;
+    terminal.press("y");
+    // "/a" in base64.
+    terminal.expect("\u{1b}]52;c;L2E=\u{7}");
+    terminal.press(":get /a\r");
+    terminal.expect("data-of-a");
+    terminal.press("h");
+    terminal.press(":set /a new\r");
+    terminal.expect("read-only:");
+    terminal.press("h");
+    terminal.press(":watch /a\r");
+    terminal.expect("itself");
+    terminal.press("h");
+    terminal.press("e");
+    terminal.expect("--write");
+    ends(terminal, top).await;
+    assert_eq!(&*zkc.server.probe().data("/a").expect("a node"), b"data-of-a");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_are_edited_from_the_tree() {
+    let zkc = Zkc::start().await;
+    let mut terminal = Terminal::open();
+    let top = in_tree(&zkc, &mut terminal, &["--write"]).await;
+    terminal.press("e");
+    terminal.expect("edited");
+    assert_eq!(&*zkc.server.probe().data("/a").expect("a node"), b"text-of-a");
+    terminal.press(":set /a new\r");
+    terminal.expect("done:");
+    // A question that cannot be asked.
+    terminal.press(":rm -r /zookeeper/quota /a\r");
+    terminal.expect("/zookeeper");
+    ends(terminal, top).await;
+    assert_eq!(&*zkc.server.probe().data("/a").expect("a node"), b"new");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hot_paths_are_counted_while_they_are_shown() {
+    let zkc = Zkc::start().await;
+    let mut terminal = Terminal::open();
+    let top = in_tree(&zkc, &mut terminal, &[]).await;
+    let watches = || zkc.server.probe().watches().len();
+    assert_eq!(watches(), 0);
+    terminal.press("7");
+    zkc.server.until(|probe| !probe.watches().is_empty()).await;
+    zkc.run(&["set", "/a", "new"]).await.ok();
+    terminal.expect("/a");
+    terminal.expect("data");
+    terminal.press("1");
+    zkc.server.until(|probe| probe.watches().is_empty()).await;
+    ends(terminal, top).await;
+}

@@ -1,10 +1,16 @@
 //! Findings about an ensemble: faults, risks, and how to remove them.
 
+pub(crate) mod disks;
+mod finding;
+pub(crate) mod locks;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use zk_curator::Stat;
 
+use self::finding::finding;
+pub(crate) use self::finding::{Finding, Severity};
 use crate::ensemble::health::{self, leader};
 use crate::ensemble::probe::{Report, Server, Trouble};
 use crate::ensemble::sessions::whitelist_line;
@@ -18,60 +24,16 @@ const MANY_EPHEMERALS: usize = 10_000;
 const MANY_WATCHES: u64 = 500_000;
 /// More requests in flight on a server than this are a finding.
 const MANY_OUTSTANDING: u64 = 100;
-/// Slower writes to the disk than this are a finding, in milliseconds.
-const SLOW_DISK_MS: f64 = 100.0;
 /// Slower answers than this are a finding, in milliseconds.
 const SLOW_MS: f64 = 100.0;
 /// A greater difference of two clocks is a finding, in milliseconds.
 const CLOCK_MS: u64 = 1_000;
-/// Nodes with more data than this are a finding, in bytes. Servers accept 1 MiB by default.
-const LARGE: i32 = 512 * 1024;
+/// The bytes of a name in a list of children, without the name itself.
+const PER_NAME: u64 = 4;
 /// Nodes with more children than this are a finding.
 const MANY_CHILDREN: i32 = 50_000;
 /// A higher sequence number is a finding. Names count to 2^31 - 1.
 const LATE_SEQUENCE: i64 = 2_000_000_000;
-
-/// The weight of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Severity {
-    /// Something does not work.
-    Error,
-    /// Something will not work.
-    Warning,
-    /// Something to know.
-    Note,
-}
-
-impl Severity {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-            Self::Note => "note",
-        }
-    }
-}
-
-/// A finding.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Finding {
-    pub(crate) severity: Severity,
-    /// The server, the session or the node; `ensemble` for all together.
-    pub(crate) subject: String,
-    pub(crate) text: String,
-    pub(crate) advice: &'static str,
-    /// A line of a configuration file.
-    pub(crate) line: Option<String>,
-}
-
-fn finding(
-    severity: Severity,
-    subject: impl ToString,
-    text: impl Into<String>,
-    advice: &'static str,
-) -> Finding {
-    Finding { severity, subject: subject.to_string(), text: text.into(), advice, line: None }
-}
 
 /// Returns the findings about the servers, the most severe first. `named` is the number of servers
 /// in the connect string.
@@ -86,6 +48,7 @@ pub(crate) fn servers(reports: &[Report], voters: Option<usize>, named: usize) -
     findings.extend(followers(reports, voters));
     for report in reports {
         findings.extend(limits(report));
+        findings.extend(disks::of(report));
         findings.extend(clients(report));
     }
     findings.extend(ephemerals(reports));
@@ -194,12 +157,6 @@ fn limits(report: &Report) -> Vec<Finding> {
             "look at the disk and the garbage collector",
         );
     }
-    if let Some(p99) = report.metric("p99_fsynctime").filter(|ms| *ms > SLOW_DISK_MS) {
-        warn(
-            format!("1 in 100 writes to the disk takes {p99} ms or more"),
-            "give the transaction log a disk of its own (dataLogDir)",
-        );
-    }
     let watches = report.wchs.as_ref().ok().map(|summary| summary.watches);
     if let Some(watches) = watches.or_else(|| report.count("watch_count"))
         && watches > MANY_WATCHES
@@ -254,17 +211,27 @@ pub(crate) fn clock(server: &Server, established: i64, between: (i64, i64)) -> O
     Some(finding(Severity::Warning, server, text, advice))
 }
 
-/// Returns the findings about a node.
-pub(crate) fn node(path: &str, stat: &Stat) -> Vec<Finding> {
+/// Returns the bytes of the names in a list of children.
+pub(crate) fn list_bytes(names: &[String]) -> u64 {
+    names.iter().map(|name| name.len() as u64 + PER_NAME).sum()
+}
+
+/// Returns the findings about a node. `list` is the number of bytes of the list of its children,
+/// and `max_packet` that of the greatest packet that servers and clients accept.
+pub(crate) fn node(path: &str, stat: &Stat, list: u64, max_packet: u64) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut warn = |text, advice| findings.push(finding(Severity::Warning, path, text, advice));
-    if stat.data_length > LARGE {
+    let is_large = |bytes: u64| bytes > max_packet / 2;
+    if is_large(u64::try_from(stat.data_length).unwrap_or_default()) {
         let text = format!("has {} bytes", stat.data_length);
-        warn(text, "a server refuses more than 1 MiB (jute.maxbuffer), and holds all in memory");
+        warn(text, "servers refuse more than jute.maxbuffer, and hold all data in memory");
     }
-    if stat.num_children > MANY_CHILDREN {
+    if is_large(list) {
+        let text = format!("has {} children, whose names have {list} bytes", stat.num_children);
+        warn(text, "a list beyond jute.maxbuffer cannot be read, nor deleted by its clients");
+    } else if stat.num_children > MANY_CHILDREN {
         let text = format!("has {} children", stat.num_children);
-        warn(text, "a list of them may exceed jute.maxbuffer, and can then not be read");
+        warn(text, "every list of them is read as a whole");
     }
     let sequence = sequence(stat);
     if sequence > LATE_SEQUENCE && !is_built_in(path) {

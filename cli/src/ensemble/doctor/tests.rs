@@ -1,4 +1,10 @@
+use zk_curator::Acl;
+
+use super::disks::{MAX_PACKET, max_packet, settings};
+use super::locks::{Lock, directories, locks};
 use super::*;
+use crate::acls;
+use crate::ensemble::admin::Settings;
 use crate::ensemble::flw::{self, Conf, Mntr, Mode, WatchSummary};
 use crate::ensemble::health::tests::serving;
 
@@ -48,6 +54,8 @@ fn each_limit_is_a_finding() {
     let ephemerals = flw::Dump { ephemerals: [(0x11, paths)].into(), ..flw::Dump::default() };
     let watches = WatchSummary { connections: 1, paths: 1, watches: 500_001 };
     let conf = Conf::parse("maxClientCnxns=2").unwrap();
+    let one_folder = "dataDir=/data\ndataDirSize=12884901888\ndataLogDir=/data\n\
+                      dataLogSize=12884901888\n";
     let cons = flw::connections(connections);
     for (report, expected) in [
         (Report { cons: Err(Trouble::NotListed), ..base() }, "warning zk:1: refuses cons"),
@@ -58,6 +66,26 @@ fn each_limit_is_a_finding() {
         (
             Report { mntr: mntr("zk_p99_fsynctime\t180\n"), ..base() },
             "warning zk:1: 1 in 100 writes to the disk takes 180 ms or more",
+        ),
+        (
+            Report { mntr: mntr("zk_avg_fsynctime\t25.5\nzk_max_fsynctime\t2000\n"), ..base() },
+            "warning zk:1: a write to the disk takes 25.5 ms on average",
+        ),
+        (
+            Report { mntr: mntr("zk_avg_fsynctime\t2.5\nzk_max_fsynctime\t2000\n"), ..base() },
+            "warning zk:1: a write to the disk has taken 2000 ms since its start",
+        ),
+        (
+            Report { mntr: mntr("zk_unrecoverable_error_count\t2\n"), ..base() },
+            "error zk:1: 2 unrecoverable errors since its start",
+        ),
+        (
+            Report { mntr: mntr("zk_large_requests_rejected\t3\n"), ..base() },
+            "warning zk:1: has rejected 3 large requests since its start",
+        ),
+        (
+            Report { conf: Ok(Conf::parse(one_folder).unwrap()), ..base() },
+            "warning zk:1: has 12.0 GiB of logs and snapshots in /data",
         ),
         (srvr(|srvr| srvr.outstanding = Some(101)), "warning zk:1: 101 requests are waiting"),
         (
@@ -110,15 +138,98 @@ fn clocks_are_compared_with_the_time_of_the_connect() {
 
 #[test]
 fn nodes_are_judged_by_their_stats() {
+    let judged = |path: &str, stat: &Stat, list| node(path, stat, list, MAX_PACKET);
     let plain = Stat::default();
-    assert_eq!(node("/a", &plain), []);
+    assert_eq!(judged("/a", &plain, 0), []);
     let large = Stat { data_length: 600_000, num_children: 60_000, ..Stat::default() };
     assert_eq!(
-        texts(&node("/a", &large)),
+        texts(&judged("/a", &large, 0)),
         ["warning /a: has 600000 bytes", "warning /a: has 60000 children"]
+    );
+    assert_eq!(texts(&node("/a", &large, 0, 4 << 20)), ["warning /a: has 60000 children"]);
+    let names = vec!["n".repeat(600); 1_000];
+    let long = Stat { num_children: 1_000, ..Stat::default() };
+    assert_eq!(
+        texts(&judged("/a", &long, list_bytes(&names))),
+        ["warning /a: has 1000 children, whose names have 604000 bytes"]
     );
     let worn = Stat { cversion: -2, ..Stat::default() };
     assert_eq!(sequence(&worn), 2_147_483_647);
-    assert_eq!(node("/a", &worn).len(), 1);
-    assert_eq!(node("/zookeeper", &worn), []);
+    assert_eq!(judged("/a", &worn, 0).len(), 1);
+    assert_eq!(judged("/zookeeper", &worn, 0), []);
+}
+
+#[test]
+fn settings_of_the_admin_server_are_judged() {
+    let server = serving(1, Mode::Leader, 5).server;
+    let of = |purge_hours| Settings { max_packet: None, purge_hours };
+    assert_eq!(settings(&server, &of(None)), None);
+    assert_eq!(settings(&server, &of(Some(24))), None);
+    let found = settings(&server, &of(Some(0))).unwrap();
+    assert_eq!(found.line.as_deref(), Some("autopurge.purgeInterval=24"));
+    let with = |max_packet| Ok(Settings { max_packet, purge_hours: None });
+    let all = [with(Some(4 << 20)), with(None), with(Some(2 << 20)), Err(Trouble::Late)];
+    assert_eq!(max_packet(all.iter()), 2 << 20);
+    assert_eq!(max_packet([].iter()), MAX_PACKET);
+}
+
+fn lock_with(acl: &str, contenders: &[(&str, &str)]) -> Lock {
+    let list = |text: &str| -> Vec<Acl> { acls::parse(text).unwrap() };
+    let contenders = contenders.iter().map(|(name, acl)| ((*name).to_owned(), Some(list(acl))));
+    Lock { path: "/l".to_owned(), acl: list(acl), contenders: contenders.collect() }
+}
+
+#[test]
+fn contenders_must_see_and_delete_each_other() {
+    let (ann, bob) = ("digest:ann:x:cdr", "digest:bob:y:cdr");
+    let both = format!("{ann},{bob}");
+    let own = [("lock-1", "digest:ann:x:cdrwa"), ("lock-2", "open")];
+    for (acl, contenders, expected) in [
+        (&*both, &[("lock-1", "read"), ("lock-2", "open")][..], &[][..]),
+        (&both, &own, &["warning /l: digest:bob:y may not read 1 of 2 contenders, such as lock-1"]),
+        ("digest:ann:x:cdr", &own, &[]),
+        (
+            "digest:ann:x:cr",
+            &[],
+            &["warning /l: digest:ann:x may create contenders, but not delete them"],
+        ),
+        (
+            "digest:ann:x:cd",
+            &[],
+            &["warning /l: digest:ann:x may create contenders, but not list them"],
+        ),
+        // Everybody's permissions complete those of one client.
+        ("digest:ann:x:c,world:anyone:r,digest:ann:x:d", &[], &[]),
+        (
+            "world:anyone:cdrwa",
+            &own,
+            &[
+                "warning /l: world:anyone may not read 1 of 2 contenders, such as lock-1",
+                "note locks: everybody may delete the contenders of /l (world:anyone)",
+            ],
+        ),
+    ] {
+        assert_eq!(texts(&locks(&[lock_with(acl, contenders)])), expected, "{acl}");
+    }
+    let mut hidden = lock_with("world:anyone:cdr,digest:ann:x:cdr", &[("lock-1", "read")]);
+    hidden.contenders.insert("lock-2".to_owned(), None);
+    assert_eq!(
+        texts(&locks(&[hidden]))[0],
+        "warning /l: world:anyone may not read 1 of 2 contenders, such as lock-2"
+    );
+    let open = [lock_with("open", &[]), lock_with("open", &[]), lock_with("read", &[])];
+    assert_eq!(
+        texts(&locks(&open)),
+        ["note locks: everybody may delete the contenders of /l and 1 more (world:anyone)"]
+    );
+}
+
+#[test]
+fn contenders_belong_to_their_directories() {
+    let found = directories(["/s/locks/a", "/s/leases/b", "/s/leases/c"].into_iter());
+    let expected = [
+        ("/s/leases".to_owned(), vec!["b".to_owned(), "c".to_owned()]),
+        ("/s/locks".to_owned(), vec!["a".to_owned()]),
+    ];
+    assert_eq!(found, expected.into());
 }

@@ -1,5 +1,7 @@
 //! The state of the screens, and how keys and samples change it. Without I/O.
 
+mod command;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -7,6 +9,7 @@ use crate::ensemble::flw::Word;
 use crate::ensemble::health;
 use crate::ensemble::probe::Report;
 use crate::ensemble::rates::Before;
+use crate::tui::hot::{self, Hot};
 use crate::tui::model::{Detail, Effect, Event, Key, Load, Sample, Screen};
 use crate::tui::recipes::{self, Recipes};
 use crate::tui::screens;
@@ -25,10 +28,18 @@ pub(crate) struct State {
     pub(crate) name: String,
     pub(crate) interval: Duration,
     pub(crate) screen: Screen,
-    selections: [Selection; 6],
+    selections: [Selection; 7],
     pub(crate) filter: String,
     /// Keys are the filter.
     pub(crate) typing: bool,
+    /// Keys are this command line.
+    pub(crate) command: Option<String>,
+    /// The command line before.
+    last_command: String,
+    /// The outcome of the last key, until the next one.
+    pub(crate) message: Option<String>,
+    /// Nodes may be changed.
+    can_write: bool,
     pub(crate) paused: bool,
     pub(crate) detail: Option<Detail>,
     pub(crate) sample: Option<Sample>,
@@ -39,10 +50,11 @@ pub(crate) struct State {
     epoch: Option<i64>,
     pub(crate) tree: Tree,
     pub(crate) recipes: Recipes,
+    pub(crate) hot: Hot,
 }
 
 impl State {
-    pub(crate) fn new(name: String, interval: Duration) -> Self {
+    pub(crate) fn new(name: String, interval: Duration, can_write: bool) -> Self {
         Self {
             name,
             interval,
@@ -54,9 +66,14 @@ impl State {
                 Selection::sorted_by(1),
                 Selection::sorted_by(recipes::WAITING),
                 Selection::sorted_by(0),
+                Selection::sorted_by(hot::RATE),
             ],
             filter: String::new(),
             typing: false,
+            command: None,
+            last_command: String::new(),
+            message: None,
+            can_write,
             paused: false,
             detail: None,
             sample: None,
@@ -66,6 +83,7 @@ impl State {
             epoch: None,
             tree: Tree::default(),
             recipes: Recipes::default(),
+            hot: Hot::default(),
         }
     }
 
@@ -77,7 +95,7 @@ impl State {
             Screen::Clients => &[Word::Srvr, Word::Cons],
             Screen::Sessions => &[Word::Srvr, Word::Cons, Word::Dump],
             Screen::Watches => &[Word::Srvr, Word::Cons, Word::Wchs, Word::Wchp],
-            Screen::Recipes | Screen::Tree => &[Word::Srvr],
+            Screen::Recipes | Screen::Tree | Screen::Hot => &[Word::Srvr],
         }
     }
 
@@ -90,6 +108,7 @@ impl State {
     pub(crate) fn table(&self) -> Table {
         let table = match (self.screen, &self.sample) {
             (Screen::Tree, _) => self.tree.table(),
+            (Screen::Hot, _) => self.hot.table(),
             (Screen::Recipes, sample) => {
                 self.recipes.table(sample.as_ref().map_or(0, |sample| sample.taken))
             }
@@ -103,9 +122,7 @@ impl State {
     pub(crate) fn step(mut self, event: Event) -> (Self, Option<Effect>) {
         let effect = match event {
             Event::Key(Key::Interrupt) => Some(Effect::Quit),
-            Event::Key(key) if self.typing => self.type_filter(key),
-            Event::Key(key) if self.detail.is_some() => self.scroll(key),
-            Event::Key(key) => self.press(key),
+            Event::Key(key) => self.key(key),
             Event::Sample(sample) => {
                 if self.paused {
                     return (self, None);
@@ -130,9 +147,43 @@ impl State {
                 self.detail = Some(Detail { title: path, lines, first: 0 });
                 None
             }
+            Event::Followed(window) => {
+                if !self.paused {
+                    self.hot.take(window);
+                }
+                None
+            }
+            Event::Ran(line, answer) => {
+                let text = answer.unwrap_or_else(|error| error);
+                if text.trim().is_empty() {
+                    self.message = Some(format!("done: {line}"));
+                } else {
+                    let lines = text.lines().map(str::to_owned).collect();
+                    self.detail = Some(Detail { title: line, lines, first: 0 });
+                }
+                // It may have changed the nodes on the screen.
+                (self.screen == Screen::Tree).then(|| Effect::List(self.tree.path.clone()))
+            }
+            Event::Edited(path, answer) => {
+                self.message = Some(answer.map_or_else(|why| why, |()| format!("edited {path}")));
+                Some(Effect::List(self.tree.path.clone()))
+            }
             Event::Resized => None,
         };
         (self, effect)
+    }
+
+    fn key(&mut self, key: Key) -> Option<Effect> {
+        self.message = None;
+        if self.command.is_some() {
+            self.type_command(key)
+        } else if self.typing {
+            self.type_filter(key)
+        } else if self.detail.is_some() {
+            self.scroll(key)
+        } else {
+            self.press(key)
+        }
     }
 
     fn take(&mut self, sample: Sample) {
@@ -200,6 +251,9 @@ impl State {
             Key::Char('q') => return Some(Effect::Quit),
             Key::Char('p') => self.paused = !self.paused,
             Key::Char('/') => self.typing = true,
+            Key::Char(':') => self.command = Some(String::new()),
+            Key::Char('y') => return self.copy(),
+            Key::Char('e') if self.screen == Screen::Tree => return self.edit(),
             Key::Char('s') => {
                 let columns = self.table().columns.len();
                 let selection = &mut self.selections[self.screen.index()];
@@ -226,6 +280,30 @@ impl State {
             key => self.go(key),
         }
         None
+    }
+
+    /// Returns the name of the selected row; in the tree, the path.
+    fn selected(&self) -> Option<String> {
+        let table = self.table();
+        let key = &table.rows[self.selection().place(&table)?].key;
+        Some(match self.screen {
+            Screen::Tree => crate::path::join(&self.tree.path, key),
+            _ => key.clone(),
+        })
+    }
+
+    fn copy(&mut self) -> Option<Effect> {
+        let selected = self.selected()?;
+        self.message = Some(format!("copied {selected}"));
+        Some(Effect::Copy(selected))
+    }
+
+    fn edit(&mut self) -> Option<Effect> {
+        if !self.can_write {
+            self.message = Some("read-only: start with --write to change nodes".to_owned());
+            return None;
+        }
+        self.selected().map(Effect::Edit)
     }
 
     fn go(&mut self, key: Key) {
@@ -259,6 +337,9 @@ impl State {
         let row = &table.rows[self.selection().place(&table)?];
         if self.screen == Screen::Recipes {
             return Some(Effect::Why(row.key.clone()));
+        }
+        if self.screen == Screen::Hot {
+            return Some(Effect::Read(row.key.clone()));
         }
         if self.screen != Screen::Tree {
             let sample = self.sample.as_ref()?;

@@ -1,9 +1,11 @@
-use zk_curator::Stat;
+use zk_curator::{EventType, PersistentEvent, Stat, WatchedEvent};
 use zk_curator_recipes::inspect::{Node, recognise};
 
 use super::*;
 use crate::ensemble::flw::{self, Mode};
 use crate::ensemble::health::tests::serving;
+use crate::tui::hot::Window;
+use crate::tui::table::Value;
 use crate::tui::tree;
 
 /// Returns a sample of two servers, with connections from two hosts.
@@ -24,7 +26,7 @@ pub(crate) fn sample(second: u64, requests: u64) -> Sample {
 }
 
 pub(crate) fn state() -> State {
-    State::new("prod".to_owned(), Duration::from_secs(2))
+    State::new("prod".to_owned(), Duration::from_secs(2), true)
 }
 
 /// Returns the state after events, and the last effect.
@@ -53,7 +55,9 @@ fn each_key_has_its_effect() {
         ("2", Some(Effect::Ask)),
         ("6", Some(Effect::List("/".to_owned()))),
         ("5", Some(Effect::Inspect)),
-        ("7", None),
+        ("7", Some(Effect::Ask)),
+        ("8", None),
+        (":q", None),
         ("x", None),
         ("p", None),
     ] {
@@ -72,11 +76,12 @@ fn digits_and_tab_change_the_screen() {
         ("4", Screen::Watches),
         ("5", Screen::Recipes),
         ("6", Screen::Tree),
+        ("7", Screen::Hot),
     ] {
         assert_eq!(after(state(), keys(pressed)).0.screen, screen);
     }
     let tabs = |count| after(state(), vec![Event::Key(Key::Tab); count]).0.screen;
-    assert_eq!((tabs(1), tabs(5), tabs(6)), (Screen::Clients, Screen::Tree, Screen::Servers));
+    assert_eq!((tabs(1), tabs(5), tabs(7)), (Screen::Clients, Screen::Tree, Screen::Servers));
 }
 
 #[test]
@@ -225,6 +230,137 @@ fn recipes_are_looked_for_again_after_a_while() {
     assert_eq!(failed.table().note.as_deref(), Some("no connection"));
 }
 
+fn command(state: State, line: &str) -> (State, Option<Effect>) {
+    after(state, keys(&format!(":{line}")).into_iter().chain([Event::Key(Key::Enter)]))
+}
+
+#[test]
+fn the_command_line_goes_and_runs() {
+    for (line, expected) in [
+        ("q", Some(Effect::Quit)),
+        ("clients", Some(Effect::Ask)),
+        ("/locks/a", Some(Effect::List("/locks/a".to_owned()))),
+        ("get /a", Some(Effect::Run("get /a".to_owned()))),
+        ("", None),
+        ("filter .8", None),
+    ] {
+        let (state, effect) = command(state(), line);
+        assert_eq!((effect, state.command), (expected, None), "{line}");
+    }
+    let (tree, _) = command(state(), "/locks/a");
+    assert_eq!((tree.screen, tree.tree.path.as_str()), (Screen::Tree, "/locks/a"));
+    let sampled = after(state(), [Event::Sample(sample(0, 1))]).0;
+    let (filtered, _) = command(sampled.clone(), "filter follower");
+    assert_eq!(names(&filtered), ["zk:2"]);
+    let (sorted, _) = command(sampled.clone(), "sort role");
+    assert_eq!(names(&sorted), ["zk:2", "zk:1"]);
+    let (wrong, _) = command(sampled, "sort nothing");
+    assert_eq!(wrong.message.as_deref(), Some("no column nothing"));
+    assert_eq!(command(state(), "/a/").0.tree.path, "/a");
+}
+
+#[test]
+fn a_command_line_is_corrected_and_recalled() {
+    let backspaces = [Event::Key(Key::Backspace), Event::Key(Key::Backspace)];
+    let (closed, effect) = after(state(), keys(":a").into_iter().chain(backspaces));
+    assert_eq!((closed.command, effect), (None, None));
+    let (closed, _) = after(state(), keys(":a").into_iter().chain([Event::Key(Key::Escape)]));
+    assert_eq!(closed.command, None);
+    let (ran, _) = command(state(), "get /a");
+    let again = keys(":").into_iter().chain([Event::Key(Key::Up), Event::Key(Key::Enter)]);
+    assert_eq!(after(ran, again).1, Some(Effect::Run("get /a".to_owned())));
+}
+
+#[test]
+fn the_output_of_a_command_is_shown() {
+    let ran = |answer: Result<&str, &str>| {
+        let answer = answer.map(str::to_owned).map_err(str::to_owned);
+        after(state(), keys("6").into_iter().chain([Event::Ran("get /a".to_owned(), answer)]))
+    };
+    let (shown, effect) = ran(Ok("x\ny\n"));
+    assert_eq!(shown.detail.expect("a detail").lines, ["x", "y"]);
+    // The command may have changed the listed nodes.
+    assert_eq!(effect, Some(Effect::List("/".to_owned())));
+    assert_eq!(ran(Err("no node: /a")).0.detail.expect("a detail").lines, ["no node: /a"]);
+    let (quiet, _) = ran(Ok(""));
+    assert_eq!((quiet.detail, quiet.message.as_deref()), (None, Some("done: get /a")));
+}
+
+/// Returns the tree with `/a`, on its screen.
+fn tree(can_write: bool) -> State {
+    let child = tree::Child { name: "a".to_owned(), stat: Stat::default() };
+    let state = State::new("prod".to_owned(), Duration::from_secs(2), can_write);
+    let listed = Event::Listed("/".to_owned(), Ok(vec![child]));
+    after(state, keys("6").into_iter().chain([listed])).0
+}
+
+#[test]
+fn paths_are_copied_and_edited() {
+    let (copied, effect) = after(tree(false), keys("y"));
+    assert_eq!(effect, Some(Effect::Copy("/a".to_owned())));
+    assert_eq!(copied.message.as_deref(), Some("copied /a"));
+    assert_eq!(after(copied, keys("j")).0.message, None);
+    let (refused, effect) = after(tree(false), keys("e"));
+    assert_eq!(effect, None);
+    assert!(refused.message.expect("a message").contains("--write"));
+    assert_eq!(after(tree(true), keys("e")).1, Some(Effect::Edit("/a".to_owned())));
+    let edited = Event::Edited("/a".to_owned(), Ok(()));
+    let (edited, effect) = after(tree(true), [edited]);
+    assert_eq!(
+        (edited.message.as_deref(), effect),
+        (Some("edited /a"), Some(Effect::List("/".to_owned())))
+    );
+    let sampled = after(state(), [Event::Sample(sample(0, 1))].into_iter().chain(keys("y"))).1;
+    assert_eq!(sampled, Some(Effect::Copy("zk:1".to_owned())));
+    assert_eq!(after(state(), keys("y")).1, None);
+}
+
+fn changes(seconds: u64, events: &[(EventType, &str)]) -> Event {
+    let mut window = Window::default();
+    window.passed = Duration::from_secs(seconds);
+    for (kind, path) in events {
+        let event = WatchedEvent::new(*kind, (*path).to_owned());
+        window.note(PersistentEvent::Changed(event));
+    }
+    Event::Followed(window)
+}
+
+#[test]
+fn hot_paths_have_rates_and_sums() {
+    let data = (EventType::NodeDataChanged, "/a");
+    let first = changes(2, &[data, data, data, (EventType::NodeDeleted, "/b")]);
+    let (hot, _) = after(state(), keys("7").into_iter().chain([first]));
+    let rows = |state: &State| -> Vec<String> {
+        let rows = state.table().rows.into_iter();
+        rows.map(|row| row.cells.iter().map(Value::text).collect::<Vec<_>>().join(" ")).collect()
+    };
+    assert_eq!(rows(&hot), ["/a 1.5 3 data", "/b 0.5 1 deleted"]);
+    let (hot, _) = after(hot, [changes(1, &[(EventType::NodeCreated, "/b")])]);
+    assert_eq!(rows(&hot), ["/b 1.0 2 created", "/a 0.0 3 data"]);
+    let opened = after(hot.clone(), [Event::Key(Key::Enter)]).1;
+    assert_eq!(opened, Some(Effect::Read("/b".to_owned())));
+    // A pause keeps the table.
+    let paused = after(hot.clone(), keys("p").into_iter().chain([changes(1, &[data])])).0;
+    assert_eq!(rows(&paused), rows(&hot));
+    let mut lost = Window::default();
+    lost.note(PersistentEvent::Rearmed { unchanged: false });
+    let lost = after(hot, [Event::Followed(lost)]).0;
+    assert!(lost.table().note.expect("a note").contains("changes are missing"));
+}
+
+#[test]
+fn the_memory_for_hot_paths_is_bounded() {
+    let paths: Vec<_> = (0..6_000).map(|n| format!("/{n}")).collect();
+    let events = |from: usize| -> Vec<(EventType, &str)> {
+        paths[from..].iter().map(|path| (EventType::NodeCreated, path.as_str())).collect()
+    };
+    let (hot, _) = after(state(), keys("7").into_iter().chain([changes(1, &events(0))]));
+    assert_eq!(hot.table().rows.len(), 5_000);
+    assert_eq!(hot.table().note.as_deref(), Some("1000 changes of further nodes are not shown"));
+    let hot = after(hot, [changes(1, &events(5_500))]).0;
+    assert_eq!(hot.table().rows.len(), 500);
+}
+
 #[test]
 fn a_new_epoch_is_an_election() {
     let mut later = sample(2, 1);
@@ -235,11 +371,12 @@ fn a_new_epoch_is_an_election() {
 
 proptest::proptest! {
     #[test]
-    fn no_keys_make_a_screen_panic(pressed in proptest::collection::vec(0..21_usize, 0..60), with_sample: bool) {
-        const KEYS: [Key; 21] = [
+    fn no_keys_make_a_screen_panic(pressed in proptest::collection::vec(0..25_usize, 0..60), with_sample: bool) {
+        const KEYS: [Key; 25] = [
             Key::Char('1'), Key::Char('2'), Key::Char('3'), Key::Char('4'), Key::Char('5'), Key::Char('6'), Key::Char('s'),
             Key::Char('r'), Key::Char('/'), Key::Char('?'), Key::Char('p'), Key::Enter, Key::Escape, Key::Tab,
-            Key::Backspace, Key::Up, Key::Down, Key::PageUp, Key::End, Key::Home, Key::Left,
+            Key::Backspace, Key::Up, Key::Down, Key::PageUp, Key::End, Key::Home, Key::Left, Key::Char('7'),
+            Key::Char(':'), Key::Char('y'), Key::Char('e'),
         ];
         let mut state = state();
         if with_sample {

@@ -1,0 +1,72 @@
+//! The reasons why a server does not answer a question.
+
+use std::fmt;
+
+use super::flw::Refusal;
+
+/// The reason why a question has no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// This was not requested.
+    NotAsked,
+    /// No connection.
+    Unreachable(String),
+    /// No response in time.
+    Late,
+    /// The word is not in the whitelist.
+    NotListed,
+    /// The server has no quorum, or is not ready yet.
+    NotServing,
+    /// The server closed the connection without a response.
+    Silent,
+    /// The response is longer than 64 MiB.
+    TooLong,
+    /// The response was not understood.
+    Unknown,
+}
+
+impl Trouble {
+    /// Returns the trouble in one word, for programs.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::NotAsked => "not-asked",
+            Self::Unreachable(_) => "unreachable",
+            Self::Late => "late",
+            Self::NotListed => "refused",
+            Self::NotServing => "not-serving",
+            Self::Silent => "silent",
+            Self::TooLong => "too-long",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Returns `true` if the server was not reached at all.
+    pub(crate) const fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Unreachable(_) | Self::Late)
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAsked => f.write_str("not asked"),
+            Self::Unreachable(why) => write!(f, "unreachable: {why}"),
+            Self::Late => f.write_str("no response in time"),
+            Self::NotListed => f.write_str("refused: not in 4lw.commands.whitelist"),
+            Self::NotServing => f.write_str("not serving"),
+            Self::Silent => f.write_str("closed the connection without a response"),
+            Self::TooLong => f.write_str("the response is too long"),
+            Self::Unknown => f.write_str("the response was not understood"),
+        }
+    }
+}
+
+impl From<Refusal> for Trouble {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::NotListed => Self::NotListed,
+            Refusal::NotServing => Self::NotServing,
+            Refusal::Silent => Self::Silent,
+        }
+    }
+}

@@ -1,0 +1,294 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const GRACE: u64 = 3;
+
+fn plan(on_suspend: OnSuspend) -> Plan {
+    Plan { on_suspend, grace: Duration::from_secs(GRACE), drain: None }
+}
+
+/// An input in a run, with times in seconds.
+#[derive(Debug, Clone, Copy)]
+enum Event {
+    /// The lock is held for this time.
+    Suspended(u64),
+    Reconnected,
+    Lost,
+    Revoked,
+    Exited(u8),
+    Signal(Caught),
+}
+
+/// A run: each input comes a time after the one before it.
+struct Run {
+    machine: Machine,
+    start: Instant,
+    now: u64,
+    effects: Vec<(u64, Effect)>,
+}
+
+impl Run {
+    fn new(on_suspend: OnSuspend) -> Self {
+        Self::with(plan(on_suspend))
+    }
+
+    fn with(plan: Plan) -> Self {
+        let machine = Machine::new(plan);
+        Self { machine, start: Instant::now(), now: 1_000, effects: Vec::new() }
+    }
+
+    fn at(&self, seconds: u64) -> Instant {
+        self.start + Duration::from_secs(seconds)
+    }
+
+    /// Lets the time pass, with the timers on the way.
+    fn pass_to(&mut self, end: u64) {
+        while let Some(timer) = self.machine.timer() {
+            let timer = timer.saturating_duration_since(self.start).as_secs().max(self.now);
+            if timer > end {
+                break;
+            }
+            self.now = timer;
+            self.step(Input::Timer);
+        }
+        self.now = end;
+    }
+
+    fn step(&mut self, input: Input) {
+        let effects = self.machine.step(self.at(self.now), input);
+        self.effects.extend(effects.into_iter().map(|effect| (self.now, effect)));
+    }
+
+    fn take(&mut self, after: u64, event: Event) {
+        self.pass_to(self.now + after);
+        self.step(match event {
+            Event::Suspended(held) => Input::Suspended { until: self.at(self.now + held) },
+            Event::Reconnected => Input::Reconnected,
+            Event::Lost => Input::Lost,
+            Event::Revoked => Input::Revoked,
+            Event::Exited(code) => Input::Exited(code),
+            Event::Signal(signal) => Input::Signal(signal),
+        });
+    }
+
+    fn first(&self, wanted: impl Fn(&Effect) -> bool) -> Option<u64> {
+        self.effects.iter().find(|(_, effect)| wanted(effect)).map(|(at, _)| *at)
+    }
+
+    fn finish(&self) -> Option<(u8, Option<Why>)> {
+        self.effects.iter().find_map(|(_, effect)| match effect {
+            Effect::Finish { code, stopped } => Some((*code, *stopped)),
+            _ => None,
+        })
+    }
+}
+
+/// Checks a run against the promise: the command has ended, or KILL was sent, by the time at
+/// which another client can have the lock, or grace after a loss without a warning.
+fn check(plan: Plan, events: &[(u64, Event)]) {
+    let (mut run, on_suspend) = (Run::with(plan), plan.on_suspend);
+    let mut dead_by: Option<u64> = None;
+    let mut exited: Option<(u64, u8)> = None;
+    let mut is_lost = false;
+    let mut held_until = None;
+    let mut stop_by = None;
+    for (after, event) in events {
+        run.take(*after, *event);
+        if let Event::Exited(code) = event {
+            exited = exited.or(Some((run.now, *code)));
+        }
+        // A deadline that has passed is not lifted.
+        if dead_by.is_some_and(|at| at <= run.now) || exited.is_some() {
+            continue;
+        }
+        match event {
+            Event::Suspended(held) if !is_lost && on_suspend != OnSuspend::Ignore => {
+                held_until = Some(run.now + held);
+            }
+            Event::Reconnected if !is_lost => held_until = None,
+            Event::Lost | Event::Revoked => {
+                is_lost |= matches!(event, Event::Lost);
+                stop_by = stop_by.or(Some(run.now + GRACE));
+            }
+            _ => {}
+        }
+        dead_by = held_until.into_iter().chain(stop_by).min();
+    }
+    run.pass_to(run.now + 1_000);
+
+    let killed = run.first(|effect| *effect == Effect::Kill);
+    let ended = exited.map(|(at, _)| at);
+    if let Some(by) = dead_by {
+        let dead = killed.into_iter().chain(ended).min();
+        assert!(dead.is_some_and(|at| at <= by), "dead at {dead:?}, not {by}: {events:?}");
+    }
+    let told = run.first(|effect| matches!(effect, Effect::Terminate(_) | Effect::Kill));
+    match (exited, run.finish()) {
+        (None, finish) => assert_eq!(finish, None, "{events:?}"),
+        (Some((_, code)), Some((given, stopped))) => {
+            let expected = if stopped.is_some() { LOST } else { code };
+            assert_eq!(given, expected, "{events:?}");
+            assert!(stopped.is_none() || told.is_some(), "{events:?}");
+        }
+        (Some(_), None) => panic!("the end of the command is not noticed: {events:?}"),
+    }
+    let after_end =
+        run.effects.iter().skip_while(|(_, effect)| !matches!(effect, Effect::Finish { .. }));
+    assert!(after_end.count() <= 1, "effects after the end: {events:?}");
+}
+
+const ALPHABET: [Event; 7] = [
+    Event::Suspended(5),
+    Event::Suspended(1),
+    Event::Reconnected,
+    Event::Lost,
+    Event::Revoked,
+    Event::Exited(7),
+    Event::Signal(Caught::Interrupt),
+];
+const MODES: [OnSuspend; 3] = [OnSuspend::Guard, OnSuspend::Stop, OnSuspend::Ignore];
+
+#[test]
+fn the_command_is_dead_in_time_in_every_short_run() {
+    let steps: Vec<_> =
+        ALPHABET.iter().flat_map(|event| [0, 2].map(|after| (after, *event))).collect();
+    for mode in MODES {
+        for number in 0..steps.len().pow(4) {
+            let digit = |place| steps[number / steps.len().pow(place) % steps.len()];
+            check(plan(mode), &[digit(0), digit(1), digit(2), digit(3)]);
+        }
+    }
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        (0..20u64).prop_map(Event::Suspended),
+        prop::sample::select(&ALPHABET[2..5]),
+        any::<u8>().prop_map(Event::Exited),
+        prop::sample::select(&[Caught::Interrupt, Caught::Terminate, Caught::Window][..])
+            .prop_map(Event::Signal),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn the_command_is_dead_in_time_in_every_run(
+        mode in prop::sample::select(&MODES[..]),
+        drain in prop::option::of(0..9u64),
+        events in prop::collection::vec((0..8u64, event()), 0..14),
+    ) {
+        check(Plan { drain: drain.map(Duration::from_secs), ..plan(mode) }, &events);
+    }
+}
+
+#[test]
+fn guard_terminates_a_grace_time_before_the_deadline() {
+    let mut run = Run::new(OnSuspend::Guard);
+    run.take(0, Event::Suspended(10));
+    run.pass_to(2_000);
+    run.take(0, Event::Exited(143));
+    let expected = [
+        (1_007, Effect::Terminate(Why::Suspended)),
+        (1_010, Effect::Kill),
+        (2_000, Effect::Kill),
+        (2_000, Effect::Finish { code: LOST, stopped: Some(Why::Suspended) }),
+    ];
+    assert_eq!(run.effects, expected);
+}
+
+#[test]
+fn a_short_outage_changes_nothing() {
+    let mut run = Run::new(OnSuspend::Guard);
+    run.take(0, Event::Suspended(10));
+    run.take(6, Event::Reconnected);
+    run.take(60, Event::Exited(7));
+    assert_eq!(run.effects, [(1_066, Effect::Finish { code: 7, stopped: None })]);
+}
+
+/// Other processes of the group would run beside the next holder.
+#[test]
+fn a_command_that_a_signal_has_ended_leaves_no_process() {
+    let mut run = Run::new(OnSuspend::Guard);
+    run.take(0, Event::Signal(Caught::Terminate));
+    run.take(1, Event::Exited(143));
+    let effects: Vec<_> = run.effects.iter().map(|(_, effect)| *effect).collect();
+    let expected = [
+        Effect::Forward(Caught::Terminate),
+        Effect::Kill,
+        Effect::Finish { code: 143, stopped: None },
+    ];
+    assert_eq!(effects, expected);
+}
+
+#[test]
+fn the_second_interrupt_kills() {
+    let mut run = Run::new(OnSuspend::Guard);
+    run.take(0, Event::Signal(Caught::Interrupt));
+    run.take(1, Event::Signal(Caught::Terminate));
+    run.take(1, Event::Signal(Caught::Interrupt));
+    run.take(1, Event::Exited(137));
+    let effects: Vec<_> = run.effects.iter().map(|(_, effect)| *effect).collect();
+    let expected = [
+        Effect::Forward(Caught::Interrupt),
+        Effect::Forward(Caught::Terminate),
+        Effect::Kill,
+        Effect::Kill,
+        Effect::Finish { code: 137, stopped: None },
+    ];
+    assert_eq!(effects, expected);
+}
+
+fn draining(events: &[(u64, Event)]) -> Vec<(u64, Effect)> {
+    let drain = Some(Duration::from_secs(10));
+    let mut run = Run::with(Plan { drain, ..plan(OnSuspend::Guard) });
+    for (after, event) in events {
+        run.take(*after, *event);
+    }
+    run.effects
+}
+
+#[test]
+fn a_drained_command_gets_term_later() {
+    let term = Event::Signal(Caught::Terminate);
+    let effects = draining(&[(0, term), (12, Event::Exited(0))]);
+    let expected = [
+        (1_000, Effect::Drain),
+        (1_010, Effect::Forward(Caught::Terminate)),
+        (1_012, Effect::Kill),
+        (1_012, Effect::Finish { code: 0, stopped: None }),
+    ];
+    assert_eq!(effects, expected);
+}
+
+#[test]
+fn a_second_signal_ends_the_draining() {
+    let term = Event::Signal(Caught::Terminate);
+    for second in [Caught::Terminate, Caught::Quit] {
+        let effects = draining(&[(0, term), (2, Event::Signal(second)), (30, term)]);
+        let expected = [
+            (1_000, Effect::Drain),
+            (1_002, Effect::Forward(second)),
+            (1_032, Effect::Forward(Caught::Terminate)),
+        ];
+        assert_eq!(effects, expected);
+    }
+}
+
+#[test]
+fn a_loss_ends_the_draining() {
+    let term = Event::Signal(Caught::Terminate);
+    let effects = draining(&[(0, term), (1, Event::Lost), (20, Event::Reconnected)]);
+    let expected =
+        [(1_000, Effect::Drain), (1_001, Effect::Terminate(Why::Lost)), (1_004, Effect::Kill)];
+    assert_eq!(effects, expected);
+}
+
+#[test]
+fn a_late_timer_kills_at_the_next_input() {
+    let mut machine = Machine::new(plan(OnSuspend::Guard));
+    let now = Instant::now();
+    machine.step(now, Input::Suspended { until: now + Duration::from_secs(10) });
+    let late = machine.step(now + Duration::from_secs(60), Input::Reconnected);
+    assert_eq!(late, [Effect::Kill]);
+}
