@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-pub use zk_curator_client::ConnectString;
 pub use zk_curator_client::internal::{Locked, Signal};
 pub use zk_curator_client::{ConnectString, Op};
 

@@ -417,6 +417,7 @@ cases! {
     },
     "recipes/src/partition/partitioner.rs::restart" => |time, zk| async move {
         member(SetPartitioner::new(&zk, "/a", ["s"]).restart(time, time)).await;
+    },
     "recipes/src/lease/session.rs::ttl" => |time, zk| async move {
         if let Ok(lease) = SessionLease::builder(&zk).ttl(time).start().await {
             drop(timeout(MINUTE, lease.lost()).await);

@@ -121,6 +121,7 @@ const CALLS: &[Call] = calls! {
     };
     "migrate, wait": |zk| async {
         MigrationManager::new(&zk, "/a", "/b").wait_applied(&MigrationSet::builder("a").build()?).await
+    };
     "partitioner": |zk| async {
         SetPartitioner::new(&zk, "/a", ["s"]).run(async |_: Partition| Ok::<_, Failure>(())).await
     };

@@ -326,6 +326,7 @@ cases! {
         let more = more.migration("c", |m| m.create("/c", "")).build()?;
         waiting.migrate(&more).await?;
         Ok(())
+    }
     a_member_divides_a_set(OFTEN): |zk, _| {
         let runs = Runs::new(3);
         let set = SetPartitioner::new(&zk, "/shards", ["a", "b", "c"]).shared_parts();

@@ -223,8 +223,8 @@ macro_rules! events_of {
 }
 
 events_of!(
-    Lifecycle Hold Queue Barrier Commit Group Discovery Shared Leader Cache Migration Operator
-    Lifecycle Hold Queue Barrier Commit Group Discovery Shared Transact Leader Cache Operator
+    Lifecycle Hold Queue Barrier Commit Group Discovery Shared Transact Leader Cache Migration
+    Operator
 );
 
 impl History {
