@@ -277,7 +277,7 @@ impl<'a> Run<'a> {
     ) -> (Vec<TransactionOp>, Vec<Part>) {
         let mut parts = vec![Part::Guard; guards.len()];
         let mut ops = guards;
-        for migration in batch.clone() {
+        for migration in batch {
             let operations = match &self.set.migrations[migration].work {
                 Work::Fixed(operations) => Some(operations),
                 Work::Computed { .. } => computed,
