@@ -94,7 +94,7 @@ async fn work(
     Ok(attempts)
 }
 
-async fn balances(tx: Tx, root: &str) -> Result<Vec<i64>, Error> {
+async fn balances(tx: Tx, root: &str) -> std::result::Result<Vec<i64>, Error> {
     let mut balances = Vec::new();
     for account in 0..ACCOUNTS {
         let balance = tx.get_typed(format!("{root}/{account}")).await?;

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::iter::successors;
 
 use zk_curator::ErrorKind;
-use zk_curator_recipes::counter;
+use zk_curator_recipes::{counter, stm};
 
 /// Returns `true` if an error, or one of its causes, can be the effect of a deadline on an
 /// operation of the framework: the operation timed out, or a retry would have come too late.
@@ -35,7 +35,10 @@ fn of_framework<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a zk_curator::
     if let Some(counter::Error::Unknown { why, .. }) = error.downcast_ref() {
         return Some(why);
     }
-    of_recipes!(barrier config counter leader lock name queue shared two_phase);
+    if let Some(stm::Error::Unknown { why }) = error.downcast_ref() {
+        return Some(why);
+    }
+    of_recipes!(barrier config counter leader lock name queue shared stm two_phase);
     error.downcast_ref()
 }
 
@@ -68,6 +71,8 @@ mod tests {
                 Box::new(name::Error::Framework(timeout.clone())),
                 Box::new(queue::Error::Framework(timeout.clone())),
                 Box::new(shared::Error::Framework(timeout.clone())),
+                Box::new(stm::Error::Framework(timeout.clone())),
+                Box::new(stm::Error::Unknown { why: timeout.clone() }),
                 Box::new(two_phase::Error::Framework(timeout.clone())),
                 Box::new(Wrapped(lock::Error::Framework(timeout.clone()))),
                 Box::new(timeout),
