@@ -358,7 +358,7 @@ impl Model {
 
 proptest! {
     #[test]
-    fn whatever_happens_a_member_comes_to_own_what_is_assigned_to_it(
+    fn a_member_comes_to_own_what_is_assigned_to_it(
         acts in acts(),
         last in any::<u8>(),
         is_rendezvous in any::<bool>(),

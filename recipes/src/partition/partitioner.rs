@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -13,6 +12,7 @@ use zk_curator::{CuratorFramework, ErrorKind};
 use super::Error;
 use super::held::Partition;
 use super::machine::{Machine, Method, Pace};
+use super::part::{Part, collect};
 use super::record::{HEAVIEST, Member, Parts};
 use super::run::{Care, run};
 use super::site::{List, Local, Site};
@@ -41,35 +41,6 @@ pub struct SetPartitioner {
     leave_delay: Option<Duration>,
     care: Care,
     is_shared: bool,
-}
-
-/// A part of a set, for [`SetPartitioner::new`] and [`SetPartitioner::set_parts`]: its name, which
-/// names a node; and the zone that it prefers, if it prefers one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
-    name: String,
-    zone: Option<String>,
-}
-
-impl Part {
-    /// A part with this name.
-    pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), zone: None }
-    }
-
-    /// Prefers members of this [zone](SetPartitioner::zone), as far as they have room: for example,
-    /// those near its data.
-    #[must_use]
-    pub fn zone(mut self, zone: impl Into<String>) -> Self {
-        self.zone = Some(zone.into());
-        self
-    }
-}
-
-impl<N: Into<String>> From<N> for Part {
-    fn from(name: N) -> Self {
-        Self::new(name)
-    }
 }
 
 impl SetPartitioner {
@@ -392,14 +363,6 @@ impl SetPartitioner {
     fn invalid(&self, setting: &'static str, expected: &'static str) -> Error {
         Error::InvalidSetting { path: self.path.clone(), setting, expected }
     }
-}
-
-fn collect<P: Into<Part>>(parts: impl IntoIterator<Item = P>) -> Parts {
-    let parts = parts.into_iter().map(|part| {
-        let Part { name, zone } = part.into();
-        (name, zone)
-    });
-    parts.collect::<BTreeMap<_, _>>()
 }
 
 fn is_name(name: &str) -> bool {

@@ -94,7 +94,7 @@ fn bodies_can_stop_when_the_connection_is_suspended() {
 
 /// The others take its parts when the session is over, and not before its bodies were dropped.
 #[test]
-fn a_member_without_a_server_loses_its_parts_before_others_get_them() {
+fn parts_are_lost_before_another_member_gets_them() {
     simulated(async {
         let cluster = TestCluster::in_memory(3).await;
         let stage = Stage { server: server().await, board: Arc::default() };
