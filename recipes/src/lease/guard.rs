@@ -92,6 +92,9 @@ impl TimedLeaseGuard {
     /// and two round trips. It also succeeds after the end of the lease, unless another holder has
     /// taken it.
     ///
+    /// During an outage it may wait for longer than the lease lasts. A caller that goes on
+    /// with its work limits it: `timeout(guard.expires_in(), guard.renew(duration))`.
+    ///
     /// `duration` is longer than zero, and rounded up to a whole second of the leader's clock;
     /// [`Duration::MAX`] lasts until the year 9999.
     ///

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use zk_curator_recipes::lease::{Error, TimedLease, TimedLeaseGuard};
 
 use super::Scenario;
@@ -82,9 +82,10 @@ impl Holder {
                 () = work => {}
             }
             if rng.bool() {
-                let renewed = guard.renew(SHORT * rng.u32(1..5));
+                let left = guard.expires_in();
+                let renewed = timeout(left, guard.renew(SHORT * rng.u32(1..5)));
                 match client.maybe_cancel(renewed).await {
-                    Some(Err(Error::Lost { .. })) => return Err(()),
+                    Some(Ok(Err(Error::Lost { .. }))) => return Err(()),
                     // The earlier end counts.
                     _ if guard.is_expired() => return Err(()),
                     _ => {}
