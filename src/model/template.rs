@@ -19,8 +19,8 @@
 ///
 /// This defines a type without values, here `OrderPath`, with two functions: `path` returns the
 /// path of some parameters, and `spec` begins a [`ModelSpec`](crate::model::ModelSpec). Every
-/// parameter has a type with a [`NodeName`](crate::path::NodeName): text, a number, or a type of the
-/// service.
+/// parameter has a type with a [`NodeName`](crate::path::NodeName): text, a number, or a type of
+/// the service.
 ///
 /// A name that is not in the pattern does not compile:
 ///
