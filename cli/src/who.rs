@@ -23,9 +23,12 @@ pub(crate) struct Facts {
 impl Facts {
     /// Asks the servers. A server that does not answer only makes the facts incomplete.
     pub(crate) async fn gather(app: &App, options: &Options) -> Result<Self, Failure> {
-        let own = app.zk().await?.session();
-        let details = sessions::sessions(app, options).await.unwrap_or_else(|failure| {
-            sessions::Sessions { notes: vec![failure.to_string()], ..Default::default() }
+        // The servers are asked while the session begins.
+        let (zk, details) = tokio::join!(app.zk(), sessions::sessions(app, options));
+        let own = zk?.session();
+        let details = details.unwrap_or_else(|failure| sessions::Sessions {
+            notes: vec![failure.to_string()],
+            ..Default::default()
         });
         let mut sessions = Sessions::new();
         for (id, session) in &details.by_id {

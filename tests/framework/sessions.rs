@@ -210,6 +210,23 @@ fn a_guard_sees_a_long_stop_before_the_framework_does() {
     });
 }
 
+#[test]
+fn a_session_is_certain_for_its_timeout() {
+    simulated_with(async |server, zk| {
+        let bound = zk.bound_to_session().unwrap();
+        let until = zk.session_valid_until().unwrap();
+        assert!(until > Instant::now() && until <= Instant::now() + SESSION_TIMEOUT);
+        assert_eq!(bound.session_valid_until(), Some(until));
+        let mut states = zk.states();
+        expire(&server, &zk).await;
+        states
+            .until(|status| status.state == ConnectionState::Reconnected { same_session: false })
+            .await;
+        assert_eq!(bound.session_valid_until(), None);
+        assert!(zk.session_valid_until().unwrap() > Instant::now());
+    });
+}
+
 /// A request that reached the server before the stop is read after it.
 #[test]
 fn a_guard_that_was_over_stays_over_though_its_session_lives() {

@@ -192,17 +192,21 @@ pub(crate) async fn ask_all(servers: &[Server], words: &[Word], options: &Option
     join_all(servers.iter().map(|server| report(server, words, options))).await
 }
 
-/// Asks one server. If it is not reachable, it is asked only once.
+/// Asks one server, all words at a time. A server that is not reachable has one trouble.
 async fn report(server: &Server, words: &[Word], options: &Options) -> Report {
     let question = Question { server, words, options, admin: OnceLock::new() };
     let mut report = Report::empty(server.clone());
-    report.srvr = question.ask(Word::Srvr, Srvr::parse, admin::srvr).await;
-    if let Err(trouble) = &report.srvr
-        && trouble.is_unreachable()
-    {
-        return report;
-    }
-    (report.mntr, report.conf, report.cons, report.dump, report.wchs, report.wchp, report.wchc) = tokio::join!(
+    (
+        report.srvr,
+        report.mntr,
+        report.conf,
+        report.cons,
+        report.dump,
+        report.wchs,
+        report.wchp,
+        report.wchc,
+    ) = tokio::join!(
+        question.ask(Word::Srvr, Srvr::parse, admin::srvr),
         question.ask(Word::Mntr, Mntr::parse, admin::mntr),
         question.ask(Word::Conf, Conf::parse, admin::conf),
         question.ask(Word::Cons, |text| Some(flw::connections(text)), admin::connections),
@@ -211,6 +215,11 @@ async fn report(server: &Server, words: &[Word], options: &Options) -> Report {
         question.ask(Word::Wchp, |text| Some(flw::lists(text)), admin::watches_by_path),
         question.ask(Word::Wchc, |text| Some(flw::lists(text)), admin::watches_by_session),
     );
+    if let Err(trouble) = &report.srvr
+        && trouble.is_unreachable()
+    {
+        return Report { srvr: Err(trouble.clone()), ..Report::empty(server.clone()) };
+    }
     report.admin = question.admin.into_inner();
     report
 }
