@@ -225,7 +225,7 @@ async fn migrates(
     known: u32,
 ) -> Result<bool, Failure> {
     let id = id(zk, number);
-    if number % 2 == 0 {
+    if number.is_multiple_of(2) {
         return applies(client, zk, manager, &id, known).await;
     }
     let lock = InterProcessMutex::new(zk, format!("{LOCKS}/deploy"));
