@@ -28,8 +28,7 @@ async fn main() -> Result<()> {
 
     let zk = stage.client().await?;
     let overview = shards(&zk, "overview");
-    let mut services: BTreeMap<&str, (CuratorFramework, JoinHandle<Result<(), Error>>)> =
-        BTreeMap::new();
+    let mut services: BTreeMap<&str, (CuratorFramework, JoinHandle<Result<()>>)> = BTreeMap::new();
     for id in ["ada", "ben", "eve"] {
         let zk = stage.client().await?;
         services.insert(id, (zk.clone(), tokio::spawn(serve(id, shards(&zk, id)))));
@@ -55,14 +54,14 @@ async fn main() -> Result<()> {
 }
 
 /// Works on the shards of a service.
-async fn serve(id: &str, shards: SetPartitioner) -> Result<(), Error> {
+async fn serve(id: &'static str, shards: SetPartitioner) -> Result<()> {
     let body = async |shard: Partition| {
         println!("{id} has {}, token {}", shard.name(), shard.fencing_token());
         shard.revoked().await;
         println!("{id} gives {} up", shard.name());
         Ok::<_, Error>(())
     };
-    shards.run(body).await
+    Ok(shards.run(body).await?)
 }
 
 /// Waits until every shard is owned by the member that it is assigned to; the owners.
