@@ -85,7 +85,7 @@ fn lease_without_a_connection_is_over_after_its_ttl() {
         assert!(began.elapsed() <= TTL, "{:?}", began.elapsed());
         assert!(lease.is_over());
         // Neither the servers nor the main session, with its longer timeout, end earlier.
-        assert_eq!(zk.state(), ConnectionState::Suspended);
+        assert_ne!(zk.state(), ConnectionState::Lost);
         until(&server, |probe| !probe.paths().iter().any(|path| path == NODE)).await;
         assert!(began.elapsed() >= TTL * 2 / 3);
         server.heal();
