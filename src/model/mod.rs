@@ -32,7 +32,7 @@
 //!
 //! The type of a value is its codec: [`Json<T>`](crate::value) with the feature `serde`, a number,
 //! a string, or any type with [`ToData`](crate::value::ToData) and
-//! [`FromData`](crate::value::FromData).
+//! [`FromData`].
 
 mod node;
 mod path;
