@@ -7,9 +7,7 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
-pub use zk_curator_client::internal::{Locked, Signal};
+pub use zk_curator_client::internal::{Locked, Signal, bounded, millis};
 pub use zk_curator_client::{ConnectString, Op};
 
 pub use crate::certain::{Id, Ids, Seen, protected_name, resolve};
@@ -61,16 +59,8 @@ pub fn holds_child(
         node.session_epoch == session_epoch && above == parent && matches(name)
     })
 }
-pub use zk_curator_client::internal::{bounded, millis};
-
 /// Returns the time for which the machine was suspended, counted from any fixed point in time;
 /// `None` if it is not known. Sends nothing.
 pub fn suspended(zk: &CuratorFramework) -> Option<Duration> {
     zk.core().session("suspended", "").ok()?.raw.suspended()
-}
-
-/// Returns the time until which the present session is certainly alive, on tokio's clock; `None` if
-/// it is not known. Sends nothing.
-pub fn session_valid_until(zk: &CuratorFramework) -> Option<Instant> {
-    zk.core().session("session_valid_until", "").ok()?.raw.valid_until()
 }

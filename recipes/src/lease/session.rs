@@ -2,7 +2,6 @@ use std::fmt;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zk_curator::internal::session_valid_until;
 use zk_curator::op::CreateBuilder;
 use zk_curator::{
     ConnectionState, ConnectionStatus, CreateMode, CuratorFramework, Error, SessionId, SessionInfo,
@@ -135,7 +134,7 @@ impl SessionLease {
         if self.has_ended(&self.zk.status()) {
             return Duration::ZERO;
         }
-        let until = session_valid_until(&self.zk);
+        let until = self.zk.session_valid_until();
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
     }
 
