@@ -59,6 +59,7 @@ pub fn holds_child(
         node.session_epoch == session_epoch && above == parent && matches(name)
     })
 }
+
 /// Returns the time for which the machine was suspended, counted from any fixed point in time;
 /// `None` if it is not known. Sends nothing.
 pub fn suspended(zk: &CuratorFramework) -> Option<Duration> {
