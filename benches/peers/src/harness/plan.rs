@@ -83,13 +83,13 @@ pub(super) const WORKLOADS: &[Workload] = &[
     ),
     row(
         ("shared-mutex", 64, "mutex of 64 tasks in each of 2 sessions, ours in batches of 65"),
-        [12_800, 2560, 1280],
+        [2560, 256, 0],
         PerOperation,
         0.0,
     ),
     row(
         ("shared-mutex-plain", 64, "the same, ours without batches"),
-        [2560, 640, 640],
+        [2560, 256, 0],
         PerOperation,
         0.0,
     ),
