@@ -252,7 +252,7 @@ async fn a_doctor_compares_the_lists_of_locks() {
     let guard = lock.acquire().await.expect("the lock");
     let findings = async || {
         let told = zkc.run(&["doctor", "--tree", "/locks", "-o", "json"]).await;
-        let rows: serde_json::Value = serde_json::from_str(&told.stdout).expect("JSON");
+        let rows: Value = serde_json::from_str(&told.stdout).expect("JSON");
         let rows = rows.as_array().unwrap().clone();
         rows.iter().map(|row| row["finding"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
