@@ -61,7 +61,8 @@ pub fn holds_child(
 }
 
 /// Returns the time for which the machine was suspended, counted from any fixed point in time;
-/// `None` if it is not known. Sends nothing.
+/// `None` if it is not known, or there was no session yet. Also after the framework was closed.
+/// Sends nothing.
 pub fn suspended(zk: &CuratorFramework) -> Option<Duration> {
-    zk.core().session("suspended", "").ok()?.raw.suspended()
+    zk.core().last_session()?.raw.suspended()
 }

@@ -288,6 +288,13 @@ impl Ownership {
         self.token
     }
 
+    /// Returns the transaction that created the node. It identifies the node, also if another one
+    /// has its path later.
+    #[must_use]
+    pub const fn czxid(&self) -> i64 {
+        self.czxid
+    }
+
     /// Returns the number of the session that the node belongs to, counting the sessions of the
     /// framework from one.
     #[must_use]

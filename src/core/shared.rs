@@ -209,6 +209,11 @@ impl Core {
         Err(Error::new(missing, operation, path))
     }
 
+    /// Returns the present session, or the last one, also after the end of the framework.
+    pub(crate) fn last_session(&self) -> Option<Arc<Session>> {
+        self.session.look(Option::clone)
+    }
+
     /// Returns `true` if the framework was neither started nor closed.
     pub(crate) fn is_latent(&self) -> bool {
         *self.lifecycle() == Lifecycle::Latent

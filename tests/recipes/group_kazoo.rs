@@ -42,6 +42,18 @@ fn members_have_the_names_of_kazoo() {
 }
 
 #[test]
+fn a_party_is_joined_under_the_names_of_kazoo() {
+    simulated_each([false, true], async |is_shallow, _server, zk| {
+        zk.create(PATH).await.unwrap();
+        let group = group(&zk, is_shallow);
+        let joined = group.join("w-1", "");
+        joined.joined().await.unwrap();
+        let members = group.members().await.unwrap();
+        assert_eq!(members.values().map(|id| &id[..]).collect::<Vec<_>>(), [b"w-1"]);
+    });
+}
+
+#[test]
 fn equal_ids_are_two_members() {
     simulated_each([false, true], async |is_shallow, server, zk| {
         let (one, two) = (member(&zk, "w", is_shallow), member(&zk, "w", is_shallow));

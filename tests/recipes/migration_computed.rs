@@ -117,6 +117,25 @@ fn an_absent_node_is_guarded_with_its_parents() {
     });
 }
 
+/// A body that goes on without a node is repeated when the node is created, whichever method has
+/// told it so.
+#[test]
+fn a_node_that_get_data_did_not_find_is_guarded() {
+    simulated_with(async |server, zk| {
+        let read = |reads: Reads| async move {
+            let found = reads.get_data("/x").await;
+            let text = if found.is_ok() { "found" } else { "absent" };
+            Computed::Ok(Operations::new().create("/b", text))
+        };
+        let (set, runs) = raced(&zk, 1, read, |zk: CuratorFramework| async move {
+            zk.create("/x").await.unwrap();
+        });
+        manager(&zk).migrate(&set).await.unwrap();
+        assert_eq!(runs.load(Ordering::Relaxed), 2);
+        assert_eq!(server.probe().data("/b").unwrap(), "found");
+    });
+}
+
 /// The guards leave nothing, and the migration may create what was absent.
 #[test]
 fn what_was_absent_may_be_created() {

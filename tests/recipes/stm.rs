@@ -367,3 +367,40 @@ fn namespace_applies_to_all_paths() {
         assert_eq!(stm.audit().await.unwrap(), []);
     });
 }
+
+/// The state that the body has read, in which there is nothing to delete, has to be the present
+/// one.
+#[test]
+fn a_delete_of_a_missing_node_is_checked() {
+    simulated_with(async |server, zk| {
+        let stm = accounts(&zk).await;
+        let (rule, requests) = recorded(&server);
+        stm.atomically(|tx| async move { tx.delete("/acc/none") }).await.unwrap();
+        stm.atomically(|tx| async move { tx.assert_absent("/acc/none") }).await.unwrap();
+        drop(rule);
+        let sent = requests.lock().unwrap()[&session_id(&zk).get()].clone();
+        assert_eq!(sent, [OpCode::MultiRead, OpCode::Multi, OpCode::MultiRead, OpCode::Multi]);
+    });
+}
+
+/// A body that has returned has written what it has written.
+#[test]
+fn a_clone_of_the_attempt_ends_with_the_body() {
+    simulated_on(TestServer::in_memory, async |server| {
+        let zk = distant(&server).await;
+        let stm = accounts(&zk).await;
+        let late = stm.atomically(|tx| async move {
+            let clone = tx.clone();
+            let late = tokio::spawn(async move {
+                // The commit reads the node that the body writes.
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+                clone.put(B, &7)
+            });
+            tx.put("/acc/c", &1)?;
+            Ok(late)
+        });
+        let late = late.await.unwrap().value.await.unwrap();
+        assert_matches!(late, Err(Error::Interrupted));
+        assert_eq!(stored(&zk, B).await, 0);
+    });
+}

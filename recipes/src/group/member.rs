@@ -40,7 +40,8 @@ impl Group {
     /// # Panics
     /// Outside a tokio runtime, if the framework has no spawner.
     pub fn join(&self, id: impl Into<String>, data: impl Into<Bytes>) -> GroupMember {
-        GroupMember::builder(&self.zk, &self.path, id).data(data).without_parents().start()
+        let (group, id) = (self.clone(), id.into());
+        GroupMemberBuilder { group, id, data: data.into(), has_parents: false }.start()
     }
 }
 

@@ -38,6 +38,9 @@ impl Queue {
 
     /// Names our nodes as kazoo does, and waits for kazoo's, and for those with the name before.
     pub(super) fn with_kazoo(mut self) -> Self {
+        if self.tag == lock::tag::KAZOO {
+            return self;
+        }
         let before = Blocker { tag: Tag::Borrowed(self.tag), can_be_replaced: false };
         self.tag = lock::tag::KAZOO;
         self.rule = Rule { watches_itself: true, parent_stays: true, ..Rule::exclusive(self.tag) };

@@ -103,10 +103,11 @@ impl TimedLeaseGuard {
     ///   [`expires_in`](Self::expires_in) says.
     /// * [`Error::InvalidSetting`] for a duration of zero.
     /// * [`Error::Framework`]; with [`may_have_applied`](Error::may_have_applied), others may see
-    ///   the new end, and the guard keeps the earlier one. Call it again.
+    ///   the new end, and the guard keeps the earlier of both. Call it again, also before the next
+    ///   [`fence`](Self::fence), which fails until a renewal has succeeded.
     ///
     /// # Cancel safety
-    /// Others may see the new end, and the guard keeps the earlier one. It can be called again.
+    /// Others may see the new end, and the guard keeps the earlier of both. It can be called again.
     pub async fn renew(&mut self, duration: Duration) -> Result<(), Error> {
         let renewed = self.site.renew(&mut self.held, duration).await;
         if let Err(Error::Lost { .. }) = renewed {
@@ -137,7 +138,8 @@ impl TimedLeaseGuard {
     /// `TransactionFailed` and the path of the lease or its holder.
     ///
     /// The checks do not compare times: the transaction is also applied after the end of the lease,
-    /// if no other client has taken it.
+    /// if no other client has taken it. They compare versions: if an operator deletes the node of
+    /// the lease and another client takes it, the versions may be the same again.
     pub fn fence(&self, transaction: Transaction) -> Transaction {
         transaction
             .check(&self.held.path, self.held.version)

@@ -141,7 +141,8 @@ impl SessionLease {
     /// Returns `true` if the lease is over: lost or revoked. Sends nothing.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.remaining().is_zero()
+        let until = self.zk.session_valid_until();
+        self.has_ended(&self.zk.status()) || until.is_some_and(|until| until <= Instant::now())
     }
 
     /// Resolves when the lease is over: lost or revoked.

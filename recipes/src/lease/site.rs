@@ -126,21 +126,25 @@ impl Site {
         let lock = self.lock(&held.path).await?;
         let read = self.now().await?;
         let end = rules::end(read.millis, duration);
-        self.change(held, lock.as_ref(), |held, transaction| {
+        let deadline = Self::deadline(read, end);
+        if deadline.left(&self.zk) < held.deadline.left(&self.zk) {
+            // From here on others may see the earlier end, whatever becomes of the response.
+            (held.end, held.deadline) = (end, deadline);
+        }
+        self.change(held, lock, |held, transaction| {
             let record = self.record(end).encode();
             transaction.set_data_if(held.holder(), record, held.holder_version)
         })
         .await?;
         held.holder_version = held.holder_version.wrapping_add(1);
-        held.end = end;
-        held.deadline = Self::deadline(read, end);
+        (held.end, held.deadline) = (end, deadline);
         Ok(())
     }
 
     /// Ends a held lease.
     pub(super) async fn release(&self, held: &mut Held) -> Result<(), Error> {
         let lock = self.lock(&held.path).await?;
-        self.change(held, lock.as_ref(), |held, transaction| {
+        self.change(held, lock, |held, transaction| {
             transaction.delete_if(held.holder(), held.holder_version)
         })
         .await
@@ -158,12 +162,12 @@ impl Site {
     async fn change(
         &self,
         held: &mut Held,
-        lock: Option<&MutexGuard>,
+        mut lock: Option<MutexGuard>,
         change: impl Fn(&Held, Transaction) -> Transaction,
     ) -> Result<(), Error> {
         loop {
             let transaction =
-                self.begin(lock).set_data_if(&held.path, held.data.clone(), held.version);
+                self.begin(lock.as_ref()).set_data_if(&held.path, held.data.clone(), held.version);
             let transaction = change(held, transaction).certain(&self.receipt);
             let unknown = held.unknown;
             // Until the outcome is known, also if this is dropped.
@@ -173,6 +177,12 @@ impl Site {
                     held.unknown = 0;
                     held.version = held.version.wrapping_add(1);
                     return Ok(());
+                }
+                Err(error) if error.kind() == ErrorKind::OwnershipLost => {
+                    // The lock that kazoo shares was lost, and nothing was applied.
+                    held.unknown = unknown;
+                    drop(lock.take());
+                    lock = self.lock(&held.path).await?;
                 }
                 Err(error) if is_changed(&error) => {
                     held.unknown = unknown;

@@ -240,16 +240,20 @@ impl<'a> Run<'a> {
             let reads = Reads::new(&self.settings.zk);
             let result = compute(reads.clone()).await;
             let Ended { guards: read, is_torn, failure } = reads.end();
+            if is_torn {
+                return Ok(Step::Computed(None));
+            }
             match (result, failure) {
+                // A body that goes on after a failed read has no guard for it.
+                (_, Some(failure)) if failure.kind() != ErrorKind::NoNode => {
+                    return Err(failure.into());
+                }
                 (Ok(operations), _) => computed = Some(operations),
                 (Err(_), Some(failure)) => return Err(failure.into()),
                 (Err(source), None) => {
                     let migration = self.expected[batch.start].name.clone();
                     return Err(Error::Computation { migration, source });
                 }
-            }
-            if is_torn {
-                return Ok(Step::Computed(None));
             }
             guards = read;
         }
@@ -346,8 +350,18 @@ impl<'a> Run<'a> {
             return Err(error.into());
         }
         // Once the node of the fence is gone, the transaction is applied, or never will be.
-        fence.framework().wait_gone(fence.path()).await?;
-        Ok(Step::Again)
+        let zk = &self.settings.zk;
+        loop {
+            let node = fence.framework().exists(fence.path()).linearizable().await?;
+            let Some(node) = node.filter(|node| node.czxid == fence.czxid()) else {
+                return Ok(Step::Again);
+            };
+            if node.ephemeral_owner == 0 {
+                // It does not end with its session.
+                return Err(error.into());
+            }
+            sleep(zk.jitter(PAUSE)).await;
+        }
     }
 
     async fn refused(

@@ -94,6 +94,10 @@ impl Reads {
     pub async fn get_data(&self, path: impl Into<String>) -> Result<Bytes> {
         let path = path.into();
         let read = self.zk.get_data(path.as_str()).with_stat().await;
+        if read.as_ref().is_err_and(|error| error.kind() == ErrorKind::NoNode) {
+            // The body may go on without the node.
+            self.note_absent(&path).await?;
+        }
         let (data, stat) = self.failed(read)?;
         self.note(path, Guard::Version { czxid: stat.czxid, version: stat.version });
         Ok(data)

@@ -137,6 +137,8 @@ pub(super) struct Machine {
     assigned: Option<Instant>,
     mine: BTreeSet<String>,
     phases: BTreeMap<String, Phase>,
+    /// Parts whose bodies were revoked, and then not any more.
+    reprieved: BTreeSet<String>,
     closing: bool,
     effects: Vec<Effect>,
 }
@@ -153,6 +155,7 @@ impl Machine {
             assigned: None,
             mine: BTreeSet::new(),
             phases: BTreeMap::new(),
+            reprieved: BTreeSet::new(),
             closing: false,
             effects: Vec::new(),
         }
@@ -175,7 +178,9 @@ impl Machine {
             Input::Granted(part) => self.release(part, false),
             Input::Cancelled(part) | Input::Lost(part) => self.free(part),
             Input::Ended(part) => {
-                let rests = self.phases.get(&part) == Some(&Phase::Owned);
+                // A body that was reprieved may have ended because it was revoked before.
+                let was_revoked = self.reprieved.remove(&part);
+                let rests = self.phases.get(&part) == Some(&Phase::Owned) && !was_revoked;
                 self.release(part, rests);
             }
             Input::Released(part) => match self.phases.get(&part) {
@@ -188,6 +193,7 @@ impl Machine {
                 if matches!(self.phases.get(&part), Some(Phase::Draining { .. }))
                     && self.mine.contains(&part)
                 {
+                    self.reprieved.insert(part.clone());
                     self.phases.insert(part, Phase::Owned);
                 }
             }
@@ -339,6 +345,7 @@ impl Machine {
 
     /// We have nothing of the part.
     fn free(&mut self, part: String) {
+        self.reprieved.remove(&part);
         if self.mine.contains(&part) {
             self.effects.push(Effect::Acquire(part.clone()));
             self.phases.insert(part, Phase::Acquiring);

@@ -164,6 +164,23 @@ fn a_body_that_accepts_keeps_a_part_that_comes_back() {
     }
 }
 
+/// Its body may have ended because it was revoked, and not because its work is done.
+#[test]
+fn a_part_that_comes_back_to_a_body_that_ends_does_not_rest() {
+    let mut stage = Stage::owning();
+    stage.step(members(&["a", ME]));
+    assert_eq!(stage.after(2), [Effect::Revoke(name())]);
+    stage.step(members(&[ME]));
+    assert_eq!(stage.after(3), [Effect::Reprieve(name())]);
+    assert_eq!(stage.step(Input::Reprieved(name())), []);
+    assert_eq!(stage.step(Input::Ended(name())), [Effect::Release(name())]);
+    assert_eq!(stage.step(Input::Released(name())), [Effect::Acquire(name())]);
+    // The next body is not excused.
+    assert_eq!(stage.step(Input::Granted(name())), [Effect::Start(name())]);
+    assert_eq!(stage.step(Input::Ended(name())), [Effect::Release(name())]);
+    assert_eq!(stage.step(Input::Released(name())), []);
+}
+
 #[test]
 fn a_part_whose_body_has_ended_rests_until_the_next_assignment() {
     let mut stage = Stage::owning();

@@ -42,6 +42,8 @@ pub(super) struct State {
     pub(super) reads: ReadSet,
     pub(super) writes: WriteSet,
     pub(super) changed: Option<Changed>,
+    /// `true` if the body has returned: only the commit reads.
+    has_returned: bool,
     is_over: bool,
 }
 
@@ -280,7 +282,7 @@ impl Tx {
     async fn load(&self, queries: impl IntoIterator<Item = Query>) -> Result<(), Error> {
         let _turn = self.turn.lock().await;
         let missing: BTreeSet<Query> = {
-            let state = self.open()?;
+            let state = self.current()?;
             queries.into_iter().filter(|query| state.reads.get(query).is_none()).collect()
         };
         if missing.is_empty() {
@@ -288,7 +290,7 @@ impl Tx {
         }
         let later = self.site.read(missing.clone()).await?;
         let everything: BTreeSet<Query> = {
-            let mut state = self.open()?;
+            let mut state = self.current()?;
             if state.reads.is_empty() {
                 state.reads = later;
                 return Ok(());
@@ -300,7 +302,7 @@ impl Tx {
         };
         // Something may have changed since the first read: all reads again, in one request.
         let later = self.site.read(everything).await?;
-        let mut state = self.open()?;
+        let mut state = self.current()?;
         match state.reads.replace(later) {
             Ok(()) => Ok(()),
             Err((path, reads)) => {
@@ -313,7 +315,8 @@ impl Tx {
     /// Reads the nodes that the attempt writes and has not read, and the roots of their spaces.
     pub(super) async fn load_writes(&self) -> Result<(), Error> {
         let queries: Vec<Query> = {
-            let state = self.open()?;
+            let mut state = self.current()?;
+            state.has_returned = true;
             let written = state.writes.paths().map(|path| Query::Data(path.clone()));
             let mut queries: Vec<Query> = written.collect();
             for (prefix, _) in state.writes.sequential() {
@@ -333,7 +336,13 @@ impl Tx {
         std::mem::replace(&mut *self.state.lock(), over)
     }
 
+    /// Returns the state for the body.
     fn open(&self) -> Result<MutexGuard<'_, State>, Error> {
+        let state = self.current()?;
+        if state.has_returned { Err(Error::Interrupted) } else { Ok(state) }
+    }
+
+    fn current(&self) -> Result<MutexGuard<'_, State>, Error> {
         let state = self.state.lock();
         if state.is_over || state.changed.is_some() { Err(Error::Interrupted) } else { Ok(state) }
     }

@@ -192,6 +192,8 @@ impl Site {
             ErrorKind::TransactionFailed { index, code } => {
                 let (path, kind) = ops.get(index).cloned().unwrap_or((String::new(), Kind::Other));
                 match (code, kind) {
+                    // The parent has assigned its last sequence number.
+                    (ErrorCode::NodeExists, Kind::Sequential) => Failure::Failed(error.into()),
                     (ErrorCode::BadVersion | ErrorCode::NodeExists, _)
                     | (ErrorCode::NoNode, Kind::Other) => Failure::Conflict(path),
                     // The parent of the new node is missing: the body has to create it.

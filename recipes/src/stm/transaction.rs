@@ -273,7 +273,9 @@ impl Race<'_> {
         loaded?;
         let site = &self.of.site;
         let plan = Plan::new(&reads, &writes, &site.scope)?;
-        if plan.only_reads() && !self.of.confirmed {
+        // The body may have asked for a change that is none in the state that it has read, such as a
+        // delete of a missing node. That state is the present one only if its checks pass.
+        if plan.only_reads() && writes.is_empty() && !self.of.confirmed {
             let applied = Applied { zxid: None, created: Some(Vec::new()) };
             return Ok(Ended::Committed { value, applied });
         }

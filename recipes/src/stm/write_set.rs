@@ -39,6 +39,10 @@ impl WriteSet {
         self.writes.insert(path.to_owned(), write);
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self == &Self::default()
+    }
+
     /// Creates a node. Returns `false` if the attempt has already written it.
     pub(super) fn create(&mut self, path: &str, data: Bytes) -> bool {
         let write = match self.writes.get(path) {

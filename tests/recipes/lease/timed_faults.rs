@@ -225,3 +225,20 @@ fn throttled_take_is_retried() {
         assert!(take(&TimedLease::new(&connected(&server).await, PATH, "b")).await.is_none());
     });
 }
+
+/// Others see the earlier end from the moment of the request, whatever becomes of the response.
+#[test]
+fn renewal_that_shortens_counts_before_its_response() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        let hasty = zk.with_deadline(SECOND);
+        let lease = TimedLease::new(&hasty, PATH, "a");
+        let mut guard = lease.try_take(10 * MINUTE).await.unwrap().unwrap();
+        let cut = cut_at_next_multi(&server, &zk, Verdict::LoseReply);
+        let failed = guard.renew(MINUTE).await.unwrap_err();
+        assert!(failed.may_have_applied(), "{failed:?}");
+        drop(cut);
+        sleep(2 * MINUTE).await;
+        assert!(TimedLease::new(&other, PATH, "b").try_take(MINUTE).await.unwrap().is_some());
+        assert!(guard.is_expired());
+    });
+}
