@@ -287,7 +287,8 @@ struct Deletion<'a> {
 }
 
 impl Deletion<'_> {
-    /// Deletes the nodes, each level after the one below it.
+    /// Deletes the nodes, each level after the one below it. Fails with the first failure of a chunk,
+    /// whose other outcomes are noted too.
     async fn run(&mut self, targets: &[Target]) -> Result<(), Failure> {
         for level in targets.chunk_by(|a, b| a.depth() == b.depth()) {
             for targets in level.chunks(AT_ONCE) {
@@ -299,13 +300,18 @@ impl Deletion<'_> {
                 let (others, same): (Vec<_>, Vec<_>) = targets.iter().partition(is_replaced);
                 let outcomes =
                     fan_out(AT_ONCE, same.iter().map(|target| self.delete(target))).await;
+                // All of them are over: a failure of one says nothing about those after it.
+                let mut noted = Ok(());
                 for target in others {
-                    self.kept.add(changed(&target.path))?;
+                    let kept = self.kept.add(changed(&target.path));
+                    noted = noted.and(kept);
                 }
                 for (target, outcome) in same.into_iter().zip(outcomes) {
-                    self.note(target, outcome)?;
+                    let outcome = self.note(target, outcome);
+                    noted = noted.and(outcome);
                 }
                 self.progress.add(targets.len());
+                noted?;
             }
         }
         Ok(())
