@@ -340,7 +340,10 @@ impl Deletion<'_> {
                 let check = self.zk.transaction().check(&selected.path, selected.version);
                 check.delete(&target.path).commit().await.map(drop)
             }
-            Some(selected) => self.zk.delete(&target.path).version(selected.version).await,
+            // It is repeated after a lost response, and finds no node if the first one was applied.
+            Some(selected) => {
+                self.zk.delete(&target.path).version(selected.version).quietly().await
+            }
             None => match self.rm.version {
                 Some(version) => self.zk.delete(&target.path).version(version).await,
                 None => self.zk.delete(&target.path).await,
@@ -358,10 +361,10 @@ impl Deletion<'_> {
             return Err(error.into());
         }
         let path = &target.path;
-        let is_selected = target.selected.is_some();
+        let may_be_gone = self.rm.selects_children() || self.rm.recursive || self.rm.force;
         match error.clone().of_operation("delete").kind() {
-            ErrorKind::NoNode if is_selected || self.rm.recursive || self.rm.force => Ok(()),
-            ErrorKind::BadVersion if is_selected => self.kept.add(changed(path)),
+            ErrorKind::NoNode if may_be_gone => Ok(()),
+            ErrorKind::BadVersion if target.selected.is_some() => self.kept.add(changed(path)),
             ErrorKind::NotEmpty => {
                 self.kept.add(Failure::new(Exit::CONFLICT, format!("not empty: {path}")))
             }

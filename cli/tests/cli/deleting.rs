@@ -78,6 +78,46 @@ async fn a_deletion_that_fails_half_way_says_so() {
 }
 
 #[tokio::test]
+async fn a_selected_node_that_vanishes_is_no_failure() {
+    let zkc = old_nodes().await;
+    zkc.run(&["create", "/d/c"]).await.ok();
+    let late = zkc.server.rule(|request| {
+        let deletes = request.is_delete() && request.is_about("/d/b");
+        if deletes { Verdict::Delay(std::time::Duration::from_secs(1)) } else { Verdict::Pass }
+    });
+    let rm = zkc.command(&["rm", "-y", "/d", "--matching", "[bc]"]).spawn().expect("zkc");
+    late.fired().await;
+    zkc.server.remove("/d/b").expect("a node");
+    end(rm, "").await.ok();
+    assert!(!zkc.server.probe().exists("/d/c"));
+}
+
+#[tokio::test]
+async fn a_lost_response_is_no_failure_of_a_selected_node() {
+    for options in [&["--matching", "b"][..], &["--matching", "b", "--older-than", "1ms"]] {
+        let zkc = old_nodes().await;
+        let lost = zkc.server.rule(|request| {
+            let deletes = request.is_delete() && request.is_about("/d/b");
+            if deletes { Verdict::LoseReply } else { Verdict::Pass }
+        });
+        let lost = lost.times(1);
+        zkc.run(&[&["rm", "/d"], options].concat()).await.ok();
+        assert_eq!(lost.hits(), 1, "{options:?}");
+        assert!(!zkc.server.probe().exists("/d/b"));
+    }
+}
+
+#[tokio::test]
+async fn nodes_after_a_failed_one_are_counted_and_named() {
+    let zkc = old_nodes().await;
+    let told = zkc.run(&["rm", "-y", "/d/missing", "/d/b", "/d/a"]).await.fails(8);
+    let lines: Vec<_> = told.lines().collect();
+    assert_eq!(lines[0], "kept: not empty: /d/a", "{told}");
+    assert!(lines[1].starts_with("deleted 1 of 3 nodes; then no node: /d/missing"), "{told}");
+    assert!(!zkc.server.probe().exists("/d/b"));
+}
+
+#[tokio::test]
 async fn no_path_to_the_nodes_of_the_servers_is_accepted() {
     let zkc = Zkc::start().await;
     zkc.run(&["create", "/quota"]).await.ok();
