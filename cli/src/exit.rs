@@ -5,6 +5,7 @@ use std::io;
 use std::process::ExitCode;
 
 use zk_curator::{Error, ErrorKind};
+use zk_curator_discovery::RegistrationError;
 use zk_curator_recipes::{barrier, config, counter, leader, lock, queue, schedule};
 
 /// An exit code of `zkc`.
@@ -185,6 +186,18 @@ of_recipes!(
     lock::Error,
     leader::Error
 );
+
+impl From<RegistrationError> for Failure {
+    fn from(error: RegistrationError) -> Self {
+        match error {
+            RegistrationError::Framework(error) => error.into(),
+            RegistrationError::Superseded(_)
+            | RegistrationError::Refused(_)
+            | RegistrationError::Deleted => Self::new(Exit::CONFLICT, error.to_string()),
+            error => Self::usage(error.to_string()),
+        }
+    }
+}
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {

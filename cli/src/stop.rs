@@ -59,7 +59,6 @@ pub(crate) enum Stop {
 
 impl Stop {
     /// Returns the exit code of a program that this signal has ended.
-    #[cfg(feature = "shell")]
     pub(crate) const fn code(self) -> u8 {
         match self {
             Self::Interrupt => 130,

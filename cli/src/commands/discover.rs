@@ -1,14 +1,18 @@
 use clap::{Args, Subcommand};
 use serde_json::json;
-use zk_curator_discovery::{ServiceDiscovery, ServiceInstance};
+use zk_curator_discovery::registration::RegistrationEvents;
+use zk_curator_discovery::{
+    RegistrationError, RegistrationState, ServiceDiscovery, ServiceInstance,
+};
 
 #[cfg(unix)]
 use super::discover_register::Register;
 #[cfg(unix)]
 use super::membership::Under;
 use crate::app::App;
-use crate::exit::Failure;
-use crate::output::{Answer, Column, Report, Rows, number, text, time};
+use crate::exit::{Exit, Failure};
+use crate::output::{Answer, Column, Out, Report, Rows, number, text, time};
+use crate::stop::{Handled, Stops};
 use crate::{node, path};
 
 /// The arguments of `zkc discover`.
@@ -98,22 +102,48 @@ impl Discover {
                 if under.is_given() {
                     return Register { base, instance, drain }.run(app, &under).await;
                 }
-                let discovery = ServiceDiscovery::<()>::new(app.zk_to_change().await?, base);
-                let mut registration = discovery
-                    .register(instance)
-                    .await
-                    .map_err(|error| Failure::usage(error.to_string()))?;
-                let stop = crate::stop::requested();
-                let path = registration.path();
-                let report = Report::new(path.as_str(), json!({ "path": path }));
-                app.out().print(&report.names([path]).in_one_line().into())?;
-                stop.await?;
-                let ended = registration.unregister().await;
-                ended.map_err(|error| Failure::usage(error.to_string()))?;
-                Ok(Answer::nothing())
+                register(app, &base, instance).await
             }
         }
     }
+}
+
+/// Registers an instance until a signal.
+async fn register(app: &App, base: &str, instance: ServiceInstance<()>) -> Result<Answer, Failure> {
+    let discovery = ServiceDiscovery::<()>::new(app.zk_to_change().await?, base);
+    let (mut stops, _handled) = (Stops::catch()?, Handled::begin());
+    let mut registration = tokio::select! {
+        biased;
+        stop = stops.next() => return Ok(Exit::of_command(stop.code()).into()),
+        registered = discovery.register(instance) => registered?,
+    };
+    let path = registration.path();
+    let report = Report::new(path.as_str(), json!({ "path": path }));
+    app.out().print(&report.names([path]).in_one_line().into())?;
+    tokio::select! {
+        biased;
+        _ = stops.next() => {}
+        why = ended(registration.events(), app.out()) => return Err(why.into()),
+    }
+    registration.unregister().await?;
+    Ok(Answer::nothing())
+}
+
+/// Waits for the end of a registration. Returns the cause.
+async fn ended(mut events: RegistrationEvents, out: &Out) -> RegistrationError {
+    while let Some(state) = events.next().await {
+        match state {
+            RegistrationState::Superseded { by } => return RegistrationError::Superseded(by),
+            RegistrationState::Refused { by } => return RegistrationError::Refused(by),
+            RegistrationState::Ended => break,
+            RegistrationState::Deleted => {
+                out.say("another client has deleted the node; it is created again");
+            }
+            RegistrationState::Failed(error) => out.say(format!("not registered: {error}")),
+            _ => {}
+        }
+    }
+    RegistrationError::Ended
 }
 
 async fn list(discovery: &ServiceDiscovery<()>) -> Result<Answer, Failure> {

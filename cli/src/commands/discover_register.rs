@@ -36,7 +36,7 @@ impl Register {
             biased;
             signal = signals.end() => return Ok(Exit::of_command(signal.code()).into()),
             registered = self.register(zk, under.rejoins()) => {
-                registered.map_err(|error| before_the_command(failure(error)))?
+                registered.map_err(|error| before_the_command(error.into()))?
             }
         };
         let (mut registration, session) = registered;
@@ -116,16 +116,5 @@ async fn ended(mut events: RegistrationEvents, session: Option<&InSession>) {
     }
     if let Some(session) = session {
         session.end();
-    }
-}
-
-/// Returns the failure of a registration.
-pub(super) fn failure(error: RegistrationError) -> Failure {
-    match error {
-        RegistrationError::Framework(error) => error.into(),
-        RegistrationError::Superseded(_) | RegistrationError::Refused(_) => {
-            Failure::new(Exit::CONFLICT, error.to_string())
-        }
-        error => Failure::usage(error.to_string()),
     }
 }

@@ -1,3 +1,4 @@
+use bytes::Bytes;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use zk_curator_recipes::group::{Group as Members, GroupEvent, GroupMember};
@@ -7,9 +8,10 @@ use super::group_join::Join;
 #[cfg(unix)]
 use super::membership::Under;
 use crate::app::App;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::output::{Answer, Column, Report, Rows, data, text};
 use crate::path;
+use crate::stop::{Handled, Stops};
 
 /// The most characters of the data of a member in a table.
 const SHOWN: usize = 80;
@@ -91,15 +93,7 @@ impl Group {
                 if under.is_given() {
                     return Join { group: path, id, data }.run(app, &under).await;
                 }
-                let zk = app.zk_to_change().await?;
-                let member = GroupMember::builder(zk, path, id.as_str()).data(data).start();
-                let stop = crate::stop::requested();
-                member.joined().await?;
-                let report = Report::new(format!("joined {id}"), json!({ "joined": id }));
-                app.out().print(&report.names([id]).in_one_line().into())?;
-                stop.await?;
-                member.leave().await?;
-                Ok(Answer::nothing())
+                join(app, path, id, data).await
             }
             Verb::Follow { path } => {
                 let mut events = Members::new(app.zk().await?, path).follow();
@@ -121,6 +115,24 @@ impl Group {
     }
 }
 
+/// Joins a group until a signal.
+async fn join(app: &App, path: String, id: String, data: Bytes) -> Result<Answer, Failure> {
+    let zk = app.zk_to_change().await?;
+    let (mut stops, _handled) = (Stops::catch()?, Handled::begin());
+    let member = GroupMember::builder(zk, path, id.as_str()).data(data).start();
+    tokio::select! {
+        biased;
+        // The member leaves when it is dropped.
+        stop = stops.next() => return Ok(Exit::of_command(stop.code()).into()),
+        joined = member.joined() => joined?,
+    }
+    let report = Report::new(format!("joined {id}"), json!({ "joined": id }));
+    app.out().print(&report.names([id]).in_one_line().into())?;
+    stops.next().await;
+    member.leave().await?;
+    Ok(Answer::nothing())
+}
+
 /// Returns the id of a member that has none.
 fn own_id() -> String {
     #[cfg(unix)]
@@ -130,7 +142,7 @@ fn own_id() -> String {
     format!("{}:{}", host.as_deref().unwrap_or("host"), std::process::id())
 }
 
-fn list(members: &std::collections::BTreeMap<String, bytes::Bytes>) -> Rows {
+fn list(members: &std::collections::BTreeMap<String, Bytes>) -> Rows {
     let mut rows = Rows::new(COLUMNS);
     for (id, data) in members {
         rows.push(vec![id.as_str().into(), data::cell(data, SHOWN)]);

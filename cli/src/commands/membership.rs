@@ -34,6 +34,7 @@ Environment of the command:
 Exit codes:
   the code of the command, 128+n if signal n has ended it
   0    without a command: ended by a signal
+  6    without a command: another process has registered the instance
   123  the membership was lost, and the command was stopped
   125  zkc failed before the command was started
   126  the command cannot be executed

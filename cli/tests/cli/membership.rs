@@ -1,4 +1,4 @@
-//! `zkc group join` and `zkc discover register` with a command.
+//! `zkc group join` and `zkc discover register`.
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -157,6 +157,43 @@ async fn another_process_with_the_id_stops_an_instance() {
     assert!(server.probe().exists("/services/orders/one"));
     new.signal(Signal::SIGTERM);
     assert_eq!(new.finish().await.code, Some(9));
+    is_clean(&server, &finished);
+}
+
+#[tokio::test]
+async fn a_signal_ends_the_wait_for_an_id() {
+    let server = TestServer::start().await;
+    let servers = server.connect_string();
+    let mut first = Running::start(&servers, &["group", "join", "/g", "a"]);
+    assert_eq!(first.line().await, "joined a");
+    server.until(|probe| watches(probe, "/g/a") > 0).await;
+    for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
+        let second = Running::start(&servers, &["group", "join", "/g", "a"]);
+        server.until(|probe| watches(probe, "/g/a") > 1).await;
+        second.signal(signal);
+        let finished = second.finish().await;
+        assert_eq!((finished.code, &*finished.stdout), (Some(code), ""), "{finished:?}");
+    }
+    first.signal(Signal::SIGINT);
+    let finished = first.finish().await;
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    is_clean(&server, &finished);
+}
+
+#[tokio::test]
+async fn another_process_with_the_id_ends_a_registration() {
+    let server = TestServer::start().await;
+    let servers = server.connect_string();
+    let mut old = Running::start(&servers, &REGISTER);
+    old.line().await;
+    let mut new = Running::start(&servers, &REGISTER);
+    new.line().await;
+    let finished = old.finish().await;
+    assert_eq!(finished.code, Some(6), "{finished:?}");
+    assert!(finished.stderr.starts_with("another process has registered"), "{finished:?}");
+    assert!(server.probe().exists("/services/orders/one"));
+    new.signal(Signal::SIGINT);
+    assert_eq!(new.finish().await.code, Some(0));
     is_clean(&server, &finished);
 }
 
