@@ -1,5 +1,7 @@
 //! The command line of the screens: `:`.
 
+use clap::ArgMatches;
+
 use super::model::Screen;
 
 /// A line.
@@ -36,13 +38,12 @@ pub(crate) fn parse(line: &str) -> Line {
 }
 
 /// Returns why a command is not run below the screens: it has the terminal, or it does not end.
-pub(crate) fn refusal(words: &[String]) -> Option<&'static str> {
+pub(crate) fn refusal(matches: &ArgMatches) -> Option<&'static str> {
     const HAVE_TERMINAL: [&str; 4] = ["edit", "shell", "top", "man"];
     const DO_NOT_END: [&str; 8] =
         ["watch", "wait", "lock", "semaphore", "elect", "cron", "serve", "completions"];
-    let mut names = words.iter().map(String::as_str).filter(|word| !word.starts_with('-'));
-    let (command, verb) = (names.next()?, names.next());
-    match (command, verb) {
+    let (command, below) = matches.subcommand()?;
+    match (command, below.subcommand_name()) {
         ("edit", _) => Some("press e in the tree"),
         _ if HAVE_TERMINAL.contains(&command) => Some("it needs the terminal"),
         _ if DO_NOT_END.contains(&command) => Some("it does not end by itself"),
@@ -57,6 +58,8 @@ pub(crate) fn refusal(words: &[String]) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
 
     #[test]
@@ -82,13 +85,23 @@ mod tests {
 
     #[test]
     fn commands_without_an_end_are_refused() {
-        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        for line in ["watch /a", "edit /a", "top", "lock /a", "group join /g a", "-q shell"] {
-            assert!(refusal(&words(line)).is_some(), "{line}");
+        let refusal = |line: &str| {
+            let words = std::iter::once("zkc").chain(line.split(' '));
+            refusal(&crate::Cli::command().try_get_matches_from(words).expect(line))
+        };
+        for line in [
+            "watch /a",
+            "-o json watch /a",
+            "edit /a",
+            "--timeout 1s top",
+            "lock /a -- true",
+            "group join /g a",
+            "-q shell",
+        ] {
+            assert!(refusal(line).is_some(), "{line}");
         }
-        for line in ["get /a", "group ls /g", "rm -r /a", "why /locks/a"] {
-            assert_eq!(refusal(&words(line)), None, "{line}");
+        for line in ["get /a", "group ls /g", "--context edit rm -r /a", "why /locks/a"] {
+            assert_eq!(refusal(line), None, "{line}");
         }
-        assert_eq!(refusal(&[]), None);
     }
 }

@@ -18,7 +18,7 @@ mod tree;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-use clap::FromArgMatches;
+use clap::{ArgMatches, FromArgMatches};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use zk_curator::op::fan_out;
@@ -282,25 +282,30 @@ impl Driver<'_> {
 /// Runs a command of `zkc` in the session of the screens.
 async fn run_line(app: &App, line: &str) -> Result<String, Failure> {
     let words = words::split(line).map_err(Failure::usage)?;
-    if let Some(why) = line::refusal(&words) {
+    let matches = parse(app, words)?;
+    if let Some(why) = line::refusal(&matches) {
         return Err(Failure::usage(format!("not run here: {why}")));
     }
-    let (answer, out) = run_words(app, words).await?;
+    let (answer, out) = run_parsed(app, &matches).await?;
     let bytes = out.bytes(&answer)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-async fn run_words(app: &App, words: Vec<String>) -> Result<(Answer, Out), Failure> {
+fn parse(app: &App, words: Vec<String>) -> Result<ArgMatches, Failure> {
     let names = std::iter::once("zkc".to_owned()).chain(words);
     let matches = app.grammar().command().try_get_matches_from(names);
     let matches = matches.map_err(|error| Failure::usage(error.to_string()))?;
     if let Some(option) = args::of_another_session(&matches) {
         return Err(Failure::usage(format!("--{option}: the screens have one session")));
     }
-    let options = Global::from_arg_matches(&matches);
+    Ok(matches)
+}
+
+async fn run_parsed(app: &App, matches: &ArgMatches) -> Result<(Answer, Out), Failure> {
+    let options = Global::from_arg_matches(matches);
     let options = options.map_err(|error| Failure::usage(error.to_string()))?;
-    let app = app.with_options_of(&options, |option| args::is_given(&matches, option));
-    match app.grammar().run(&app, &matches).await {
+    let app = app.with_options_of(&options, |option| args::is_given(matches, option));
+    match app.grammar().run(&app, matches).await {
         Ok(answer) => Ok((answer, Out::new(&options))),
         Err(failure) => Err(app.explain(failure).await),
     }
@@ -309,7 +314,8 @@ async fn run_words(app: &App, words: Vec<String>) -> Result<(Answer, Out), Failu
 /// Edits a node, as `zkc edit` does.
 async fn edit(app: &App, path: &str) -> Result<(), String> {
     let words = ["edit", "--", path].map(str::to_owned).to_vec();
-    run_words(app, words).await.map(drop).map_err(|failure| failure.to_string())
+    let edited = async { run_parsed(app, &parse(app, words)?).await };
+    edited.await.map(drop).map_err(|failure| failure.to_string())
 }
 
 /// Returns the lines of a recipe: its holders, its waiters, and what follows.
