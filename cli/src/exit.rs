@@ -88,9 +88,11 @@ impl Failure {
         self
     }
 
-    /// Adds the text that is printed in parentheses.
+    /// Adds a text that is printed in parentheses, after those that were added before.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        let hint = hint.into();
+        self.hint =
+            Some(self.hint.map_or_else(|| hint.clone(), |first| format!("{first}; {hint}")));
         self
     }
 

@@ -1,5 +1,7 @@
-use std::io::{IsTerminal, Write};
+use std::cell::Cell;
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
@@ -8,6 +10,7 @@ use zk_curator::{CuratorFramework, ErrorKind};
 use crate::app::App;
 use crate::exit::{Exit, Failure};
 use crate::output::{Answer, printable};
+use crate::stop::{Handled, Stop, Stops};
 use crate::{merge, path};
 
 /// The lines of a merged text that are shown.
@@ -17,7 +20,8 @@ const AFTER_HELP: &str = "\
 If another client has changed the node meanwhile, both changes are shown as one text, and you choose \
 what is written. Lines that both have changed are shown as mine, base (as you have read them) and \
 theirs, with marks; the editor opens that text. Without a terminal, nothing is written then, and the \
-exit code is 6. Edited data that are not written stay in a file, which is named.";
+exit code is 6. Edited data that are not written stay in a file, which is named, also after a signal. \
+While the editor runs, Ctrl-C is for the editor.";
 
 /// The arguments of `zkc edit`.
 #[derive(Debug, Args)]
@@ -42,6 +46,18 @@ enum Form {
 struct Seen {
     data: Bytes,
     version: i32,
+    czxid: i64,
+}
+
+/// The meaning of a signal.
+#[derive(Debug, Clone, Copy)]
+enum Phase {
+    /// It ends the command.
+    Asks,
+    /// Ctrl-C is for the editor.
+    Edits,
+    /// It ends the command, whose outcome is unknown.
+    Writes,
 }
 
 /// The choice of the user after a conflict.
@@ -54,37 +70,69 @@ enum Choice {
 }
 
 impl Edit {
-    /// Opens the data in an editor, and writes them if the node still has the version that was
-    /// read. If another client has changed it since, shows both changes and asks. The edited data stay in a
-    /// file unless they are written.
+    /// Opens the data in an editor, and writes them if the node is still the one that was read, in
+    /// the same version. If another client has changed it since, shows both changes and asks. Edited
+    /// data stay in a file unless they are written.
     pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
         let zk = app.zk_to_change().await?;
-        let mut base = self.read(zk).await?;
+        let base = self.read(zk).await?;
         self.is_valid(&base.data)?;
-        let mut file = Draft::new(&base.data)?;
-        edit(file.path()).await?;
-        let text = std::fs::read(file.path())?;
-        let mut mine = match self.check(text, &base.data) {
-            Ok(mine) => mine,
-            Err(failure) => return Err(failure.hint(file.keep())),
+        // To the end of the command: signals that were caught once do not end the process.
+        let (mut stops, _handled) = (Stops::catch()?, Handled::begin());
+        let (mut drafts, phase) = (Drafts::default(), Cell::new(Phase::Asks));
+        let outcome = {
+            let mut work = pin!(self.edit(app, zk, base, &mut drafts, &phase));
+            loop {
+                tokio::select! {
+                    biased;
+                    stop = stops.next() => match (stop, phase.get()) {
+                        // On a terminal, Ctrl-C is for the editor.
+                        (Stop::Interrupt, Phase::Edits) => {}
+                        (_, Phase::Writes) => {
+                            let text = "unknown outcome: interrupted while the data were written";
+                            break Err(Failure::new(Exit::UNKNOWN, text));
+                        }
+                        (stop, _) => {
+                            break Err(Failure::new(Exit::of_command(stop.code()), "interrupted"));
+                        }
+                    },
+                    outcome = &mut work => break outcome,
+                }
+            }
         };
+        outcome.inspect(|_| drafts.discard()).map_err(|failure| drafts.keep(failure))
+    }
+
+    async fn edit(
+        &self,
+        app: &App,
+        zk: &CuratorFramework,
+        mut base: Seen,
+        drafts: &mut Drafts,
+        phase: &Cell<Phase>,
+    ) -> Result<Answer, Failure> {
+        let mut mine = self.check(drafts.edit(&base.data, phase).await?, &base.data)?;
         loop {
             if mine == base.data {
                 app.out().say("unchanged");
                 return Ok(Answer::nothing());
             }
-            let set = zk.set_data(&self.path, mine.clone()).uncompressed().version(base.version);
-            match set.await {
-                Ok(_) => return Ok(Answer::nothing()),
-                Err(error) if error.kind() == ErrorKind::BadVersion => {}
-                Err(error) => return Err(Failure::from(error).hint(file.keep())),
+            // The versions of a node that was created again begin again.
+            let stat = zk.exists(&self.path).await?;
+            if stat.is_none_or(|stat| stat.czxid == base.czxid) {
+                phase.set(Phase::Writes);
+                let set = zk.set_data(&self.path, mine.clone()).uncompressed();
+                let set = set.version(base.version).await;
+                phase.set(Phase::Asks);
+                match set {
+                    Ok(_) => return Ok(Answer::nothing()),
+                    Err(error) if error.kind() == ErrorKind::BadVersion => {}
+                    Err(error) => return Err(error.into()),
+                }
             }
-            let theirs = match self.read(zk).await {
-                Ok(theirs) => theirs,
-                Err(failure) => return Err(failure.hint(file.keep())),
-            };
+            let theirs = self.read(zk).await?;
             if theirs.data != base.data && theirs.data != mine {
-                match self.resolve(app, &base, &theirs, &mine, &mut file).await? {
+                match self.resolve(app, &base, &theirs, &mine, drafts, phase).await? {
                     Choice::Write(data) => mine = data,
                     Choice::Keep => {
                         app.out().say("kept the data of the other client");
@@ -92,7 +140,7 @@ impl Edit {
                     }
                     Choice::Quit => {
                         let text = format!("other version: {} was changed meanwhile", self.path);
-                        return Err(Failure::new(Exit::CONFLICT, text).hint(file.keep()));
+                        return Err(Failure::new(Exit::CONFLICT, text));
                     }
                 }
             }
@@ -102,7 +150,7 @@ impl Edit {
 
     async fn read(&self, zk: &CuratorFramework) -> Result<Seen, Failure> {
         let (data, stat) = zk.get_data(&self.path).undecompressed().with_stat().await?;
-        Ok(Seen { data, version: stat.version })
+        Ok(Seen { data, version: stat.version, czxid: stat.czxid })
     }
 
     /// Shows both changes, and asks what to write. Without a terminal, quits.
@@ -112,14 +160,16 @@ impl Edit {
         base: &Seen,
         theirs: &Seen,
         mine: &Bytes,
-        file: &mut Draft,
+        drafts: &mut Drafts,
+        phase: &Cell<Phase>,
     ) -> Result<Choice, Failure> {
-        if !std::io::stdin().is_terminal() {
+        if !io::stdin().is_terminal() {
             return Ok(Choice::Quit);
         }
         let mut merged = Merged::new(base, theirs, mine);
+        let change = if theirs.czxid == base.czxid { "changed" } else { "created again" };
         app.out().warn(format!(
-            "{} was changed meanwhile: it had version {} and has {}",
+            "{} was {change} meanwhile: it had version {} and has {}",
             self.path, base.version, theirs.version
         ));
         loop {
@@ -136,18 +186,13 @@ impl Edit {
             let letters: String =
                 write.split(", ").filter_map(|choice| choice.chars().next()).collect();
             let chosen = app.choose(&format!("{write}?"), &letters).await?;
-            let is_edited = match (chosen, &mut merged) {
-                (Some('w'), Some(merged)) => Ok(merged.text.clone().into_bytes()),
-                (Some('e'), Some(merged)) => {
-                    *file = Draft::new(merged.text.as_bytes())?;
-                    edit(file.path()).await?;
-                    std::fs::read(file.path())
-                }
+            let edited = match (chosen, &merged) {
+                (Some('w'), Some(merged)) => merged.text.clone().into_bytes(),
+                (Some('e'), Some(merged)) => drafts.edit(merged.text.as_bytes(), phase).await?,
                 (Some('m'), _) => return Ok(Choice::Write(mine.clone())),
                 (Some('t'), _) => return Ok(Choice::Keep),
                 _ => return Ok(Choice::Quit),
             };
-            let edited = is_edited?;
             let text = String::from_utf8_lossy(&edited).into_owned();
             let has_marks = merge::has_marks(&text);
             match self.check(edited, &theirs.data) {
@@ -212,46 +257,88 @@ fn not_json(error: serde_json::Error) -> Failure {
     Failure::usage(format!("the data are not JSON: {error}"))
 }
 
-/// A file with the data, deleted unless it is kept.
+/// The files of the editor.
+#[derive(Debug, Default)]
+struct Drafts(Vec<Draft>);
+
+impl Drafts {
+    /// Opens the data in the editor, and returns the edited data. They are also in the last draft.
+    async fn edit(&mut self, data: &[u8], phase: &Cell<Phase>) -> Result<Vec<u8>, Failure> {
+        let mut draft = Draft::new(data)?;
+        let file = draft.path.clone();
+        draft.is_open = true;
+        self.0.push(draft);
+        phase.set(Phase::Edits);
+        let edited = run_editor(&file).await;
+        phase.set(Phase::Asks);
+        if let Some(draft) = self.0.last_mut() {
+            draft.is_open = false;
+        }
+        edited?;
+        Ok(std::fs::read(file)?)
+    }
+
+    fn discard(&mut self) {
+        for draft in &mut self.0 {
+            draft.is_discarded = true;
+        }
+    }
+
+    /// Names the files that are kept.
+    fn keep(&self, failure: Failure) -> Failure {
+        let kept = self.0.iter().filter(|draft| draft.is_kept());
+        let kept: Vec<_> = kept.map(|draft| draft.path.display().to_string()).collect();
+        if kept.is_empty() {
+            return failure;
+        }
+        failure.hint(format!("the edited data are in {}", kept.join(" and ")))
+    }
+}
+
+/// A file with the data. It is kept if the user has edited it, unless the data are written.
 #[derive(Debug)]
-struct Draft(Option<PathBuf>);
+struct Draft {
+    path: PathBuf,
+    /// The data before the user has edited them.
+    shown: Vec<u8>,
+    /// The editor has not ended.
+    is_open: bool,
+    is_discarded: bool,
+}
 
 impl Draft {
     fn new(data: &[u8]) -> Result<Self, Failure> {
         let (path, mut file) = crate::private::create_temporary(&std::env::temp_dir(), "zkc-")?;
-        let draft = Self(Some(path));
+        let mut draft = Self { path, shown: data.to_vec(), is_open: false, is_discarded: true };
         file.write_all(data)?;
+        draft.is_discarded = false;
         Ok(draft)
     }
 
-    fn path(&self) -> &Path {
-        self.0.as_deref().unwrap_or_else(|| Path::new(""))
-    }
-
-    /// Keeps the file, and returns a hint.
-    fn keep(mut self) -> String {
-        let path = self.0.take().unwrap_or_default();
-        format!("the edited data are in {}", path.display())
+    fn is_kept(&self) -> bool {
+        let is_edited = || match std::fs::read(&self.path) {
+            Ok(data) => data != self.shown,
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        };
+        !self.is_discarded && (self.is_open || is_edited())
     }
 }
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        if let Some(path) = &self.0 {
+        if !self.is_kept() {
             // It is only a copy of the data.
-            drop(std::fs::remove_file(path));
+            drop(std::fs::remove_file(&self.path));
         }
     }
 }
 
 /// Runs the editor of the user.
-async fn edit(file: &Path) -> Result<(), Failure> {
+async fn run_editor(file: &Path) -> Result<(), Failure> {
     let of = |variable| std::env::var(variable).ok().filter(|value| !value.is_empty());
     let editor = of("VISUAL").or_else(|| of("EDITOR")).unwrap_or_else(|| "vi".to_owned());
     let mut words = editor.split_whitespace();
     let program = words.next().unwrap_or("vi");
-    // On a terminal, Ctrl-C is for the editor.
-    let _editor = crate::stop::Handled::begin();
     let status = tokio::process::Command::new(program).args(words).arg(file).status().await;
     match status {
         Ok(status) if status.success() => Ok(()),
