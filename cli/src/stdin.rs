@@ -78,7 +78,8 @@ fn wait(is_wanted: &Weak<()>) -> io::Result<bool> {
     while is_wanted.strong_count() > 0 {
         match poll(&mut [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)], PollTimeout::from(LOOK)) {
             Ok(0) | Err(Errno::EINTR) => {}
-            Ok(_) => return Ok(true),
+            // The reader may have gone while there was nothing to read.
+            Ok(_) => return Ok(is_wanted.strong_count() > 0),
             Err(error) => return Err(error.into()),
         }
     }
