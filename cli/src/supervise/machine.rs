@@ -230,13 +230,10 @@ impl Machine {
     }
 
     fn signal(&mut self, now: Instant, signal: Caught, effects: &mut Vec<Effect>) {
-        match self.state {
-            State::Killed | State::Done => {}
-            State::Running | State::Suspended { .. }
-                if signal == Caught::Terminate
-                    && !self.told_to_end
-                    && let Some(drain) = self.plan.drain =>
-            {
+        let is_first = signal == Caught::Terminate && !self.told_to_end;
+        match (self.state, self.plan.drain.filter(|_| is_first)) {
+            (State::Killed | State::Done, _) => {}
+            (State::Running | State::Suspended { .. }, Some(drain)) => {
                 self.told_to_end = true;
                 self.draining = Some(now.checked_add(drain).unwrap_or(now));
                 effects.push(Effect::Drain);
