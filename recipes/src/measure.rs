@@ -397,15 +397,14 @@ mod facade {
     pub(crate) struct Partitioning {
         zk: CuratorFramework,
         path: String,
-        owned: u32,
     }
 
     impl Partitioning {
         pub(crate) fn begin(zk: &CuratorFramework, path: &str) -> Self {
             count(zk, "zk_curator_partitions_acquired_total", 0);
             count(zk, "zk_curator_partitions_lost_total", 0);
-            let mut this = Self { zk: zk.clone(), path: path.to_owned(), owned: 0 };
-            this.own(0);
+            set_at(zk, "zk_curator_partitions_owned", path, 0.0);
+            let this = Self { zk: zk.clone(), path: path.to_owned() };
             this.assigned(0);
             this
         }
@@ -416,23 +415,22 @@ mod facade {
             set_at(&self.zk, "zk_curator_partitions_assigned", &self.path, parts as f64);
         }
 
-        pub(crate) fn acquired(&mut self) {
+        pub(crate) fn acquired(&self) {
             count(&self.zk, "zk_curator_partitions_acquired_total", 1);
-            self.own(1);
+            self.own(1.0);
         }
 
-        pub(crate) fn released(&mut self) {
-            self.own(-1);
+        pub(crate) fn released(&self) {
+            self.own(-1.0);
         }
 
-        pub(crate) fn lost(&mut self) {
+        pub(crate) fn lost(&self) {
             count(&self.zk, "zk_curator_partitions_lost_total", 1);
-            self.own(-1);
+            self.own(-1.0);
         }
 
-        fn own(&mut self, change: i32) {
-            self.owned = self.owned.saturating_add_signed(change);
-            set_at(&self.zk, "zk_curator_partitions_owned", &self.path, self.owned.into());
+        fn own(&self, change: f64) {
+            gauge_at(&self.zk, "zk_curator_partitions_owned", &self.path).increment(change);
         }
     }
 

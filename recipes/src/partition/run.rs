@@ -89,7 +89,7 @@ where
 {
     let mut parts: BTreeMap<String, Busy> = BTreeMap::new();
     let mut jobs = FuturesUnordered::new();
-    let mut measured = Partitioning::begin(&site.zk, &site.path);
+    let measured = Partitioning::begin(&site.zk, &site.path);
     let mut is_closing = false;
     while !machine.is_over() {
         let input = tokio::select! {
@@ -99,7 +99,7 @@ where
                 Input::Close(ending.end())
             }
             Some((part, event)) = jobs.next(), if !jobs.is_empty() => {
-                take(&mut parts, &mut measured, part, event)?
+                take(&mut parts, &measured, part, event)?
             }
             members = roster.changed(), if !is_closing => Input::Members(members?),
             list = list.changed(), if !is_closing => Input::Parts(list?),
@@ -161,7 +161,7 @@ fn take_lock(parts: &mut BTreeMap<String, Busy>, part: &str) -> Option<Held> {
 /// Takes the end of a job.
 fn take(
     parts: &mut BTreeMap<String, Busy>,
-    measured: &mut Partitioning,
+    measured: &Partitioning,
     part: String,
     event: Event,
 ) -> Result<Input, Error> {
