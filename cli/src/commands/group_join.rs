@@ -63,13 +63,18 @@ impl Join {
         rejoins: bool,
         talk: &Talk,
     ) -> Result<Member, Error> {
+        let node = path::join(&self.group, &self.id);
+        let is_taken = || talk.say(format!("waiting: another member has the id {}", self.id));
         if rejoins {
+            // No node can be of a member that is not started. Errors are repeated below.
+            if zk.exists(&node).await.is_ok_and(|found| found.is_some()) {
+                is_taken();
+            }
             let member = GroupMember::builder(zk, &self.group, &self.id).data(self.data.clone());
             let member = member.start();
             member.joined().await?;
             return Ok(Member::Kept(member));
         }
-        let node = path::join(&self.group, &self.id);
         let (author, mut is_waiting) = (Authorship::default(), false);
         loop {
             let create = zk.create(&node).mode(CreateMode::Ephemeral).data(self.data.clone());
@@ -78,7 +83,7 @@ impl Join {
                 Ok(node) => return Ok(Member::Once(node)),
                 Err(error) if error.kind() == ErrorKind::NodeExists => {
                     if !std::mem::replace(&mut is_waiting, true) {
-                        talk.say(format!("waiting: another member has the id {}", self.id));
+                        is_taken();
                     }
                     match zk.wait_gone(&node).await {
                         Ok(()) => continue,

@@ -110,6 +110,22 @@ async fn an_id_is_of_one_member_at_a_time() {
 }
 
 #[tokio::test]
+async fn a_member_that_rejoins_says_that_its_id_is_taken() {
+    let server = TestServer::start().await;
+    let servers = server.connect_string();
+    let join = ["group", "join", "/g", "a"];
+    let first = started(&servers, &[&join[..], &["--", "sh", "-c", OBEDIENT]].concat()).await;
+    let second = Running::start(&servers, &[&join[..], &["--rejoin", "--", "true"]].concat());
+    server.until(|probe| watches(probe, "/g/a") > 1).await;
+    first.signal(Signal::SIGTERM);
+    assert_eq!(first.finish().await.code, Some(9));
+    let second = second.finish().await;
+    assert_eq!(second.code, Some(0), "{second:?}");
+    assert!(second.stderr.contains("another member has the id a"), "{second:?}");
+    is_clean(&server, &second);
+}
+
+#[tokio::test]
 async fn a_lost_session_stops_a_member() {
     let server = TestServer::start().await;
     let servers = server.connect_string();
