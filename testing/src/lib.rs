@@ -18,7 +18,7 @@
 //! * [`TestCluster`]: an ensemble of servers whose members lag, are partitioned, stop, and lose the
 //!   leadership.
 //! * The four-letter words (`ruok`, `srvr`, `mntr` and so on) are answered.
-//! * The binary `zk-test-server` serves clients in other languages.
+//! * The program `zk-test-server`, a package of its own, serves clients in other languages.
 //!
 //! ```
 //! use zk_curator_testing::{TestServer, Verdict};

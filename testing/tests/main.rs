@@ -8,15 +8,11 @@ mod certificates;
 mod cluster_faults;
 mod cluster_parity_real;
 mod cluster_replication;
-#[cfg(unix)]
-mod command_test_server;
 mod common;
 mod differential;
 mod differential_real;
 mod ensemble_real;
 mod four_letter_words;
-mod interop_clients;
-mod interop_guide;
 mod interop_java;
 mod launcher_real;
 mod parity_real;

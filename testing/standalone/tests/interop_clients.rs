@@ -1,6 +1,6 @@
 //! Clients in other languages cannot tell `zk-test-server` from Apache ZooKeeper: each runs the
 //! same operations on both, beginning with empty servers, and must print the same output. The
-//! programs and scripts are in `tests/interop/`.
+//! programs and scripts are in `tests/interop/` of the workspace.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use zk_curator_testing::ZooKeeperVersion;
 const ENSEMBLE: &[&str] = &["--ensemble", "3"];
 
 fn interop(file: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/interop").join(file)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/interop").join(file)
 }
 
 /// A server of either kind.

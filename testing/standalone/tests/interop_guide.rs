@@ -9,7 +9,7 @@ use zk_curator_real::TempDir;
 use zk_curator_real::other_clients::{PATIENCE, c_client, c_library, compile_c, python_with_kazoo};
 use zk_curator_real::{self as real, java};
 
-const GUIDE: &str = include_str!("../../docs/book/src/testing/other-clients.md");
+const GUIDE: &str = include_str!("../../../docs/book/src/testing/other-clients.md");
 
 /// Returns the only program of the guide in a language.
 fn program(language: &str) -> &'static str {

@@ -1,0 +1,8 @@
+//! The programs of this package, run as processes.
+#![cfg(unix)]
+
+mod command_test_server;
+#[path = "../../tests/common/mod.rs"]
+mod common;
+mod interop_clients;
+mod interop_guide;
