@@ -298,12 +298,12 @@ async fn an_administrator_deletes_nodes_and_all_below_them() {
         zk.create(path, CreateMode::Persistent).await.unwrap();
     }
     zk.create("/a/e", CreateMode::Ephemeral).await.unwrap();
-    let czxid = |path: &str| server.probe().stat(path).unwrap().czxid;
-    let (first, mut below) = (czxid("/a"), vec![czxid("/a/b"), czxid("/a/b/c"), czxid("/a/e")]);
+    let stat = |path: &str| server.probe().stat(path).unwrap();
+    let (first, mut below) = (stat("/a"), vec![stat("/a/b"), stat("/a/b/c"), stat("/a/e")]);
     let mut removed = server.remove("/a").unwrap();
     assert_eq!(removed.remove(0), first);
-    removed.sort_unstable();
-    below.sort_unstable();
+    removed.sort_unstable_by_key(|stat| stat.czxid);
+    below.sort_unstable_by_key(|stat| stat.czxid);
     assert_eq!(removed, below);
     assert!(!server.probe().exists("/a") && server.probe().exists("/other"));
     assert_eq!(server.remove("/a"), Err(ErrorCode::NoNode));

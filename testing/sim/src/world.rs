@@ -466,7 +466,8 @@ impl<'a> World<'a> {
         paths.sort_unstable();
         let Some(path) = paths.get(paths.len() * usize::from(place) / (1 << 16)) else { return };
         // Without a leader, no node can be deleted.
-        if let Ok(tokens) = self.cluster.remove(path) {
+        if let Ok(removed) = self.cluster.remove(path) {
+            let tokens = removed.into_iter().map(|stat| stat.czxid).collect();
             self.run.record(
                 ProcessId::World,
                 Operator::Removed { path: Name::from(path.as_str()), tokens },

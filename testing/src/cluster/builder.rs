@@ -101,6 +101,24 @@ impl TestClusterBuilder {
     /// # Cancel safety
     /// Dropping the future starts nothing.
     pub async fn start(self) -> io::Result<TestCluster> {
+        self.start_prepared(|_| ()).await.map(|(cluster, ())| cluster)
+    }
+
+    /// As [`TestClusterBuilder::start`], but calls `prepare` before the first client can connect,
+    /// for example to install rules. Returns its result, too.
+    ///
+    /// # Errors
+    /// As for [`TestClusterBuilder::start`].
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    ///
+    /// # Cancel safety
+    /// Dropping the future starts nothing.
+    pub async fn start_prepared<R>(
+        self,
+        prepare: impl FnOnce(&TestCluster) -> R,
+    ) -> io::Result<(TestCluster, R)> {
         let Self { members, ports, settings } = self;
         if !(1..=MOST).contains(&members) || ports.len() > members {
             let text =
@@ -122,9 +140,11 @@ impl TestClusterBuilder {
             |(member, open): (_, &Vec<_>)| TestServer::of_ensemble(&ensemble, member, open);
         let servers: Vec<_> = open.iter().enumerate().map(of_member).collect();
         ensemble.update(faults::assemble);
-        for (server, open) in servers.iter().zip(open) {
+        let cluster = TestCluster::new(ensemble, servers.into());
+        let prepared = prepare(&cluster);
+        for (server, open) in cluster.members().iter().zip(open) {
             server.run(open);
         }
-        Ok(TestCluster::new(ensemble, servers.into()))
+        Ok((cluster, prepared))
     }
 }

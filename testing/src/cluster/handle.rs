@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_curator_proto::ErrorCode;
+use zk_curator_proto::records::Stat;
 
 use super::lag::LagGuard;
 use super::probe::ClusterProbe;
@@ -249,7 +250,7 @@ impl TestCluster {
     ///
     /// # Errors
     /// As for [`TestServer::remove`].
-    pub fn remove(&self, path: &str) -> Result<Vec<i64>, ErrorCode> {
+    pub fn remove(&self, path: &str) -> Result<Vec<Stat>, ErrorCode> {
         self.update(|state| faults::remove(state, path))
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zk_curator_proto::ErrorCode;
-use zk_curator_proto::records::{DeleteRequest, MultiOp};
+use zk_curator_proto::records::{DeleteRequest, MultiOp, Stat};
 
 use super::journal::Fault;
 use super::state::State;
@@ -98,8 +98,16 @@ pub(crate) fn release(state: &mut State, at: MemberId) {
         return release_all(state);
     }
     state.record(Some(at), Fault::Release);
+    resume_clock(state);
     state.quorum.set_held(at, false);
     state.settle();
+}
+
+/// Continues the clock of sessions, if it stopped because all members were suspended.
+fn resume_clock(state: &mut State) {
+    if let Some(since) = state.held_since.take() {
+        state.sessions.postpone(state.clock.now() - since);
+    }
 }
 
 /// Suspends all members. The clock of sessions stops.
@@ -113,9 +121,7 @@ pub(crate) fn hold_all(state: &mut State) {
 /// Resumes all members. The clock of sessions continues from where it stopped.
 pub(crate) fn release_all(state: &mut State) {
     state.record(None, Fault::Release);
-    if let Some(since) = state.held_since.take() {
-        state.sessions.postpone(state.clock.now() - since);
-    }
+    resume_clock(state);
     state.quorum.set_all_held(false);
     state.settle();
 }
@@ -175,19 +181,18 @@ pub(crate) fn disconnect(state: &mut State, session: i64) -> bool {
     true
 }
 
-/// Cuts every connection of a member.
-pub(crate) fn disconnect_all(state: &mut State, at: MemberId) {
+/// Cuts every connection of a member. Returns their number.
+pub(crate) fn disconnect_all(state: &mut State, at: MemberId) -> usize {
     state.record(Some(at), Fault::DisconnectAll);
-    state.cut_all(at);
+    state.cut_all(at)
 }
 
-/// Deletes a node and everything below it, regardless of ACLs and versions. Returns the zxids of
-/// their creation.
-pub(crate) fn remove(state: &mut State, path: &str) -> Result<Vec<i64>, ErrorCode> {
+/// Deletes a node and everything below it, regardless of ACLs and versions. Returns their stats.
+pub(crate) fn remove(state: &mut State, path: &str) -> Result<Vec<Stat>, ErrorCode> {
     let writer = state.quorum.writer().filter(|at| !state.quorum.is_read_only(*at));
     let tree = state.members[writer.ok_or(ErrorCode::NotReadOnly)?].tree();
     let node = tree.get(path).filter(|_| path != "/").ok_or(ErrorCode::NoNode)?;
-    let below: Vec<_> = node.walk(path).map(|(path, node)| (path, node.stat().czxid)).collect();
+    let below: Vec<_> = node.walk(path).map(|(path, node)| (path, node.stat())).collect();
     let superuser = Identity { scheme: "super".to_owned(), id: String::new() };
     // `walk` returns a node before its children.
     for (path, _) in below.iter().rev() {
@@ -195,7 +200,7 @@ pub(crate) fn remove(state: &mut State, path: &str) -> Result<Vec<i64>, ErrorCod
         state.commit(0, [superuser.clone()].into(), Action::Write(delete), None);
     }
     state.record(None, Fault::Remove { path: path.to_owned() });
-    Ok(below.into_iter().map(|(_, czxid)| czxid).collect())
+    Ok(below.into_iter().map(|(_, stat)| stat).collect())
 }
 
 /// Sets the number of the next sequential child of `path`.

@@ -172,10 +172,13 @@ impl State {
     }
 
     /// Ends every connection of a member immediately.
-    pub(crate) fn cut_all(&mut self, at: MemberId) {
-        for connection in self.members[at].connections().ids() {
+    pub(crate) fn cut_all(&mut self, at: MemberId) -> usize {
+        let connections = self.members[at].connections().ids();
+        let number = connections.len();
+        for connection in connections {
             self.cut(Place { member: at, connection });
         }
+        number
     }
 
     // Sessions.

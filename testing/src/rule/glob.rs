@@ -9,17 +9,28 @@ pub fn matches(pattern: &str, path: &str) -> bool {
     components(&pattern, &path)
 }
 
+/// Goes back only to the last `**`, as [`characters`] does to the last star.
 fn components(pattern: &[&str], path: &[&str]) -> bool {
-    match (pattern, path) {
-        ([], []) => true,
-        (["**", rest @ ..], _) => {
-            (0..=path.len()).any(|skipped| components(rest, &path[skipped..]))
+    let (mut p, mut c) = (0, 0);
+    let mut stars = None;
+    while c < path.len() {
+        match pattern.get(p) {
+            Some(&"**") => {
+                stars = Some((p, c));
+                p += 1;
+            }
+            Some(first) if characters(first.as_bytes(), path[c].as_bytes()) => {
+                p += 1;
+                c += 1;
+            }
+            _ => {
+                let Some((at, from)) = stars else { return false };
+                stars = Some((at, from + 1));
+                (p, c) = (at + 1, from + 1);
+            }
         }
-        ([first, rest @ ..], [component, others @ ..]) => {
-            characters(first.as_bytes(), component.as_bytes()) && components(rest, others)
-        }
-        _ => false,
     }
+    pattern[p..].iter().all(|component| *component == "**")
 }
 
 /// Goes back only to the last star: the text before it has already matched.
@@ -82,8 +93,13 @@ mod tests {
             ("/**/c", "/a/b/c", true),
             ("/a/**/c/*", "/a/x/y/c/d", true),
             ("/a/**/c/*", "/a/x/y/c", false),
+            ("/**/b/**/d", "/a/b/c/b/c/d", true),
+            ("/**/b/**/b/**/d", "/a/b/c/b/d", true),
+            ("/**/b/**/b/**/d", "/a/b/c/d", false),
         ] {
             assert_eq!(matches(pattern, path), expected, "{pattern} {path}");
         }
+        // A search that tries every division of the path among the patterns would not end.
+        assert!(!matches(&format!("{}/b", "/**/a".repeat(40)), &"/a".repeat(200)));
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_curator_proto::ErrorCode;
+use zk_curator_proto::records::Stat;
 
 use super::has_session::HasSession;
 use super::probe::Probe;
@@ -194,9 +195,9 @@ impl TestServer {
         self.shared().update(|state| faults::disconnect(state, session))
     }
 
-    /// Cuts every connection. Sessions stay open.
-    pub fn disconnect_all(&self) {
-        self.update(faults::disconnect_all);
+    /// Cuts every connection. Sessions stay open. Returns the number of connections.
+    pub fn disconnect_all(&self) -> usize {
+        self.update(faults::disconnect_all)
     }
 
     /// Suspends the server until [`TestServer::release`], as if its process were stopped: it
@@ -290,12 +291,12 @@ impl TestServer {
     }
 
     /// Deletes a node and everything below it with all permissions, in one transaction per node.
-    /// Returns the zxids of the transactions that created the nodes, starting with the node itself.
+    /// Returns the stats of the deleted nodes, starting with the node itself.
     ///
     /// # Errors
     /// [`ErrorCode::NoNode`] if the node does not exist or is the root; [`ErrorCode::NotReadOnly`]
     /// while no member accepts writes.
-    pub fn remove(&self, path: &str) -> Result<Vec<i64>, ErrorCode> {
+    pub fn remove(&self, path: &str) -> Result<Vec<Stat>, ErrorCode> {
         self.shared().update(|state| faults::remove(state, path))
     }
 
