@@ -2,90 +2,15 @@
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::path::PathBuf;
-use std::process::{ExitStatus, Output, Stdio};
+use std::process::Output;
 
-use crate::common::{LONG, RawClient};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
+use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::process::{Child, ChildStdout, Command};
 use zk_curator_proto::records::{ConnectRequest, CreateMode};
 use zk_curator_proto::{ErrorCode, Request};
 
-/// A process whose server is ready.
-struct Server {
-    process: Child,
-    lines: Lines<BufReader<ChildStdout>>,
-    address: String,
-}
-
-impl Server {
-    /// Starts the program on a free port.
-    async fn start(options: &[&str]) -> Self {
-        let mut command = command(&[&["--port", "0"], options].concat());
-        let mut process = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let line =
-            tokio::time::timeout(LONG, lines.next_line()).await.expect("a line in time").unwrap();
-        let line = line.expect("a line before the end");
-        let Some(address) = line.strip_prefix("listening on ") else { panic!("{line}") };
-        let address = address.to_owned();
-        Self { process, lines, address }
-    }
-
-    async fn line(&mut self) -> String {
-        let line = tokio::time::timeout(LONG, self.lines.next_line())
-            .await
-            .expect("a line in time")
-            .unwrap();
-        line.expect("a line before the end")
-    }
-
-    async fn tell(&mut self, line: &str) -> String {
-        let input = self.process.stdin.as_mut().expect("standard input");
-        input.write_all(format!("{line}\n").as_bytes()).await.unwrap();
-        self.line().await
-    }
-
-    async fn client(&self) -> RawClient {
-        RawClient::over_tcp(&self.address, 10_000).await
-    }
-
-    /// Sends bytes to the server, and returns its response up to the end of the connection.
-    async fn ask(&self, bytes: &[u8]) -> String {
-        let mut stream = TcpStream::connect(&self.address).await.unwrap();
-        stream.write_all(bytes).await.unwrap();
-        let mut answer = String::new();
-        tokio::time::timeout(LONG, stream.read_to_string(&mut answer))
-            .await
-            .expect("an end")
-            .unwrap();
-        answer
-    }
-
-    /// Sends a signal. Returns the exit status and the standard error of the program.
-    async fn signal(&mut self, signal: &str) -> (ExitStatus, String) {
-        let pid = self.process.id().expect("it runs").to_string();
-        assert!(Command::new("kill").args(["-s", signal, &pid]).status().await.unwrap().success());
-        let status =
-            tokio::time::timeout(LONG, self.process.wait()).await.expect("an end in time").unwrap();
-        let mut errors = String::new();
-        self.process.stderr.take().unwrap().read_to_string(&mut errors).await.unwrap();
-        (status, errors)
-    }
-
-    /// Sends a signal. Asserts that the program ends cleanly and prints nothing more.
-    async fn end(mut self, signal: &str) {
-        let (status, errors) = self.signal(signal).await;
-        assert_eq!((status.code(), errors.as_str()), (Some(0), ""), "{status}");
-        assert_eq!(self.lines.next_line().await.unwrap(), None);
-        assert!(TcpStream::connect(&self.address).await.is_err());
-    }
-}
+use crate::common::RawClient;
+use crate::program::{CONTROL, Program, output, refusal};
 
 /// A directory that is removed when the test ends.
 struct TempDir(PathBuf);
@@ -106,32 +31,10 @@ impl Drop for TempDir {
     }
 }
 
-fn command(options: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zk-test-server"));
-    command.args(options).kill_on_drop(true);
-    command
-}
-
-async fn output(options: &[&str]) -> Output {
-    tokio::time::timeout(LONG, command(options).output()).await.expect("an end in time").unwrap()
-}
-
-/// Returns the single line that the program prints about refused options.
-async fn refusal(options: &[&str]) -> String {
-    let Output { status, stdout, stderr } = output(options).await;
-    let text = String::from_utf8(stderr).unwrap();
-    assert_eq!(
-        (status.code(), stdout.len(), text.lines().count()),
-        (Some(2), 0, 1),
-        "{options:?}: {text}"
-    );
-    text
-}
-
 #[tokio::test]
 async fn it_serves_until_a_signal() {
     for signal in ["TERM", "INT"] {
-        let server = Server::start(&[]).await;
+        let server = Program::start(&[]).await;
         let mut zk = server.client().await;
         zk.create("/a", CreateMode::Persistent).await.unwrap();
         assert_eq!(zk.children("/", false).await.unwrap(), ["a", "zookeeper"]);
@@ -142,7 +45,7 @@ async fn it_serves_until_a_signal() {
 
 #[tokio::test]
 async fn it_answers_every_word_and_grants_two_to_twenty_ticks() {
-    let server = Server::start(&["--tick-time", "100"]).await;
+    let server = Program::start(&["--tick-time", "100"]).await;
     for (word, part) in [
         ("ruok", "imok"),
         ("wchc", "\n"),
@@ -156,13 +59,13 @@ async fn it_answers_every_word_and_grants_two_to_twenty_ticks() {
         assert!(answer.contains(part), "{word}: {answer}");
     }
     for (asked, granted) in [(1, 200), (500, 500), (60_000, 2000)] {
-        assert_eq!(RawClient::over_tcp(&server.address, asked).await.session.timeout, granted);
+        assert_eq!(RawClient::over_tcp(server.address(), asked).await.session.timeout, granted);
     }
 }
 
 #[tokio::test]
 async fn containers_and_outlived_nodes_are_removed_soon() {
-    let server = Server::start(&["--container-interval", "10"]).await;
+    let server = Program::start(&["--container-interval", "10"]).await;
     let mut zk = server.client().await;
     let container = crate::common::create_body("/c", CreateMode::Container);
     zk.call(Request::CreateContainer(container)).await.unwrap();
@@ -176,7 +79,7 @@ async fn containers_and_outlived_nodes_are_removed_soon() {
 #[tokio::test]
 async fn options_change_what_it_is() {
     let digest = zk_curator_testing::digest("super:secret");
-    let server = Server::start(&[
+    let server = Program::start(&[
         "--zookeeper-version=3.8",
         "--super-digest",
         &digest,
@@ -207,11 +110,11 @@ async fn options_change_what_it_is() {
 
 #[tokio::test]
 async fn a_read_only_server_serves_those_content_with_it() {
-    let server = Server::start(&["--read-only"]).await;
+    let server = Program::start(&["--read-only"]).await;
     assert_eq!(server.ask(b"isro").await, "ro");
-    let stream = TcpStream::connect(&server.address).await.unwrap();
+    let stream = TcpStream::connect(server.address()).await.unwrap();
     assert!(RawClient::open(Box::new(stream), crate::common::new_session()).await.is_none());
-    let stream = TcpStream::connect(&server.address).await.unwrap();
+    let stream = TcpStream::connect(server.address()).await.unwrap();
     let request = ConnectRequest { read_only: true, ..crate::common::new_session() };
     let mut zk = RawClient::open(Box::new(stream), request).await.expect("a session");
     assert_eq!(zk.create("/a", CreateMode::Persistent).await, Err(ErrorCode::NotReadOnly));
@@ -222,9 +125,10 @@ async fn a_read_only_server_serves_those_content_with_it() {
 #[tokio::test]
 async fn it_listens_where_it_is_told() {
     let taken = TcpListener::bind("127.0.0.2:0").await.unwrap().local_addr().unwrap();
-    let server = Server::start(&["--host", "127.0.0.2", "--port", &taken.port().to_string()]).await;
-    assert_eq!(server.address, taken.to_string());
-    let server = Server::start(&["--host", "localhost"]).await;
+    let server =
+        Program::start(&["--host", "127.0.0.2", "--port", &taken.port().to_string()]).await;
+    assert_eq!(server.address(), taken.to_string());
+    let server = Program::start(&["--host", "localhost"]).await;
     assert_eq!(server.ask(b"ruok").await, "imok");
 }
 
@@ -232,7 +136,7 @@ async fn it_listens_where_it_is_told() {
 async fn what_a_server_saved_the_next_one_has() {
     let directory = TempDir::new("saved");
     let options = ["--data-dir", directory.0.to_str().unwrap()];
-    let server = Server::start(&options).await;
+    let server = Program::start(&options).await;
     let mut zk = server.client().await;
     zk.create("/kept", CreateMode::Persistent).await.unwrap();
     zk.create("/mine", CreateMode::Ephemeral).await.unwrap();
@@ -241,8 +145,8 @@ async fn what_a_server_saved_the_next_one_has() {
     let request = zk.reattach_request();
     server.end("TERM").await;
 
-    let server = Server::start(&options).await;
-    let stream = TcpStream::connect(&server.address).await.unwrap();
+    let server = Program::start(&options).await;
+    let stream = TcpStream::connect(server.address()).await.unwrap();
     let mut heir = RawClient::open(Box::new(stream), request).await.expect("the session");
     assert_eq!((heir.id(), heir.session.timeout), (zk.id(), 10_000));
     assert_eq!(heir.exists("/kept", false).await, Ok(stat));
@@ -263,7 +167,7 @@ async fn an_unusable_directory_is_reported_and_left_unchanged() {
     let directory = TempDir::new("damaged");
     let path = directory.0.to_str().unwrap();
     let options = ["--port", "0", "--data-dir", path];
-    Server::start(&options).await.end("TERM").await;
+    Program::start(&options).await.end("TERM").await;
     let file = directory.0.join("snapshot");
     let mut bytes = std::fs::read(&file).unwrap();
     let last = bytes.len() - 1;
@@ -287,7 +191,7 @@ async fn an_unusable_directory_is_reported_and_left_unchanged() {
 #[tokio::test]
 async fn data_that_cannot_be_saved_are_not_lost_in_silence() {
     let directory = TempDir::new("gone");
-    let mut server = Server::start(&["--data-dir", directory.0.to_str().unwrap()]).await;
+    let mut server = Program::start(&["--data-dir", directory.0.to_str().unwrap()]).await;
     std::fs::remove_dir_all(&directory.0).unwrap();
     let (status, errors) = server.signal("TERM").await;
     assert_eq!((status.code(), errors.lines().count()), (Some(1), 1), "{errors}");
@@ -301,30 +205,26 @@ async fn data_that_cannot_be_saved_are_not_lost_in_silence() {
 async fn members_of_an_ensemble_are_stopped_and_started() {
     let directory = TempDir::new("ensemble");
     let options = ["--ensemble", "3", "--data-dir", directory.0.to_str().unwrap()];
-    let mut servers = Server::start(&options).await;
-    let mut addresses = vec![servers.address.clone()];
-    for _ in 1..3 {
-        addresses.push(servers.line().await.strip_prefix("listening on ").unwrap().to_owned());
-    }
+    let servers = Program::start(&[CONTROL, &options].concat()).await;
+    let mut control = servers.controlled().await;
+    let second = &servers.addresses[1];
     let mut first = servers.client().await;
     first.create("/a", CreateMode::Persistent).await.unwrap();
-    assert_eq!(servers.tell("stop 2").await, "stopped 2");
-    assert!(TcpStream::connect(&addresses[1]).await.is_err());
+    for _ in 0..2 {
+        control.ok("stop", json!({ "member": 1 })).await;
+    }
+    crate::common::refuses(second.parse().unwrap()).await;
     first.create("/b", CreateMode::Persistent).await.unwrap();
-    assert_eq!(servers.tell("stop 2").await, "stopped 2", "it is");
-    assert_eq!(servers.tell("start 2").await, "started 2");
-    let mut second = RawClient::over_tcp(&addresses[1], 10_000).await;
+    for _ in 0..2 {
+        control.ok("start", json!({ "member": 1 })).await;
+    }
+    let mut second = RawClient::over_tcp(second, 2_000).await;
     assert!(second.exists("/b", false).await.is_ok());
-    assert_eq!(servers.tell("nonsense\nstop 0\nstart 4\nstart 2").await, "started 2");
-    second.ping().await;
-    assert_eq!(servers.tell("stop 1").await, "stopped 1");
-    assert_eq!(servers.tell("stop 3").await, "stopped 3");
+    control.ok("stop", json!({ "member": 0 })).await;
+    control.ok("stop", json!({ "member": 2 })).await;
     second.closed().await;
-
-    let (status, errors) = servers.signal("TERM").await;
-    assert_eq!((status.code(), errors.lines().count()), (Some(0), 3), "{errors}");
-    assert!(errors.contains("'stop 0'"), "{errors}");
-    let again = Server::start(&options[2..]).await;
+    servers.end("TERM").await;
+    let again = Program::start(&options[2..]).await;
     assert!(
         again.client().await.exists("/b", false).await.is_ok(),
         "the single server has the data of the three"
@@ -334,9 +234,8 @@ async fn members_of_an_ensemble_are_stopped_and_started() {
 
 #[tokio::test]
 async fn members_listen_at_the_ports_they_are_given() {
-    let mut servers = Server::start(&["--ensemble", "2", "--ports", "0, 0"]).await;
-    servers.line().await;
-    let taken = servers.address.rsplit_once(':').unwrap().1;
+    let servers = Program::start(&["--ensemble", "2", "--ports", "0, 0"]).await;
+    let taken = servers.address().rsplit_once(':').unwrap().1;
     let refused = refusal(&["--ensemble", "2", "--ports", &format!("0,{taken}")]).await;
     assert!(refused.contains(&format!("cannot listen on 127.0.0.1:{taken}: ")), "{refused}");
     servers.end("INT").await;

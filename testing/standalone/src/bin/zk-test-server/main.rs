@@ -1,64 +1,73 @@
 //! Serves an embedded ZooKeeper for clients in any language until a signal ends it. `--help` lists
 //! the options.
-#![expect(clippy::print_stderr, reason = "a program talks to its terminal")]
 
-mod control;
 mod options;
-mod output;
 mod store;
+mod target;
 
 use std::error::Error;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use options::{Options, Task};
-use output::{complain_of, print};
 use store::Store;
+use target::Servers;
 use zk_curator_testing::{TestCluster, TestServer, stop_signal};
+use zk_test_server::control::{Listener, Service, Token};
+use zk_test_server::program::{complain, end_of_input, print};
+use zk_test_server::scenario::{Scenario, ScenarioError};
+
+const NAME: &str = "zk-test-server";
 
 /// The exit code of wrong options, and of a server that cannot start.
 const CANNOT_START: u8 = 2;
 /// The exit code of a server that ran, but could not save its state.
 const CANNOT_SAVE: u8 = 1;
+/// The exit code of a scenario with a step that failed.
+const SCENARIO_FAILED: u8 = 3;
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let task = match options::parse(lexopt::Parser::from_env()) {
         Ok(task) => task,
         Err(error) => {
-            eprintln!("zk-test-server: {error}; see --help");
-            return ExitCode::from(CANNOT_START);
+            let error: Box<dyn Error> = format!("{error}; see --help").into();
+            return complain(NAME, &*error, CANNOT_START);
         }
     };
     let done = match task {
-        Task::Print(text) => print(&text).map(|()| ExitCode::SUCCESS),
+        Task::Print(text) => print(&text).map(|()| ExitCode::SUCCESS).map_err(Into::into),
         Task::Serve(options) => serve(*options).await,
     };
-    done.unwrap_or_else(|error| complain(error.as_ref(), CANNOT_START))
-}
-
-/// Prints an error and its causes in one line.
-fn complain(error: &dyn Error, code: u8) -> ExitCode {
-    let mut line = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        line += &format!(": {error}");
-        cause = error.source();
-    }
-    complain_of(&line);
-    ExitCode::from(code)
+    done.unwrap_or_else(|error| complain(NAME, &*error, CANNOT_START))
 }
 
 async fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
     // Registers the handler before a user can know that the server runs, and send a signal.
     let stopped = stop_signal().map_err(|error| format!("cannot receive signals: {error}"))?;
+    let control = match options.control {
+        None => None,
+        Some(port) => {
+            let token =
+                Token::from_env().map_err(|error| format!("option '--control': {error}"))?;
+            Some((Listener::open(port).await?, token))
+        }
+    };
+    let mut scenario = options.scenario.as_deref().map(Scenario::load).transpose()?;
     let store = options.data_dir.map(Store::open).transpose()?;
     let mut builder = options.builder.host(options.host);
     if let Some(snapshot) = store.as_ref().map(Store::load).transpose()?.flatten() {
         builder = builder.snapshot(snapshot);
     }
     let members = options.ports.len();
-    let servers =
-        TestCluster::builder(members).settings(builder).ports(options.ports).start().await?;
+    let builder = TestCluster::builder(members).settings(builder).ports(options.ports);
+    let prepare = |cluster: &TestCluster| {
+        let service = Service::new(Servers::new(cluster.clone(), options.read_only));
+        let installed = scenario.as_mut().map_or(Ok(()), |scenario| scenario.install(&service));
+        installed.map(|()| Arc::new(service))
+    };
+    let (servers, service) = builder.start_prepared(prepare).await?;
+    let service = service?;
     if let Some(store) = &store {
         // Saves once now, so that a failure shows at the start, not at the end.
         store.save(&servers)?;
@@ -66,17 +75,44 @@ async fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
     for addr in servers.members().iter().filter_map(TestServer::addr) {
         print(&format!("listening on {addr}"))?;
     }
-    if members == 1 {
-        stopped.await;
-    } else {
-        tokio::select! {
-            () = stopped => {}
-            error = control::obey(&servers) => return Err(error),
-        }
+    if let Some((listener, _)) = &control {
+        print(&format!("control on {}", listener.addr()))?;
     }
+    let code = tokio::select! {
+        () = stopped => ExitCode::SUCCESS,
+        () = end_of_input(), if options.until_eof => ExitCode::SUCCESS,
+        () = controlled(control, &service) => ExitCode::SUCCESS,
+        ended = played(scenario, &service, options.until_scenario_ends) => match ended {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => complain(NAME, &error, SCENARIO_FAILED),
+        },
+    };
     for server in servers.members() {
         server.stop().await;
     }
     let saved = store.map_or(Ok(()), |store| store.save(&servers));
-    Ok(saved.map_or_else(|error| complain(&error, CANNOT_SAVE), |()| ExitCode::SUCCESS))
+    Ok(saved.map_or_else(|error| complain(NAME, &error, CANNOT_SAVE), |()| code))
+}
+
+/// Serves the control port, if there is one.
+async fn controlled(control: Option<(Listener, Token)>, service: &Arc<Service<Servers>>) {
+    match control {
+        Some((listener, token)) => listener.serve(Arc::clone(service), token).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Runs the scenario. Returns when a step fails, or after the last one if `ends`.
+async fn played(
+    scenario: Option<Scenario>,
+    service: &Service<Servers>,
+    ends: bool,
+) -> Result<(), ScenarioError> {
+    if let Some(scenario) = scenario {
+        scenario.run(service, print).await?;
+        if ends {
+            return Ok(());
+        }
+    }
+    std::future::pending().await
 }

@@ -21,8 +21,7 @@ cannot be saved.
 
   --host ADDRESS              the address to listen on, or a name of this machine [127.0.0.1]
   --port N                    the TCP port; 0 is any free one [2181]
-  --ensemble N                the number of servers in an ensemble; a line `stop 2` or `start 2` on standard input stops
-                              or starts the second one, and is answered by `stopped 2` or `started 2` [1]
+  --ensemble N                the number of servers in an ensemble [1]
   --ports A,B,C               the ports of the ensemble [consecutive ones from --port]
   --tick-time MS              the granularity of session expiry, in milliseconds [2000]
   --min-session-timeout MS    the shortest timeout of a session [2 ticks]
@@ -39,6 +38,12 @@ cannot be saved.
                               ensemble do so while they have no quorum
   --reconfig-enabled          answer `reconfig` as a standalone Apache ZooKeeper with reconfig does: it is not
                               implemented
+  --control PORT              serve the control protocol on this port of 127.0.0.1; 0 is any free one, printed as
+                              `control on HOST:PORT`. Needs a token in the environment variable ZK_TEST_SERVER_TOKEN
+  --scenario FILE             the rules and steps to run from the start, in TOML; a step that fails ends the program
+                              with exit code 3
+  --until-scenario-ends       end after the last step, with exit code 0
+  --until-eof                 end at the end of standard input, with exit code 0
   -h, --help                  print this
   -V, --version               print the version";
 
@@ -67,6 +72,13 @@ pub(crate) struct Options {
     /// The port of each server.
     pub(crate) ports: Vec<u16>,
     pub(crate) data_dir: Option<PathBuf>,
+    pub(crate) read_only: bool,
+    /// The control port.
+    pub(crate) control: Option<u16>,
+    /// The file of the scenario.
+    pub(crate) scenario: Option<PathBuf>,
+    pub(crate) until_scenario_ends: bool,
+    pub(crate) until_eof: bool,
     /// The other settings.
     pub(crate) builder: TestServerBuilder,
 }
@@ -78,7 +90,8 @@ pub(crate) struct Options {
 pub(crate) fn parse(mut arguments: Parser) -> Result<Task, lexopt::Error> {
     let (mut host, mut port) = (IpAddr::V4(Ipv4Addr::LOCALHOST), 2181);
     let (mut ensemble, mut ports) = (None, None);
-    let mut data_dir = None;
+    let (mut data_dir, mut scenario, mut control) = (None, None, None);
+    let (mut read_only, mut until_eof, mut until_scenario_ends) = (false, false, false);
     let (mut tick, mut shortest, mut longest) = (TICK, None, None);
     let mut builder = TestServer::builder().container_check_interval(CONTAINER_INTERVAL);
     while let Some(argument) = arguments.next()? {
@@ -108,12 +121,16 @@ pub(crate) fn parse(mut arguments: Parser) -> Result<Task, lexopt::Error> {
                 builder = builder.max_frame(value.number(1..=MAX_FRAME)? as usize);
             }
             "--max-backlog" => builder = builder.max_backlog(value.number(0..=u32::MAX)? as usize),
-            "--data-dir" => data_dir = Some(value.path()?),
+            "--data-dir" => data_dir = Some(value.path("a directory")?),
+            "--control" => control = Some(value.number(0..=u16::MAX)?),
+            "--scenario" => scenario = Some(value.path("a file")?),
+            "--until-scenario-ends" => until_scenario_ends = true,
+            "--until-eof" => until_eof = true,
             "--container-interval" => builder = builder.container_check_interval(value.millis()?),
             "--zookeeper-version" => builder = builder.version(value.version()?),
             "--super-digest" => builder = builder.super_digest(value.digest()?),
             "--reconfig-enabled" => builder = builder.reconfig_enabled(true),
-            "--read-only" => builder = builder.read_only(true),
+            "--read-only" => read_only = true,
             _ => return Err(lexopt::Error::UnexpectedOption(name)),
         }
     }
@@ -124,9 +141,23 @@ pub(crate) fn parse(mut arguments: Parser) -> Result<Task, lexopt::Error> {
         );
         return Err(text.into());
     }
+    if until_scenario_ends && scenario.is_none() {
+        return Err("option '--until-scenario-ends' is for '--scenario'".into());
+    }
+    builder = builder.read_only(read_only);
     builder = builder.tick_time(tick).min_session_timeout(shortest).max_session_timeout(longest);
     let ports = ports_of(port, ports, ensemble)?;
-    Ok(Task::Serve(Box::new(Options { host, ports, data_dir, builder })))
+    Ok(Task::Serve(Box::new(Options {
+        host,
+        ports,
+        data_dir,
+        read_only,
+        control,
+        scenario,
+        until_scenario_ends,
+        until_eof,
+        builder,
+    })))
 }
 
 /// Returns the ports of all servers: the given ones, or consecutive ones from the first.
@@ -164,9 +195,9 @@ impl Value<'_> {
         format!("invalid value '{value}' for option '{}': wants {wanted}", self.option).into()
     }
 
-    fn path(&mut self) -> Result<PathBuf, lexopt::Error> {
+    fn path(&mut self, wanted: &str) -> Result<PathBuf, lexopt::Error> {
         let path = self.arguments.value()?;
-        if path.is_empty() { Err(self.wrong(&"", "a directory")) } else { Ok(path.into()) }
+        if path.is_empty() { Err(self.wrong(&"", wanted)) } else { Ok(path.into()) }
     }
 
     fn number<T>(&mut self, range: RangeInclusive<T>) -> Result<T, lexopt::Error>
