@@ -354,8 +354,7 @@ impl Server {
 
 /// Builds the server's program, with the profile of this one, and says where it is.
 fn build() -> PathBuf {
-    let arguments =
-        ["build", "--quiet", "--release", "-p", "zk-test-server"];
+    let arguments = ["build", "--quiet", "--release", "-p", "zk-test-server"];
     assert!(Command::new(env!("CARGO")).args(arguments).status().unwrap().success());
     // This program is in `release/deps`.
     std::env::current_exe().unwrap().ancestors().nth(2).unwrap().join("zk-test-server")

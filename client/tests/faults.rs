@@ -293,7 +293,9 @@ fn a_chain_of_faults_leaves_one_client_and_one_session() {
         let session = id(&zk);
         for round in 0..20 {
             match round % 4 {
-                0 => server.disconnect_all(),
+                0 => {
+                    server.disconnect_all();
+                }
                 1 => server.restart().await.unwrap(),
                 2 => {
                     server.partition();

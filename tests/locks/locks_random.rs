@@ -335,7 +335,9 @@ async fn disturb(server: &TestServer, ledger: &Mutex<Ledger>, rng: &mut fastrand
             server.release();
         }
         4 => drop(server.reap_containers()),
-        _ => server.disconnect_all(),
+        _ => {
+            server.disconnect_all();
+        }
     }
 }
 

@@ -66,7 +66,9 @@ fn run(seed: u64) -> String {
             sleep(millis(&mut rng, 2000)).await;
             match rng.u32(..3) {
                 0 => drop(cluster.change_leader()),
-                1 => cluster.member(rng.usize(..3)).disconnect_all(),
+                1 => {
+                    cluster.member(rng.usize(..3)).disconnect_all();
+                }
                 _ => {
                     let probe = cluster.member(0).probe();
                     let sessions: Vec<_> =

@@ -350,10 +350,13 @@ impl State {
         std::mem::replace(&mut self.has_new_deadline, false)
     }
 
-    /// Expires sessions and applies transactions that are due.
+    /// Expires sessions and applies transactions that are due. No session expires while all members
+    /// are suspended, even if a test advances the clock.
     pub(crate) fn do_overdue(&mut self) {
-        for session in self.sessions.overdue(self.clock.now()) {
-            self.expire(session);
+        if self.held_since.is_none() {
+            for session in self.sessions.overdue(self.clock.now()) {
+                self.expire(session);
+            }
         }
         self.catch_up_all();
     }
