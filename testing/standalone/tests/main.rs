@@ -4,6 +4,7 @@
 mod command_test_server;
 #[path = "../../tests/common/mod.rs"]
 mod common;
+mod control_calls;
 mod control_messages;
 mod interop_clients;
 mod interop_guide;
