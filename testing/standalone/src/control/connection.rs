@@ -175,3 +175,117 @@ fn is_allowed(call: &Call, token: &Token) -> bool {
 fn unauthorized() -> CallError {
     CallError::new(Code::Unauthorized, "say hello with the token of ZK_TEST_SERVER_TOKEN first")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Display;
+
+    use serde_json::json;
+    use tokio::io::{AsyncBufReadExt, BufReader, DuplexStream, duplex};
+    use zk_curator_testing::{RuleGuard, TestCluster};
+
+    use super::super::condition::Condition;
+    use super::super::target::Decide;
+    use super::*;
+
+    /// Servers whose probe is long.
+    struct Verbose(TestCluster);
+
+    impl Target for Verbose {
+        const KIND: &'static str = "server";
+
+        fn connect_string(&self) -> String {
+            self.0.connect_string()
+        }
+
+        fn install(&self, _: Option<usize>, decide: Decide) -> Result<RuleGuard, CallError> {
+            Ok(self.0.rule(decide))
+        }
+
+        async fn perform(&self, call: Call) -> Result<Value, CallError> {
+            match call {
+                Call::Probe { .. } => Ok(json!("x".repeat(1 << 20))),
+                call => Err(CallError::unsupported(call.name(), "this only talks")),
+            }
+        }
+
+        async fn wait(&self, condition: &Condition) -> Result<(), CallError> {
+            self.0.until(|probe| condition.holds(probe)).await;
+            Ok(())
+        }
+
+        fn state(&self) -> impl Display {
+            self.0.probe()
+        }
+    }
+
+    const HELLO: &str =
+        "{\"id\":1,\"call\":\"hello\",\"version\":1,\"token\":\"0123456789abcdef\"}\n";
+
+    /// Returns a connection, and the task that serves it.
+    async fn connection() -> (BufReader<DuplexStream>, tokio::task::JoinHandle<()>) {
+        let (client, server) = duplex(1024);
+        let target = Verbose(TestCluster::in_memory(1).await);
+        let service = Service::new(target);
+        let token = Token::new("0123456789abcdef".to_owned()).unwrap();
+        let served = tokio::spawn(async move { serve(server, &service, &token).await });
+        (BufReader::new(client), served)
+    }
+
+    async fn next(client: &mut BufReader<DuplexStream>) -> Value {
+        let mut line = String::new();
+        client.read_line(&mut line).await.unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_without_hello_is_closed() {
+        let (mut client, served) = connection().await;
+        client.write_all(b"{\"id\":1,").await.unwrap();
+        served.await.unwrap();
+        assert_eq!(client.read_to_end(&mut Vec::new()).await.unwrap(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_read_is_disconnected() {
+        let (mut client, served) = connection().await;
+        client.write_all(HELLO.as_bytes()).await.unwrap();
+        assert_eq!(next(&mut client).await["ok"]["kind"], "server");
+        client.write_all(b"{\"id\":2,\"call\":\"probe\"}\n").await.unwrap();
+        served.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_slowly_gets_the_whole_response() {
+        let (mut client, served) = connection().await;
+        client.write_all(HELLO.as_bytes()).await.unwrap();
+        next(&mut client).await;
+        client.write_all(b"{\"id\":2,\"call\":\"probe\"}\n").await.unwrap();
+        let mut response = Vec::new();
+        while !response.ends_with(b"\n") {
+            tokio::time::advance(READ_WITHIN / 100).await;
+            let bytes = client.fill_buf().await.unwrap();
+            let read = bytes.len();
+            assert!(read > 0, "the connection ends after {} bytes", response.len());
+            response.extend_from_slice(bytes);
+            client.consume(read);
+        }
+        let response: Value = serde_json::from_slice(&response).unwrap();
+        assert_eq!(response["ok"].as_str().unwrap().len(), 1 << 20);
+        client.shutdown().await.unwrap();
+        served.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_of_the_client_ends_its_wait() {
+        let (mut client, served) = connection().await;
+        client.write_all(HELLO.as_bytes()).await.unwrap();
+        next(&mut client).await;
+        let wait = "{\"id\":2,\"call\":\"until\",\"timeout_ms\":4000000000,\"condition\":{\"exists\":\"/a\"}}\n";
+        client.write_all(wait.as_bytes()).await.unwrap();
+        client.shutdown().await.unwrap();
+        served.await.unwrap();
+        // At the end of its time, it would have an answer.
+        assert_eq!(client.read_to_end(&mut Vec::new()).await.unwrap(), 0);
+    }
+}

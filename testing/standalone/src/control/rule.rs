@@ -241,3 +241,104 @@ fn parent_of(path: &str) -> Option<&str> {
         Some((parent, _)) => Some(parent),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use zk_curator_proto::records::{
+        Acl, CreateMode, CreateRequest, DeleteRequest, GetChildrenRequest, GetDataRequest, MultiOp,
+        SetWatches,
+    };
+
+    use super::*;
+
+    fn spec(fields: Value) -> RuleSpec {
+        let mut fields = fields;
+        fields["verdict"] = json!("disconnect");
+        serde_json::from_value(fields).unwrap()
+    }
+
+    fn creation(path: &str) -> CreateRequest {
+        let flags = CreateMode::EphemeralSequential.flags();
+        CreateRequest { path: path.into(), data: None, acl: Acl::open_unsafe(), flags }
+    }
+
+    fn deletion(path: &str) -> DeleteRequest {
+        DeleteRequest { path: path.into(), version: -1 }
+    }
+
+    #[test]
+    fn rules_match_by_operation_path_parent_and_session() {
+        let transaction = Request::Multi(vec![
+            MultiOp::Create2(creation("/a/x")),
+            MultiOp::Delete(deletion("/b/y")),
+        ]);
+        let get = GetDataRequest { path: "/a/x".into(), watch: false };
+        let list = GetChildrenRequest { path: "/b".into(), watch: false };
+        let reads = Request::MultiRead(vec![ReadOp::GetData(get), ReadOp::GetChildren(list)]);
+        let create = Request::CreateContainer(creation("/a/x"));
+        for (fields, request, expected) in [
+            (json!({}), &create, true),
+            (json!({}), &Request::Ping, true),
+            (json!({ "path": "/**" }), &Request::Ping, false),
+            (json!({ "session": "0x7" }), &Request::Ping, true),
+            (json!({ "session": "0x8" }), &Request::Ping, false),
+            (json!({ "operation": "ping" }), &Request::Ping, true),
+            (json!({ "operation": ["ping", "create"] }), &create, true),
+            (json!({ "operation": "delete" }), &create, false),
+            (json!({ "operation": "create", "under": "/a" }), &create, true),
+            (json!({ "operation": "create", "under": "/" }), &create, false),
+            (json!({ "operation": "create", "under": "/a/x" }), &create, false),
+            (json!({ "under": "/a", "path": "/a/?" }), &create, true),
+            (json!({ "under": "/a", "path": "/b/*" }), &create, false),
+            (json!({ "under": "/" }), &Request::Create(creation("/a")), true),
+            (json!({ "under": "/" }), &Request::Create(creation("/")), false),
+            // Sequential nodes may have no name in front of the number.
+            (json!({ "under": "/a" }), &Request::Create(creation("/a/")), true),
+            (json!({ "operation": "multi" }), &transaction, true),
+            (json!({ "operation": "create" }), &transaction, true),
+            (json!({ "operation": "delete", "path": "/b/y" }), &transaction, true),
+            (json!({ "operation": "delete", "path": "/a/x" }), &transaction, false),
+            (json!({ "operation": "delete", "path": "/b/y", "under": "/a" }), &transaction, false),
+            (json!({ "operation": "multi", "under": "/b" }), &transaction, true),
+            (json!({ "operation": "check" }), &transaction, false),
+            (json!({}), &Request::Multi(Vec::new()), true),
+            (json!({ "path": "/**" }), &Request::Multi(Vec::new()), false),
+            (json!({ "operation": "multi_read", "path": "/b" }), &reads, true),
+            (json!({ "operation": "get_children", "path": "/b" }), &reads, true),
+            (json!({ "operation": "get_data", "path": "/b" }), &reads, false),
+            (
+                json!({ "operation": "set_watches" }),
+                &Request::SetWatches(SetWatches::default()),
+                true,
+            ),
+        ] {
+            let text = fields.to_string();
+            assert_eq!(spec(fields).matches(7, request), expected, "{text} {request:?}");
+        }
+    }
+
+    #[test]
+    fn every_operation_has_the_opcodes_of_clients() {
+        let without: Vec<_> =
+            OpCode::ALL.iter().filter(|opcode| operation_name(**opcode).is_none()).collect();
+        assert_eq!(
+            without,
+            [&OpCode::DeleteContainer, &OpCode::CreateSession, &OpCode::Error],
+            "clients send none of these"
+        );
+    }
+
+    #[test]
+    fn every_error_of_zookeeper_can_be_refused_with() {
+        for code in ErrorCode::ALL {
+            let name = snake_case(&format!("{code:?}"));
+            for given in [json!(name), json!(code.code())] {
+                let verdict: VerdictSpec =
+                    serde_json::from_value(json!({ "refuse": given })).unwrap();
+                assert_eq!(Verdict::from(verdict), Verdict::Refuse(*code), "{given}");
+            }
+        }
+        assert_eq!(snake_case("NoChildrenForEphemerals"), "no_children_for_ephemerals");
+    }
+}

@@ -35,7 +35,7 @@ impl Token {
     ///
     /// # Errors
     /// A text of one line, without the token.
-    fn new(text: String) -> Result<Self, String> {
+    pub(super) fn new(text: String) -> Result<Self, String> {
         if LENGTH.contains(&text.chars().count()) {
             Ok(Self(text))
         } else {
