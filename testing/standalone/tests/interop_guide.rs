@@ -1,13 +1,13 @@
 //! The programs in `docs/book/src/testing/other-clients.md` work as printed there.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Output;
 
 use tokio::process::Command;
+use zk_curator_real as real;
 use zk_curator_real::TempDir;
-use zk_curator_real::other_clients::{PATIENCE, c_client, c_library, compile_c, python_with_kazoo};
-use zk_curator_real::{self as real, java};
+use zk_curator_real::other_clients::{PATIENCE, c_client, c_library, compile_c};
 
 const GUIDE: &str = include_str!("../../../docs/book/src/testing/other-clients.md");
 
@@ -49,33 +49,22 @@ async fn the_program_for_a_shell_keeps_its_data() {
 
 #[tokio::test]
 #[ignore = "slow: scripts/test-all"]
-async fn the_program_in_python_tests_a_lock() {
-    let test = "the_program_in_python_tests_a_lock";
-    let python = python_with_kazoo(env!("CARGO_TARGET_TMPDIR")).await;
-    if !real::runs(test, python.as_ref().map(|_| ())) {
+async fn the_program_for_bash_loses_a_response() {
+    let test = "the_program_for_bash_loses_a_response";
+    if !real::runs(test, c_client()) {
         return;
     }
     let directory = TempDir::new(test).unwrap();
-    let output = run(directory.path(), python.unwrap(), &["-c", program("python")]).await;
+    let output = run(directory.path(), "bash", &["-e", "-c", program("bash")]).await;
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("Ran 1 test") && said.ends_with("OK\n"), "{said}");
-}
-
-#[tokio::test]
-#[ignore = "slow: scripts/test-all"]
-async fn the_program_in_java_greets() {
-    let test = "the_program_in_java_greets";
-    if !real::runs(test, java::available()) {
-        return;
-    }
-    let directory = TempDir::new(test).unwrap();
-    std::fs::write(directory.path().join("ZkTestServer.java"), program("java")).unwrap();
-    let jars = std::env::var("ZOOKEEPER_JARS").unwrap_or_else(|_| "/usr/share/java".to_owned());
-    let jars: Vec<_> = jars.split(':').map(|directory| format!("{directory}/*")).collect();
-    let java = std::env::var_os("JAVA_HOME")
-        .map_or_else(|| "java".into(), |home| PathBuf::from(home).join("bin/java"));
-    let output = run(directory.path(), java, &["-cp", &jars.join(":"), "ZkTestServer.java"]).await;
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), "hello\n");
+    assert!(said.contains("[/greeting]: rc = -4"), "{said}");
+    let calls = String::from_utf8(output.stdout).unwrap();
+    let calls: Vec<_> = calls.lines().filter(|line| line.starts_with('{')).collect();
+    assert_eq!(
+        calls[1..3],
+        ["{\"id\":2,\"ok\":{\"rule\":\"lost\"}}", "{\"id\":3,\"ok\":{\"hits\":1}}"]
+    );
+    assert!(calls[3].starts_with("{\"id\":4,\"ok\":{\"waited_ms\":"), "{calls:?}");
 }
 
 #[tokio::test]
