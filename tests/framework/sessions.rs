@@ -2,12 +2,9 @@
 //! history, credentials.
 
 use std::error::Error as StdError;
-use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -17,12 +14,12 @@ use zk_curator::{
     ConnectionState, CreateMode, Credentials, CredentialsProvider, CuratorFramework, ErrorKind,
     OwnedNode,
 };
-use zk_curator_client::{BackgroundTask, Connector, Spawn, Transport};
+use zk_curator_client::{Connector, Transport};
 use zk_curator_proto::OpCode;
 use zk_curator_testing::{Direction, TestCluster, TestServer, Verdict};
 use zk_curator_tests::{
     SESSION_TIMEOUT, assert_matches, builder, builder_for, closes_clean, cluster_of_three,
-    connected, expire, poll_then_drop, session_id, simulated, simulated_on, simulated_steps,
+    connected, expire, gated, poll_then_drop, session_id, simulated, simulated_on, simulated_steps,
     simulated_with, start, until, until_state,
 };
 
@@ -141,50 +138,6 @@ fn a_framework_that_never_had_a_session_has_none_to_leave() {
         assert_eq!(zk.detach().await.unwrap_err().kind(), ErrorKind::Closed);
         assert_eq!(zk.state(), ConnectionState::Closed);
     });
-}
-
-/// Stops the background tasks of a framework, as a stop of their runtime would.
-#[derive(Debug, Default)]
-struct Gate {
-    waiting: Mutex<Option<Vec<Waker>>>,
-}
-
-impl Gate {
-    fn close(&self) {
-        *self.waiting.lock().unwrap() = Some(Vec::new());
-    }
-
-    fn open(&self) {
-        self.waiting
-            .lock()
-            .unwrap()
-            .take()
-            .expect("it was closed")
-            .into_iter()
-            .for_each(Waker::wake);
-    }
-}
-
-#[derive(Debug)]
-struct Gated(Arc<Gate>);
-
-impl Spawn for Gated {
-    fn spawn(&self, mut task: BackgroundTask) {
-        let gate = Arc::clone(&self.0);
-        tokio::spawn(poll_fn(move |cx| {
-            if let Some(waiting) = &mut *gate.waiting.lock().unwrap() {
-                waiting.push(cx.waker().clone());
-                return Poll::Pending;
-            }
-            Pin::new(&mut task).poll(cx)
-        }));
-    }
-}
-
-async fn gated(server: &TestServer) -> (CuratorFramework, Arc<Gate>) {
-    let gate = Arc::new(Gate::default());
-    let zk = start(builder(server).spawner(Arc::new(Gated(Arc::clone(&gate))))).await;
-    (zk, gate)
 }
 
 #[test]

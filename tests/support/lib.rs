@@ -9,11 +9,13 @@
 
 pub mod cancel;
 mod contention;
+mod gate;
 pub mod raw_suite;
 mod server;
 
 pub use cancel::poll_then_drop;
 pub use contention::Contention;
+pub use gate::{Gate, gated};
 pub use server::Server;
 
 use std::borrow::Borrow;
