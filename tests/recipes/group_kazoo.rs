@@ -54,6 +54,18 @@ fn a_party_is_joined_under_the_names_of_kazoo() {
 }
 
 #[test]
+fn data_of_a_member_stay_its_id() {
+    simulated_each([false, true], async |is_shallow, _server, zk| {
+        let joined = member(&zk, "w-1", is_shallow);
+        joined.joined().await.unwrap();
+        let refused = joined.set_data("10.0.0.7").await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+        let names = zk.children(PATH).await.unwrap();
+        assert_eq!(zk.get_data(format!("{PATH}/{}", names[0])).await.unwrap(), "w-1");
+    });
+}
+
+#[test]
 fn equal_ids_are_two_members() {
     simulated_each([false, true], async |is_shallow, server, zk| {
         let (one, two) = (member(&zk, "w", is_shallow), member(&zk, "w", is_shallow));

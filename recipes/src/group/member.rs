@@ -104,12 +104,17 @@ impl GroupMember {
     /// has it.
     ///
     /// # Errors
-    /// As [`joined`](Self::joined).
+    /// As [`joined`](Self::joined). `InvalidArgument` for a member of a party of kazoo, whose data
+    /// are its id; nothing was sent.
     ///
     /// # Cancel safety
     /// Once polled, the data are written in the background in any case.
     #[doc(alias = "setThisData")]
     pub async fn set_data(&self, data: impl Into<Bytes>) -> Result<(), Error> {
+        if self.group.naming != Naming::Curator {
+            let why = "the data of a member of kazoo's party are its id";
+            return Err(Error::invalid_argument("set_data", self.group.path(), why));
+        }
         self.node()?.set_data(data).await
     }
 
