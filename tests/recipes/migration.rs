@@ -641,6 +641,19 @@ fn the_first_look_is_at_the_state_of_the_leader() {
     });
 }
 
+/// The lock counts only its own nodes.
+#[test]
+fn other_nodes_next_to_the_leases_hold_no_lock() {
+    simulated_with(async |_server, zk| {
+        for name in ["notes", "lease-", "_c_0-lock-0000000000"] {
+            let path = format!("{LOCK}/leases/{name}");
+            zk.create(path).creating_parents().await.unwrap();
+        }
+        let manager = manager(&zk).lock_timeout(Duration::from_secs(5));
+        assert_eq!(manager.migrate(&set(2)).await.unwrap().applied, names(2));
+    });
+}
+
 #[test]
 fn a_cancelled_wait_is_over_at_once() {
     simulated_with(async |server, zk| {

@@ -17,7 +17,7 @@ use super::plan::{self, Expected, META};
 use super::record::Record;
 use super::set::{Operations, Work};
 use super::settings::Settings;
-use super::site::{Seen, Site};
+use super::site::{Seen, Site, is_lease};
 use super::{Error, MigrationSet};
 use crate::lock::{self, InterProcessSemaphoreMutex, Lease};
 use crate::path::child;
@@ -159,7 +159,7 @@ impl<'a> Run<'a> {
             Err(error) if error.kind() == ErrorKind::NoNode => return Ok(false),
             watched => watched?,
         };
-        if watched.value.0.is_empty() {
+        if !watched.value.0.iter().any(|name| is_lease(name)) {
             return Ok(false);
         }
         // Whatever happens to the watch, everything is read again.

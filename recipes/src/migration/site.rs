@@ -13,6 +13,7 @@ use super::record::Record;
 use super::set::{RECORDS, Work};
 use super::settings::Settings;
 use super::{Error, MigrationSet};
+use crate::lock::tag;
 use crate::path::child;
 
 /// The number of listings while metadata disappear.
@@ -120,7 +121,7 @@ impl Site {
             Ok(listed.and_then(ReadResult::into_children))
         };
         let (listed, leases) = (list()?, list()?);
-        let is_locked = leases.is_some_and(|leases| !leases.is_empty());
+        let is_locked = leases.is_some_and(|leases| leases.iter().any(|name| is_lease(name)));
         let exists = listed.is_some();
         let mut known = BTreeMap::new();
         for (name, answer) in guesses.into_iter().zip(&mut answers) {
@@ -156,6 +157,11 @@ impl Site {
         plan::sort(&mut metadata);
         Ok(Some(Seen { exists, is_locked, metadata, records }))
     }
+}
+
+/// Returns `true` for the name of a holder of the lock. The lock ignores other nodes, too.
+pub(super) fn is_lease(name: &str) -> bool {
+    SequenceSuffix::after(name, tag::LEASE).is_some()
 }
 
 /// Returns `None` if the node does not exist.
