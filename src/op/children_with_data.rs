@@ -6,7 +6,7 @@ use bytes::Bytes;
 use zk_curator_client::{Data, Read, ReadResponse, Stat};
 
 use super::multi_read::{found, read_chunks, resolve};
-use super::{OpFuture, Target, decompression_options};
+use super::{Freshness, OpFuture, Target, decompression_options};
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
 use crate::path::join;
@@ -41,6 +41,7 @@ pub struct ChildrenWithDataBuilder {
     zk: CuratorFramework,
     path: String,
     filter: Option<NameFilter>,
+    freshness: Freshness,
     decompressed: Option<bool>,
 }
 
@@ -52,7 +53,8 @@ impl CuratorFramework {
     /// [`ChildrenWithDataBuilder`].
     pub fn children_with_data(&self, path: impl Into<String>) -> ChildrenWithDataBuilder {
         let (zk, path) = (self.clone(), path.into());
-        ChildrenWithDataBuilder { zk, path, filter: None, decompressed: None }
+        let freshness = Freshness::AsIs;
+        ChildrenWithDataBuilder { zk, path, filter: None, freshness, decompressed: None }
     }
 }
 
@@ -61,6 +63,14 @@ impl ChildrenWithDataBuilder {
     /// [receipts](crate::certain::is_receipt).
     pub fn named(mut self, filter: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         self.filter = Some(Arc::new(filter));
+        self
+    }
+
+    /// Returns all children that were created before the call by any client, unless they were
+    /// deleted: as [`GetDataBuilder::linearizable`](super::GetDataBuilder::linearizable). The data
+    /// are no older than the list. Default: the children that the server knows, which may lag.
+    pub const fn linearizable(mut self) -> Self {
+        self.freshness = Freshness::Confirmed;
         self
     }
 }
@@ -73,7 +83,7 @@ impl IntoFuture for ChildrenWithDataBuilder {
 
     fn into_future(self) -> Self::IntoFuture {
         const OP: &str = "children_with_data";
-        let Self { zk, path, filter, decompressed } = self;
+        let Self { zk, path, filter, freshness, decompressed } = self;
         let read = {
             let (zk, path) = (zk.clone(), path.clone());
             // A server of the next session might lag behind the list, and not have its children
@@ -81,7 +91,7 @@ impl IntoFuture for ChildrenWithDataBuilder {
             async move {
                 let filter = filter.as_deref();
                 zk.in_one_session(|zk| {
-                    let target = Target::new(zk, OP, path.clone());
+                    let target = Target { freshness, ..Target::new(zk, OP, path.clone()) };
                     children_with_data(target, filter, decompressed)
                 })
                 .await
@@ -98,12 +108,14 @@ impl fmt::Debug for ChildrenWithDataBuilder {
 }
 
 async fn children_with_data(
-    target: Target,
+    mut target: Target,
     filter: Option<&(dyn Fn(&str) -> bool + Send + Sync)>,
     decompressed: Option<bool>,
 ) -> Result<Vec<ChildData>> {
     target.admit(Intent::Read { watched: false })?;
     let mut names = target.read(|raw, path| raw.get_children(path)).await?.names;
+    // A session sees no older state later.
+    target.freshness = Freshness::AsIs;
     names.retain(|name| filter.is_none_or(|filter| filter(name)));
     names.sort_unstable();
     let reads = names.iter().map(|name| resolve(&target, &Read::Data(join(&target.path, name))));

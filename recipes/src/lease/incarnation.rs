@@ -23,12 +23,14 @@ const DELETES_AT_ONCE: usize = 64;
 ///   [`GroupMember`](crate::group::GroupMember).
 ///
 /// # Protocol
-/// 1. List the children of each parent, and read their data.
+/// 1. List the children of each parent, behind a transaction that a quorum has answered, and read
+///    their data.
 /// 2. Delete each match, if its version and its `czxid` are those of the read.
 ///
 /// # Guarantees
-/// Nodes of the present session, of the sessions to [keep](Self::keep), with another id, and
-/// persistent nodes stay.
+/// * Nodes that were created before the call are found, even if the server lags.
+/// * Nodes of the present session, of the sessions to [keep](Self::keep), with another id, and
+///   persistent nodes stay.
 ///
 /// # Assumptions
 /// **The id is unique: no other living process has it.** A living process with the same id loses
@@ -118,7 +120,9 @@ impl PreviousIncarnation {
         let mut found = Vec::new();
         for parent in &self.parents {
             let parent = ZPath::for_operation(OP, parent.as_str())?;
-            let children = match self.zk.uncompressed().children_with_data(parent.as_str()).await {
+            // 1. A lagging server may not show nodes that the former process has just created.
+            let read = self.zk.uncompressed().children_with_data(parent.as_str()).linearizable();
+            let children = match read.await {
                 Ok(children) => children,
                 Err(error) if error.kind() == ErrorKind::NoNode => continue,
                 Err(error) => return Err(error),
@@ -126,6 +130,7 @@ impl PreviousIncarnation {
             let former = children.into_iter().filter(|node| self.is_former(node, present));
             found.extend(former.map(|node| (child(&parent, &node.name), node.stat)));
         }
+        // 2
         let deletes = found.iter().map(|(path, stat)| {
             let delete = self.zk.delete(path).czxid(stat.czxid).version(stat.version);
             delete.quietly()

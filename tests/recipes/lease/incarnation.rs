@@ -1,5 +1,6 @@
 //! Nodes of a former process with the same id.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use zk_curator::{CreateMode, ErrorKind};
@@ -9,8 +10,8 @@ use zk_curator_recipes::lease::{PreviousIncarnation, SessionLease};
 use zk_curator_recipes::lock::InterProcessMutex;
 use zk_curator_testing::Verdict;
 use zk_curator_tests::{
-    cut_off, in_memory, once, poll_then_drop, simulated_on, simulated_steps_on, simulated_with,
-    two_in_memory,
+    builder_for, cluster_of_three, cut_off, in_memory, once, poll_then_drop, simulated_on,
+    simulated_steps_on, simulated_with, start, two_in_memory,
 };
 
 const LOCK: &str = "/locks/orders";
@@ -52,6 +53,24 @@ fn all_other_nodes_stay() {
         assert_eq!(server.probe().paths().len(), 6);
         let former = PreviousIncarnation::of(&zk, "w-7").below("/p");
         assert_eq!(former.delete().await.unwrap(), ["/p/lease"]);
+    });
+}
+
+#[test]
+fn nodes_that_a_lagging_server_does_not_show_are_found() {
+    simulated_on(cluster_of_three, async |cluster| {
+        let follower = (cluster.leader().unwrap() + 1) % 3;
+        let on = async |member: usize| {
+            let builder = builder_for(&cluster.member(member).connect_string());
+            start(builder.connector(Arc::new(cluster.connector()))).await
+        };
+        let (killed, zk) = (on(cluster.leader().unwrap()).await, on(follower).await);
+        zk.create("/p").await.unwrap();
+        let _lag = cluster.lag_by(follower, Duration::from_secs(2));
+        killed.create("/p/a").data("w-7").mode(CreateMode::Ephemeral).await.unwrap();
+        assert!(zk.children("/p").await.unwrap().is_empty(), "it does not lag");
+        let former = PreviousIncarnation::of(&zk, "w-7").below("/p");
+        assert_eq!(former.delete().await.unwrap(), ["/p/a"]);
     });
 }
 
