@@ -2,6 +2,7 @@ use std::fmt;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use zk_curator::op::CreateBuilder;
 use zk_curator::{
     ConnectionState, ConnectionStatus, CreateMode, CuratorFramework, Error, SessionId, SessionInfo,
@@ -71,6 +72,8 @@ pub struct SessionLease {
     zk: CuratorFramework,
     session: SessionInfo,
     epoch: u64,
+    /// Cancelled when the lease is over.
+    term: CancellationToken,
     _closing: Closing,
 }
 
@@ -131,7 +134,7 @@ impl SessionLease {
     /// its time to live; zero if it is over. Sends nothing.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        if self.has_ended(&self.zk.status()) {
+        if self.is_over() {
             return Duration::ZERO;
         }
         let until = self.zk.session_valid_until();
@@ -139,10 +142,22 @@ impl SessionLease {
     }
 
     /// Returns `true` if the lease is over: lost or revoked. Sends nothing.
+    ///
+    /// It also checks the clock, so code that runs first after a long stop sees the end before a
+    /// task of the framework reports it. Once it is over, it stays over: if its session turns out
+    /// to be alive, it is closed in the background.
     #[must_use]
     pub fn is_over(&self) -> bool {
+        if self.term.is_cancelled() {
+            return true;
+        }
         let until = self.zk.session_valid_until();
-        self.has_ended(&self.zk.status()) || until.is_some_and(|until| until <= Instant::now())
+        let is_over = is_over(&self.zk.status(), self.epoch)
+            || until.is_some_and(|until| until <= Instant::now());
+        if is_over {
+            self.term.cancel();
+        }
+        is_over
     }
 
     /// Resolves when the lease is over: lost or revoked.
@@ -150,7 +165,7 @@ impl SessionLease {
     /// # Cancel safety
     /// Dropping the future has no effect.
     pub async fn lost(&self) {
-        until_over(&self.zk, self.epoch).await;
+        until_over(&self.zk, self.epoch, &self.term).await;
     }
 
     /// Ends the lease, and waits until the servers have deleted its nodes. Again after that it has
@@ -165,10 +180,6 @@ impl SessionLease {
     /// Once polled, it is revoked in the background in any case.
     pub async fn revoke(&self) -> Result<(), Error> {
         self.zk.close().await
-    }
-
-    fn has_ended(&self, status: &ConnectionStatus) -> bool {
-        is_over(status, self.epoch)
     }
 }
 
@@ -214,14 +225,21 @@ impl SessionLeaseBuilder {
         };
         let ending = Closing(zk.clone());
         // The framework would open another session.
-        zk.spawn_then(async move { until_over(&ending.0, epoch).await }, |_| {});
-        Ok(SessionLease { zk: bound, session, epoch, _closing: closing })
+        let term = CancellationToken::new();
+        let over = term.clone();
+        zk.spawn_then(async move { until_over(&ending.0, epoch, &over).await }, |_| {});
+        Ok(SessionLease { zk: bound, session, epoch, term, _closing: closing })
     }
 }
 
-/// Waits until the session with this number is over.
-async fn until_over(zk: &CuratorFramework, epoch: u64) {
-    zk.states().until(|status| is_over(status, epoch)).await;
+/// Waits until the session with this number is over, or was found to be over.
+async fn until_over(zk: &CuratorFramework, epoch: u64, term: &CancellationToken) {
+    let mut states = zk.states();
+    tokio::select! {
+        biased;
+        () = term.cancelled() => {}
+        _ = states.until(|status| is_over(status, epoch)) => term.cancel(),
+    }
 }
 
 fn is_over(status: &ConnectionStatus, epoch: u64) -> bool {

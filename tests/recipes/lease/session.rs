@@ -1,5 +1,6 @@
 //! Leases with a session of their own.
 
+use std::future::IntoFuture;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
@@ -9,8 +10,8 @@ use zk_curator_recipes::lease::SessionLease;
 use zk_curator_recipes::lock::{self, InterProcessMutex};
 use zk_curator_testing::TestServer;
 use zk_curator_tests::{
-    SESSION_TIMEOUT, all_close_clean, closes_clean, in_memory, simulated_drops, simulated_with,
-    until,
+    SESSION_TIMEOUT, all_close_clean, closes_clean, gated, in_memory, simulated_drops,
+    simulated_on, simulated_with, until,
 };
 
 const TTL: Duration = Duration::from_secs(6);
@@ -90,6 +91,33 @@ fn lease_without_a_connection_is_over_after_its_ttl() {
         assert!(began.elapsed() >= TTL * 2 / 3);
         server.heal();
         zk.wait_connected().await.unwrap();
+    });
+}
+
+/// A request that reached the server before the stop is read after it.
+#[test]
+fn lease_that_was_over_stays_over_though_its_session_lives() {
+    simulated_on(TestServer::in_memory, async |server| {
+        let (zk, gate) = gated(&server).await;
+        let lease = lease(&zk).await;
+        lease.create(NODE).await.unwrap();
+        sleep(TTL / 4).await;
+        server.hold();
+        let read = tokio::spawn(lease.framework().exists(NODE).into_future());
+        tokio::task::yield_now().await;
+        sleep(Duration::from_millis(1)).await;
+        gate.close();
+        server.release();
+        sleep(TTL * 9 / 10).await;
+        assert!(lease.is_over());
+        gate.open();
+        drop(read.await.unwrap());
+        assert!(lease.is_over());
+        assert_eq!(lease.remaining(), Duration::ZERO);
+        timeout(Duration::ZERO, lease.lost()).await.expect("it is over");
+        // So its session ends, and its nodes with it.
+        until(&server, |probe| probe.sessions().len() == 1 && !probe.exists(NODE)).await;
+        assert_eq!(lease.create(NODE).await.unwrap_err().kind(), ErrorKind::Closed);
     });
 }
 
