@@ -2,8 +2,8 @@ use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use tokio::time::sleep;
-use zk_curator::FencingToken;
 use zk_curator::op::Transaction;
+use zk_curator::{FencingToken, Version};
 
 use super::error::Error;
 use super::held::Held;
@@ -133,17 +133,18 @@ impl TimedLeaseGuard {
         released
     }
 
-    /// Adds two checks to the end of a transaction: it is applied only if the lease is still the
+    /// Adds three checks to the end of a transaction: it is applied only if the lease is still the
     /// one of this guard, as it was taken or renewed last. Otherwise it fails with
-    /// `TransactionFailed` and the path of the lease or its holder.
+    /// `TransactionFailed` and the path of the lease or of a node below it.
     ///
     /// The checks do not compare times: the transaction is also applied after the end of the lease,
-    /// if no other client has taken it. They compare versions: if an operator deletes the node of
-    /// the lease and another client takes it, the versions may be the same again.
+    /// if no other client has taken it. They tell a lease that was deleted and taken again from the
+    /// one of this guard.
     pub fn fence(&self, transaction: Transaction) -> Transaction {
         transaction
             .check(&self.held.path, self.held.version)
             .check(self.held.holder(), self.held.holder_version)
+            .check(&self.held.identity, Version::Any)
     }
 }
 

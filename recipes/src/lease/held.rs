@@ -10,10 +10,19 @@ use crate::path::child;
 /// kazoo's name of the node with the data of a lease.
 pub(super) const HOLDER: &str = "lease_holder";
 
+/// The beginning of the name of the node that tells a lease from another one at its path. A GUID
+/// follows.
+///
+/// Versions cannot: those of a lease that was deleted and taken again may be the same. No two of
+/// these nodes have the same name, and a node cannot be deleted before its children.
+pub(super) const IDENTITY: &str = "_i_";
+
 /// A lease that is held, as it was written last.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) path: String,
+    /// The path of its [identity](IDENTITY).
+    pub(super) identity: String,
     /// The data of the parent, which every change writes back.
     pub(super) data: Bytes,
     pub(super) version: i32,

@@ -10,6 +10,8 @@ use crate::schedule::plan;
 pub(super) enum Standing {
     /// The client holds it.
     Ours,
+    /// The client held it last. A guard of an earlier take can still renew it.
+    Lapsed,
     /// No client holds it.
     Free,
     /// Another client holds it, or held it less than the margin ago.
@@ -23,26 +25,30 @@ pub(super) enum Standing {
 pub(super) fn judge(record: Option<&Record>, id: &str, now: i64, margin: Duration) -> Standing {
     let Some(record) = record else { return Standing::Free };
     let is_over = now >= millis_of(record.end).saturating_add(millis(margin));
-    if is_over {
-        Standing::Free
-    } else if record.holder == id {
-        Standing::Ours
-    } else {
-        Standing::Held
+    match (record.holder == id, is_over) {
+        (true, true) => Standing::Lapsed,
+        (true, false) => Standing::Ours,
+        (false, true) => Standing::Free,
+        (false, false) => Standing::Held,
     }
 }
 
-/// Chooses the lease to take: the one that the client holds, or else the first free one.
-pub(super) fn choose(standings: impl IntoIterator<Item = Standing>) -> Option<usize> {
-    let mut free = None;
-    for (index, standing) in standings.into_iter().enumerate() {
-        match standing {
-            Standing::Ours => return Some(index),
-            Standing::Free => free = free.or(Some(index)),
-            Standing::Held => {}
-        }
-    }
-    free
+/// Chooses the lease to take: the first one that the client holds, or else the first one that it
+/// held last, or else the first free one.
+pub(super) fn choose(standings: &[Standing]) -> Option<usize> {
+    let first = |wanted| standings.iter().position(|standing| *standing == wanted);
+    [Standing::Ours, Standing::Lapsed, Standing::Free].into_iter().find_map(first)
+}
+
+/// Returns the other leases that the client holds or held last: it would hold two if it renewed
+/// them.
+pub(super) fn surplus(standings: &[Standing], chosen: usize) -> impl Iterator<Item = usize> {
+    let ours = |standing: &Standing| matches!(standing, Standing::Ours | Standing::Lapsed);
+    let others = standings
+        .iter()
+        .enumerate()
+        .filter(move |(index, standing)| *index != chosen && ours(standing));
+    others.map(|(index, _)| index)
 }
 
 /// The end of a lease that begins now, in seconds since the Unix epoch: rounded up, because kazoo
@@ -89,16 +95,25 @@ mod tests {
         assert_eq!(standing("other", 100_000, Duration::ZERO), Standing::Free);
         assert_eq!(standing("other", i64::MAX - 1, Duration::MAX), Standing::Held);
         assert_eq!(standing("me", 100_999, SECOND), Standing::Ours);
-        assert_eq!(standing("me", 101_000, SECOND), Standing::Free);
+        assert_eq!(standing("me", 101_000, SECOND), Standing::Lapsed);
     }
 
     #[test]
     fn the_own_lease_comes_before_a_free_one() {
-        use Standing::{Free, Held, Ours};
-        assert_eq!(choose([Held, Free, Free, Ours]), Some(3));
-        assert_eq!(choose([Held, Free, Free]), Some(1));
-        assert_eq!(choose([Held, Held]), None);
-        assert_eq!(choose([]), None);
+        use Standing::{Free, Held, Lapsed, Ours};
+        assert_eq!(choose(&[Held, Free, Lapsed, Ours]), Some(3));
+        assert_eq!(choose(&[Held, Free, Lapsed, Lapsed]), Some(2));
+        assert_eq!(choose(&[Held, Free, Free]), Some(1));
+        assert_eq!(choose(&[Held, Held]), None);
+        assert_eq!(choose(&[]), None);
+    }
+
+    #[test]
+    fn all_other_own_leases_are_surplus() {
+        use Standing::{Free, Held, Lapsed, Ours};
+        let standings = [Held, Ours, Lapsed, Free, Ours];
+        assert_eq!(surplus(&standings, 1).collect::<Vec<_>>(), [2, 4]);
+        assert_eq!(surplus(&[Held, Free], 1).count(), 0);
     }
 
     #[test]

@@ -6,16 +6,17 @@ use bytes::Bytes;
 use futures_util::future::join;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
+use tracing::{info, warn};
 use zk_curator::certain::{Applied, Receipt};
 use zk_curator::internal::suspended;
-use zk_curator::op::Transaction;
+use zk_curator::op::{ReadResult, Transaction};
 use zk_curator::path::ZPath;
-use zk_curator::{CuratorFramework, ErrorCode, ErrorKind, FencingToken, Stat};
+use zk_curator::{CuratorFramework, ErrorCode, ErrorKind, FencingToken, Stat, Version};
 
 use super::error::Error;
-use super::held::{Deadline, HOLDER, Held};
+use super::held::{Deadline, HOLDER, Held, IDENTITY};
 use super::record::Record;
-use super::rules;
+use super::rules::{self, Standing};
 use crate::lock::{InterProcessMutex, MutexGuard};
 use crate::path::child;
 use crate::server_clock::ServerClock;
@@ -24,6 +25,8 @@ use crate::server_clock::ServerClock;
 const MARGIN: Duration = Duration::from_secs(1);
 /// The number of attempts while other clients change the lease.
 const ROUNDS: usize = 50;
+/// The number of reads of one request: those of whole leases, so that each is read in one state.
+const READS: usize = 255;
 
 /// The leases of a holder, and its nodes next to them. Clones share these.
 #[derive(Clone)]
@@ -49,12 +52,24 @@ struct Now {
     millis: i64,
 }
 
+/// The result of a read of a lease.
+#[derive(Debug)]
+enum Seen {
+    /// The node does not exist.
+    Missing,
+    Lease(Slot),
+    /// The data are not those of a lease, or this client may not read them.
+    Unreadable(Error),
+}
+
 /// A lease as it was read.
 #[derive(Debug)]
-pub(super) struct Slot {
+struct Slot {
     /// The parent, whose version counts the changes of the lease. Its data are kept.
     data: Bytes,
     version: i32,
+    /// The path of a node that proves that the parent is the one that was read.
+    identity: Option<String>,
     holder: Option<(Record, Stat)>,
 }
 
@@ -74,41 +89,42 @@ impl Site {
         loop {
             let is_last = rounds.next().is_none();
             // 1
-            let (mut now, slots) = join(self.now(), self.read(&self.slots)).await;
-            let (mut read, slots) = (now?, slots?);
-            let standings = slots.iter().map(|slot| {
-                let record = slot.as_ref().and_then(Slot::record);
-                rules::judge(record, &self.id, read.millis, self.margin)
-            });
+            let (now, seen) = join(self.now(), self.read(&self.slots)).await;
+            let (mut now, mut seen) = (now?, Self::usable(seen?)?);
+            let standings: Vec<_> = seen.iter().map(|seen| self.judge(seen, now)).collect();
             // 2
-            let Some(index) = rules::choose(standings) else { return Ok(None) };
-            let path = &self.slots[index];
-            let mut slot = slots.into_iter().nth(index).flatten();
+            let Some(index) = rules::choose(&standings) else { return Ok(None) };
+            match self.surrender(rules::surplus(&standings, index), &seen).await {
+                Err(Error::Framework(error)) if is_changed(&error) && !is_last => continue,
+                surrendered => surrendered?,
+            }
+            let (path, mut seen) = (&self.slots[index], seen.swap_remove(index));
             let lock = self.lock(path).await?;
             if lock.is_some() {
                 // Only what is read under the lock cannot be changed by kazoo.
-                let (again, slots) = join(self.now(), self.read(std::slice::from_ref(path))).await;
-                (now, slot) = (again, slots?.pop().flatten());
-                read = now?;
-                let record = slot.as_ref().and_then(Slot::record);
-                let standing = rules::judge(record, &self.id, read.millis, self.margin);
-                if standing == rules::Standing::Held {
+                let again = join(self.now(), self.read_one(path)).await;
+                (now, seen) = (again.0?, again.1?);
+                if self.judge(&seen, now) == Standing::Held {
                     if is_last || self.slots.len() == 1 {
                         return Ok(None);
                     }
                     continue;
                 }
             }
-            let Some(slot) = slot else {
-                self.create(path).await?;
-                continue;
+            let slot = match seen {
+                Seen::Lease(slot) => slot,
+                Seen::Missing => {
+                    self.create(path).await?;
+                    continue;
+                }
+                Seen::Unreadable(error) => return Err(error),
             };
             // 3
-            let end = rules::end(read.millis, duration);
-            let written = self.write(path, &slot, end, lock.as_ref()).certain(&self.receipt);
-            match written.commit().await {
+            let end = rules::end(now.millis, duration);
+            let (identity, written) = self.write(path, &slot, end, lock.as_ref());
+            match written.certain(&self.receipt).commit().await {
                 Ok(applied) => {
-                    let held = Self::held(path, slot, end, read, &applied);
+                    let held = Self::held(path, slot, identity, end, now, &applied);
                     if is_last || !held.deadline.is_over(&self.zk) {
                         return Ok(Some(held));
                     }
@@ -153,9 +169,45 @@ impl Site {
     /// Reads who holds the leases: those that have a holder.
     pub(super) async fn holders(&self) -> Result<Vec<(usize, Record)>, Error> {
         ZPath::for_operation("holder", self.path.as_str())?;
-        let slots = self.read(&self.slots).await?.into_iter().enumerate();
-        let record = |(index, slot): (usize, Option<Slot>)| Some((index, slot?.holder?.0));
-        Ok(slots.filter_map(record).collect())
+        let seen = Self::usable(self.read(&self.slots).await?)?.into_iter().enumerate();
+        let record = |(index, seen)| match seen {
+            Seen::Lease(slot) => Some((index, slot.holder?.0)),
+            Seen::Missing | Seen::Unreadable(_) => None,
+        };
+        Ok(seen.filter_map(record).collect())
+    }
+
+    /// Ends leases that this id holds in addition to the one that it takes.
+    async fn surrender(
+        &self,
+        surplus: impl Iterator<Item = usize>,
+        seen: &[Seen],
+    ) -> Result<(), Error> {
+        for index in surplus {
+            let path = &self.slots[index];
+            let lock = self.lock(path).await?;
+            let again;
+            let mut seen = &seen[index];
+            if lock.is_some() {
+                again = self.read_one(path).await?;
+                seen = &again;
+            }
+            let Seen::Lease(slot) = seen else { continue };
+            let Some((record, stat)) = &slot.holder else { continue };
+            if record.holder != self.id {
+                continue;
+            }
+            let ended = self.begin(lock.as_ref());
+            let ended = ended.set_data_if(path, slot.data.clone(), slot.version);
+            let ended = match &slot.identity {
+                Some(identity) => ended.check(identity, Version::Any),
+                None => ended,
+            };
+            let ended = ended.delete_if(child(path, HOLDER), stat.version);
+            ended.certain(&self.receipt).commit().await?;
+            info!(id = self.id, path, "ended a second lease of this id");
+        }
+        Ok(())
     }
 
     /// Applies a change to a lease that is held, or fails with [`Error::Lost`].
@@ -168,6 +220,7 @@ impl Site {
         loop {
             let transaction =
                 self.begin(lock.as_ref()).set_data_if(&held.path, held.data.clone(), held.version);
+            let transaction = transaction.check(&held.identity, Version::Any);
             let transaction = change(held, transaction).certain(&self.receipt);
             let unknown = held.unknown;
             // Until the outcome is known, also if this is dropped.
@@ -201,12 +254,14 @@ impl Site {
         if held.unknown == 0 {
             return Ok(false);
         }
-        let slot = self.read(std::slice::from_ref(&held.path)).await?.pop().flatten();
-        let Some(Slot { version, holder: Some((record, stat)), .. }) = slot else {
+        let Seen::Lease(slot) = self.read_one(&held.path).await? else { return Ok(false) };
+        let Slot { version, identity, holder: Some((record, stat)), .. } = slot else {
             return Ok(false);
         };
         let changes = version.wrapping_sub(held.version);
-        let is_ours = record.holder == self.id && (1..=held.unknown).contains(&changes);
+        let is_ours = record.holder == self.id
+            && identity.as_deref() == Some(&held.identity)
+            && (1..=held.unknown).contains(&changes);
         if is_ours {
             (held.version, held.holder_version) = (version, stat.version);
             held.unknown = 0;
@@ -214,15 +269,30 @@ impl Site {
         Ok(is_ours)
     }
 
-    /// Writes the holder of a lease in the state of the read.
-    fn write(&self, path: &str, slot: &Slot, end: i64, lock: Option<&MutexGuard>) -> Transaction {
+    /// Writes the holder of a lease in the state of the read. Returns the path of its identity,
+    /// too.
+    fn write(
+        &self,
+        path: &str,
+        slot: &Slot,
+        end: i64,
+        lock: Option<&MutexGuard>,
+    ) -> (String, Transaction) {
         let (holder, record) = (child(path, HOLDER), self.record(end).encode());
         let begun = self.begin(lock).set_data_if(path, slot.data.clone(), slot.version);
-        match &slot.holder {
+        let (identity, begun) = match &slot.identity {
+            Some(identity) => (identity.clone(), begun.check(identity, Version::Any)),
+            None => {
+                let identity = child(path, &format!("{IDENTITY}{}", self.zk.new_guid()));
+                (identity.clone(), begun.create(identity, Bytes::new()))
+            }
+        };
+        let written = match &slot.holder {
             Some((_, stat)) => begun.set_data_if(holder, record, stat.version),
             // kazoo's nodes have the version 0, so a check of ours never passes on them.
             None => begun.create(&holder, record.clone()).set_data_if(holder, record, 0),
-        }
+        };
+        (identity, written)
     }
 
     fn begin(&self, lock: Option<&MutexGuard>) -> Transaction {
@@ -236,9 +306,17 @@ impl Site {
         Record { holder: self.id.clone(), end }
     }
 
-    fn held(path: &str, slot: Slot, end: i64, now: Now, applied: &Applied) -> Held {
+    fn held(
+        path: &str,
+        slot: Slot,
+        identity: String,
+        end: i64,
+        now: Now,
+        applied: &Applied,
+    ) -> Held {
         Held {
             path: path.to_owned(),
+            identity,
             data: slot.data,
             version: slot.version.wrapping_add(1),
             holder_version: slot.holder.map_or(1, |(_, stat)| stat.version.wrapping_add(1)),
@@ -270,31 +348,70 @@ impl Site {
         Ok(Now { asked, suspended, millis })
     }
 
-    /// Reads leases, in one request. `None` for one whose node does not exist.
-    async fn read(&self, paths: &[String]) -> Result<Vec<Option<Slot>>, Error> {
-        let mut reads = self.zk.multi_read();
+    /// Reads leases: one request for every 85 of them, all in one round trip.
+    async fn read(&self, paths: &[String]) -> Result<Vec<Seen>, Error> {
+        let mut reads = self.zk.multi_read().per_request(READS);
         for path in paths {
-            reads = reads.get_data(path).get_data(child(path, HOLDER));
+            reads = reads.get_data(path).get_data(child(path, HOLDER)).children(path);
         }
-        let mut results = reads.await?.into_iter();
-        let mut next = || match results.next() {
-            Some(Ok(result)) => Ok(result.into_data()),
-            Some(Err(error)) if error.kind() != ErrorKind::NoNode => Err(error),
-            _ => Ok(None),
+        let mut results = reads.await?.into_iter().map(|result| match result {
+            Err(error) if error.kind() == ErrorKind::NoNode => Ok(None),
+            result => result.map(Some),
+        });
+        let mut next = || results.next().unwrap_or(Ok(None));
+        let seen = paths.iter().map(|path| Self::seen(path, next(), next(), next()));
+        Ok(seen.map(|seen| seen.unwrap_or_else(Seen::Unreadable)).collect())
+    }
+
+    async fn read_one(&self, path: &String) -> Result<Seen, Error> {
+        Ok(self.read(std::slice::from_ref(path)).await?.pop().unwrap_or(Seen::Missing))
+    }
+
+    fn seen(
+        path: &str,
+        parent: zk_curator::Result<Option<ReadResult>>,
+        holder: zk_curator::Result<Option<ReadResult>>,
+        children: zk_curator::Result<Option<ReadResult>>,
+    ) -> Result<Seen, Error> {
+        let Some((data, stat)) = parent?.and_then(ReadResult::into_data) else {
+            return Ok(Seen::Missing);
         };
-        let mut slots = Vec::with_capacity(paths.len());
-        for path in paths {
-            let (slot, holder) = (next()?, next()?);
-            let holder = match holder {
-                None => None,
-                Some((data, stat)) => {
-                    let node = || Error::NotALease { path: child(path, HOLDER) };
-                    Some((Record::parse(&data).ok_or_else(node)?, stat))
-                }
-            };
-            slots.push(slot.map(|(data, stat)| Slot { data, version: stat.version, holder }));
+        let holder = match holder?.and_then(ReadResult::into_data) {
+            None => None,
+            Some((data, stat)) => {
+                let node = || Error::NotALease { path: child(path, HOLDER) };
+                Some((Record::parse(&data).ok_or_else(node)?, stat))
+            }
+        };
+        let children = children?.and_then(ReadResult::into_children).unwrap_or_default();
+        let identity = children.into_iter().filter(|name| name.starts_with(IDENTITY)).min();
+        let identity = identity.map(|name| child(path, &name));
+        Ok(Seen::Lease(Slot { data, version: stat.version, identity, holder }))
+    }
+
+    /// Returns the error of the first lease, if this client can read none of them.
+    fn usable(seen: Vec<Seen>) -> Result<Vec<Seen>, Error> {
+        let mut unreadable = None;
+        for seen in &seen {
+            let Seen::Unreadable(error) = seen else { continue };
+            warn!(%error, "a lease that cannot be read counts as held");
+            unreadable.get_or_insert(error);
         }
-        Ok(slots)
+        match unreadable {
+            Some(error) if seen.iter().all(|seen| matches!(seen, Seen::Unreadable(_))) => {
+                Err(error.clone())
+            }
+            _ => Ok(seen),
+        }
+    }
+
+    fn judge(&self, seen: &Seen, now: Now) -> Standing {
+        let record = match seen {
+            Seen::Missing => None,
+            Seen::Lease(slot) => slot.holder.as_ref().map(|(record, _)| record),
+            Seen::Unreadable(_) => return Standing::Held,
+        };
+        rules::judge(record, &self.id, now.millis, self.margin)
     }
 
     /// Creates the node of a lease, which stays, as that of kazoo does.
@@ -330,12 +447,6 @@ impl fmt::Debug for Site {
             .field("margin", margin)
             .field("is_shared_with_kazoo", is_shared_with_kazoo)
             .finish_non_exhaustive()
-    }
-}
-
-impl Slot {
-    fn record(&self) -> Option<&Record> {
-        self.holder.as_ref().map(|(record, _)| record)
     }
 }
 

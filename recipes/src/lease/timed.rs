@@ -17,6 +17,7 @@ use crate::schedule::plan;
 /// ```text
 /// /leases/hourly                       persistent, made on first use; its version counts the changes
 ///   ├─ lease_holder                    persistent: {"version": 1, "holder": "host-1", "end": "2026-11-22T14:00:00"}
+///   ├─ _i_<uuid>                       persistent: tells the lease from a later one at its path
 ///   ├─ _c_<uuid>-clock                 ephemeral: a client, to read the time of the leader
 ///   └─ _r_<uuid>                       ephemeral: the receipt of a client
 /// ```
@@ -29,7 +30,7 @@ use crate::schedule::plan;
 ///    time, the lease is not taken.
 /// 3. Otherwise write the holder and its end, that time plus the duration, in one transaction. It
 ///    is applied only if the lease has not changed since it was read: it raises the version of the
-///    parent. If it has changed, go to 1.
+///    parent, and checks that `_i_<uuid>` exists, or creates it. If it has changed, go to 1.
 ///
 /// A take is three requests in two round trips; it is two requests in one round trip if the lease
 /// is held. kazoo's takes eight requests, one after the other.
@@ -41,6 +42,8 @@ use crate::schedule::plan;
 /// * The holder is the id: a process that takes a lease which its id holds gets it again, with a
 ///   new end and a higher fencing token.
 /// * [Fencing tokens](TimedLeaseGuard::fencing_token) grow from guard to guard.
+/// * A lease that was deleted and taken again is another one: the guard of the first one can neither
+///   renew nor fence with it, although the versions of its nodes may be the same.
 /// * After a lost reply the outcome is determined as long as the session lives.
 ///
 /// # Assumptions
@@ -187,10 +190,16 @@ impl TimedLease {
 ///   ├─ _c_<uuid>-clock                 ephemeral: a client, to read the time of the leader
 ///   └─ _r_<uuid>                       ephemeral: the receipt of a client
 /// ```
-/// A holder has one of them: the one that it holds already, or else the first free one. kazoo's
-/// holder takes the first free one, and may then hold two.
+/// A holder has one of them: the one that it holds already, or else the one that it held last, if no
+/// other client has taken it, or else the first free one. A take ends the other leases of its id, so
+/// it never leaves two. kazoo's holder takes the first free one, and may then hold two until its
+/// next take here.
 ///
-/// All else is as for [`TimedLease`]; the leases are read in one request.
+/// A lease whose node has other data, or may not be read by this client, counts as held, and is
+/// logged; the other leases stay usable. kazoo also skips data of another version of the format, and
+/// fails at data that are not JSON.
+///
+/// All else is as for [`TimedLease`]; the leases are read in one round trip.
 ///
 /// # Example
 /// ```
@@ -219,7 +228,8 @@ impl MultiLease {
     /// `holders` leases below a path, from one, for the holder with this id. Nothing is sent; an
     /// invalid path, and a number of zero, are refused when it is used.
     ///
-    /// All leases are read in one request: a hundred are fine, a hundred thousand are not.
+    /// All leases are read at each call, 85 in one request: a hundred are fine, a hundred thousand
+    /// are not.
     pub fn new(
         zk: &CuratorFramework,
         path: impl Into<String>,
@@ -258,6 +268,8 @@ impl MultiLease {
     ///
     /// # Errors
     /// As [`TimedLease::try_take`]; [`Error::InvalidSetting`] also for a number of zero.
+    /// [`Error::NotALease`], and an error of a single node such as `NoAuth`, only if no lease can be
+    /// read.
     ///
     /// # Cancel safety
     /// As [`TimedLease::try_take`].
@@ -265,10 +277,11 @@ impl MultiLease {
         take(&self.site, duration).await
     }
 
-    /// Reads who holds the leases, or held them last, in their order. One request.
+    /// Reads who holds the leases, or held them last, in their order, without leases that cannot be
+    /// read. One request for every 85 leases.
     ///
     /// # Errors
-    /// As [`TimedLease::holder`].
+    /// As [`TimedLease::holder`], if no lease can be read.
     ///
     /// # Cancel safety
     /// Nothing is changed.

@@ -3,10 +3,11 @@
 use std::time::{Duration, SystemTime};
 
 use tokio::time::{Instant, sleep};
-use zk_curator::{ErrorKind, FencingToken};
+use zk_curator::{Acl, ErrorKind, FencingToken, Permissions};
 use zk_curator_recipes::lease::{Error, MultiLease, TimedLease};
 use zk_curator_tests::{
-    assert_matches, connected, recorded, session_id, simulated_on, simulated_with, two_in_memory,
+    assert_matches, connected, recorded, session_id, simulated_each, simulated_on, simulated_with,
+    two_in_memory,
 };
 
 const PATH: &str = "/leases/hourly";
@@ -108,7 +109,7 @@ fn fenced_transaction_fails_after_another_take() {
         guard.fence(zk.transaction().create("/one", "")).commit().await.unwrap();
         guard.renew(SECOND).await.unwrap();
         let results = guard.fence(zk.transaction().set_data("/one", "1")).commit().await.unwrap();
-        assert_eq!(results.len(), 3);
+        assert_eq!(results.len(), 4);
         sleep(4 * SECOND).await;
         // Over, and not taken.
         guard.fence(zk.transaction().set_data("/one", "2")).commit().await.unwrap();
@@ -253,6 +254,80 @@ fn several_holders_have_a_lease_each() {
 }
 
 #[test]
+fn slot_with_other_data_counts_as_held() {
+    simulated_with(async |_server, zk| {
+        let holder = format!("{PATH}/0/lease_holder");
+        zk.create(&holder).creating_parents().data("other").await.unwrap();
+        let on = |id: &str| MultiLease::new(&zk, PATH, 2, id);
+        let guard = on("a").try_take(MINUTE).await.unwrap().unwrap();
+        assert_eq!(guard.path(), format!("{PATH}/1"));
+        assert!(on("b").try_take(MINUTE).await.unwrap().is_none());
+        let holders = on("b").holders().await.unwrap();
+        assert_eq!(holders.iter().map(|holder| &holder.id[..]).collect::<Vec<_>>(), ["a"]);
+        assert_eq!(zk.get_data(&holder).await.unwrap(), "other");
+        // If no slot is usable, no client can ever take one.
+        let error = MultiLease::new(&zk, PATH, 1, "b").try_take(MINUTE).await.unwrap_err();
+        assert_matches!(error, Error::NotALease { path } if path == holder);
+    });
+}
+
+#[test]
+fn slot_that_may_not_be_read_counts_as_held() {
+    simulated_with(async |_server, zk| {
+        let writes_only = vec![Acl::new(Permissions::WRITE, "world", "anyone")];
+        let slot = format!("{PATH}/0");
+        zk.create(&slot).creating_parents().acl(writes_only).await.unwrap();
+        let guard = MultiLease::new(&zk, PATH, 2, "a").try_take(MINUTE).await.unwrap().unwrap();
+        assert_eq!(guard.path(), format!("{PATH}/1"));
+        let error = MultiLease::new(&zk, PATH, 1, "a").try_take(MINUTE).await.unwrap_err();
+        assert_matches!(error, Error::Framework(error) if error.kind() == ErrorKind::NoAuth);
+    });
+}
+
+#[test]
+fn lapsed_slot_of_an_id_is_taken_again_by_it() {
+    simulated_each([false, true], async |is_shared, _server, zk| {
+        let on = |id: &str| {
+            let lease = MultiLease::new(&zk, PATH, 3, id);
+            if is_shared { lease.with_kazoo() } else { lease }
+        };
+        let first = on("b").try_take(MINUTE).await.unwrap().unwrap();
+        let mut lapsed = on("a").try_take(SECOND).await.unwrap().unwrap();
+        first.release().await.unwrap();
+        sleep(4 * SECOND).await;
+        let again = on("a").try_take(MINUTE).await.unwrap().unwrap();
+        assert_eq!(again.path(), format!("{PATH}/1"));
+        assert_matches!(lapsed.renew(MINUTE).await.unwrap_err(), Error::Lost { .. });
+        assert_eq!(on("c").holders().await.unwrap().len(), 1);
+    });
+}
+
+/// kazoo's holder may have two.
+#[test]
+fn take_ends_the_other_slots_of_its_id() {
+    simulated_each([false, true], async |is_shared, _server, zk| {
+        let slot = |number: u16| TimedLease::new(&zk, format!("{PATH}/{number}"), "a");
+        drop(slot(3).try_take(SECOND).await.unwrap().unwrap());
+        sleep(4 * SECOND).await;
+        let (one, two) = (slot(0).try_take(MINUTE).await, slot(2).try_take(MINUTE).await);
+        let (one, two) = (one.unwrap().unwrap(), two.unwrap().unwrap());
+        let lease = MultiLease::new(&zk, PATH, 4, "a");
+        let lease = if is_shared { lease.with_kazoo() } else { lease };
+        let taken = lease.try_take(MINUTE).await.unwrap().unwrap();
+        assert_eq!(taken.path(), format!("{PATH}/0"));
+        let holders = lease.holders().await.unwrap();
+        assert_eq!(
+            holders.iter().map(|holder| &holder.path[..]).collect::<Vec<_>>(),
+            [taken.path()]
+        );
+        for mut other in [one, two] {
+            assert_matches!(other.renew(MINUTE).await.unwrap_err(), Error::Lost { .. });
+        }
+        taken.release().await.unwrap();
+    });
+}
+
+#[test]
 fn contenders_for_several_leases_get_different_ones() {
     simulated_with(async |server, zk| {
         let mut clients = vec![zk];
@@ -283,8 +358,10 @@ fn handle_leaves_only_the_lease_behind() {
         drop(lease.try_take(MINUTE).await.unwrap());
         drop(lease);
         let began = Instant::now();
-        zk_curator_tests::until(&server, |probe| probe.paths().len() == 3).await;
+        zk_curator_tests::until(&server, |probe| probe.paths().len() == 4).await;
         assert!(began.elapsed() < MINUTE);
-        assert_eq!(server.probe().paths(), ["/leases", PATH, HOLDER]);
+        let paths = server.probe().paths();
+        assert_eq!(paths[..2], ["/leases", PATH]);
+        assert!(paths[2].starts_with("/leases/hourly/_i_") && paths[3] == HOLDER, "{paths:?}");
     });
 }

@@ -5,11 +5,12 @@ use std::time::Duration;
 use tokio::time::sleep;
 use zk_curator::CuratorFramework;
 use zk_curator_proto::OpCode;
-use zk_curator_recipes::lease::{Error, TimedLease, TimedLeaseGuard};
+use zk_curator_recipes::lease::{Error, MultiLease, TimedLease, TimedLeaseGuard};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
     assert_clean_but_for, connected, cut_at_next_multi, expire, in_memory, is_write_multi, pairs,
-    rule_if, simulated, simulated_drops, simulated_on, simulated_with, two_in_memory,
+    rule_if, simulated, simulated_drops, simulated_each_on, simulated_on, simulated_with,
+    two_in_memory,
 };
 
 const PATH: &str = "/leases/hourly";
@@ -119,6 +120,56 @@ fn deleted_lease_is_lost_and_can_be_taken() {
     });
 }
 
+/// Nodes that are deleted and created again begin with the same versions.
+#[test]
+fn lease_that_was_deleted_and_taken_again_is_lost() {
+    simulated_each_on(
+        [(PATH, 0), (PATH, 1), (HOLDER, 0), (HOLDER, 1)],
+        two_in_memory,
+        async |(path, unknown), (server, zk, other)| {
+            let hasty = zk.with_deadline(SECOND);
+            let mut guard =
+                TimedLease::new(&hasty, PATH, "a").try_take(MINUTE).await.unwrap().unwrap();
+            let versions = || {
+                let probe = server.probe();
+                [PATH, HOLDER].map(|path| probe.stat(path).unwrap().version)
+            };
+            let before = versions();
+            for _ in 0..unknown {
+                let cut = cut_at_next_multi(&server, &zk, Verdict::LoseReply);
+                assert!(guard.renew(MINUTE).await.unwrap_err().may_have_applied());
+                drop(cut);
+                zk.wait_connected().await.unwrap();
+            }
+            server.remove(path).unwrap();
+            let theirs = TimedLease::new(&other, PATH, if unknown == 0 { "b" } else { "a" });
+            let second = theirs.try_take(MINUTE).await.unwrap().unwrap();
+            assert_eq!(versions() == before, path == PATH);
+            let late = guard.fence(zk.transaction().create("/late", "")).commit().await;
+            assert!(late.is_err(), "{late:?}");
+            assert!(matches!(guard.renew(MINUTE).await, Err(Error::Lost { .. })));
+            assert!(matches!(guard.release().await, Err(Error::Lost { .. })));
+            second.fence(other.transaction().create("/in-time", "")).commit().await.unwrap();
+            second.release().await.unwrap();
+        },
+    );
+}
+
+#[test]
+fn slot_that_was_deleted_and_taken_again_is_lost() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        let of = |zk, id| MultiLease::new(zk, PATH, 2, id);
+        let mut guard = of(&zk, "a").try_take(MINUTE).await.unwrap().unwrap();
+        server.remove(guard.path()).unwrap();
+        let second = of(&other, "b").try_take(MINUTE).await.unwrap().unwrap();
+        assert_eq!(second.path(), guard.path());
+        let late = guard.fence(zk.transaction().create("/late", "")).commit().await;
+        assert!(late.is_err(), "{late:?}");
+        assert!(matches!(guard.renew(MINUTE).await, Err(Error::Lost { .. })));
+        second.release().await.unwrap();
+    });
+}
+
 /// A take whose response comes after its end is made again.
 #[test]
 fn late_response_does_not_make_an_expired_guard() {
@@ -147,7 +198,10 @@ fn request_of_a_read_only_holder_changes_nothing() {
 /// Asserts that nothing but the lease is left.
 async fn leaves_only_the_lease(server: &TestServer, zk: &CuratorFramework) {
     zk.close().await.unwrap();
-    assert_clean_but_for(server, |_, path| ["/leases", PATH, HOLDER].contains(&path));
+    let stays = |path: &str| {
+        ["/leases", PATH, HOLDER].contains(&path) || path.starts_with("/leases/hourly/_i_")
+    };
+    assert_clean_but_for(server, |_, path| stays(path));
 }
 
 #[test]
