@@ -404,3 +404,47 @@ fn a_clone_of_the_attempt_ends_with_the_body() {
         assert_eq!(stored(&zk, B).await, 0);
     });
 }
+
+/// Nobody has changed anything.
+#[test]
+fn first_commits_in_a_space_are_no_conflicts() {
+    simulated_each_on([false, true], two_in_memory, async |is_made, (_server, zk, other)| {
+        if is_made {
+            // By an operator, so there is no node for receipts.
+            for path in [SPACE, A, B] {
+                zk.create(path).data("0").await.unwrap();
+            }
+        }
+        let put = async |zk: &CuratorFramework, path: &'static str| {
+            let once = Stm::space(zk, SPACE).transaction().retries(0);
+            once.run(|tx| async move { tx.put(path, &1) }).await
+        };
+        if is_made {
+            let (one, two) = tokio::join!(put(&zk, A), put(&other, B));
+            assert_eq!((one.unwrap().attempts, two.unwrap().attempts), (1, 1));
+        } else {
+            assert_eq!(put(&zk, A).await.unwrap().attempts, 1);
+        }
+        assert_eq!(Stm::space(&zk, SPACE).audit().await.unwrap(), []);
+    });
+}
+
+#[test]
+fn transaction_id_is_known_whatever_is_written() {
+    simulated_with(async |_server, zk| {
+        zk.create("/receipts").await.unwrap();
+        zk.create("/dir").await.unwrap();
+        for stm in [Stm::loose(&zk), Stm::loose(&zk).receipts_at("/receipts")] {
+            for name in ["a", "b"] {
+                zk.create(format!("/dir/{name}")).await.unwrap();
+            }
+            let delete = stm.atomically(|tx| async move {
+                tx.delete("/dir/a")?;
+                tx.delete("/dir/b")
+            });
+            let done = delete.await.unwrap();
+            let parent = zk.exists("/dir").await.unwrap().unwrap();
+            assert_eq!(done.zxid, Some(parent.pzxid));
+        }
+    });
+}

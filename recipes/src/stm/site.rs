@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::debug;
 use zk_curator::certain::ReceiptPool;
-use zk_curator::internal::{Seen, resolve};
 use zk_curator::op::ReadResult;
 use zk_curator::{
     CuratorFramework, Error as ZkError, ErrorCode, ErrorKind, OpResult, Ownership,
@@ -121,23 +120,16 @@ impl Site {
         }
     }
 
-    /// Creates the node that has the receipts as children, unless another client does it.
+    /// Creates the node that has the receipts as children, unless another client does it. It does
+    /// not write the root, because no transaction sees this node: transactions that have read the
+    /// space without it are not in conflict.
     pub(super) async fn create_receipts(&self) -> ZkResult<()> {
-        let Some(Receipts { parent, root: Some(root), .. }) = &self.receipts else { return Ok(()) };
-        let (data, stat) = self.zk.get_data(root).with_stat().await?;
-        let create = || {
-            // A create in a space writes the root.
-            let write = self.zk.transaction().set_data_if(root, data.clone(), stat.version);
-            write.create(parent, "").commit()
-        };
-        let look = async || match self.zk.exists(parent).linearizable().await? {
-            Some(_) => Ok(Seen::Applied),
-            None => Ok(Seen::NotApplied),
-        };
-        match resolve(create, look).await {
+        let Some(Receipts { parent, root: Some(_), .. }) = &self.receipts else { return Ok(()) };
+        match self.zk.create(parent).data("").idempotent().await {
             Ok(_) => Ok(()),
             Err(error) => match error.code() {
-                Some(ErrorCode::BadVersion | ErrorCode::NodeExists | ErrorCode::NoNode) => Ok(()),
+                // Without the root, the next commit is in conflict.
+                Some(ErrorCode::NodeExists | ErrorCode::NoNode) => Ok(()),
                 _ => Err(error),
             },
         }
