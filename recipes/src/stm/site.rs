@@ -159,7 +159,10 @@ impl Site {
                 })
             }
             None => transaction.commit().await.map(|results| {
-                (results.iter().find_map(OpResult::stat).map(|stat| stat.mzxid), Some(results))
+                let stat = results.iter().find_map(OpResult::stat);
+                // Servers return no stat of a deleted node.
+                let zxid = stat.map(|stat| stat.mzxid).or_else(|| self.zk.last_zxid_seen());
+                (zxid, Some(results))
             }),
         };
         let (zxid, results) = done.map_err(|error| self.failure(&kinds, error))?;

@@ -35,8 +35,11 @@ pub struct Stm {
 pub struct Committed<T> {
     /// The value that the body has returned.
     pub value: T,
-    /// The transaction id: the `mzxid` of all written nodes. `None` if nothing was written, or if
-    /// nothing but sequential nodes was created without receipts on a server before 3.9.
+    /// The transaction id: the `mzxid` of all written nodes. `None` if nothing was committed.
+    ///
+    /// Without receipts, servers do not return it if nodes were only deleted, or, before ZooKeeper
+    /// 3.9, only created. Then it is the last transaction that the session had seen when the
+    /// response arrived: this one, or one that was applied shortly after it.
     pub zxid: Option<i64>,
     /// The paths of the sequential nodes, in the order of the calls. `None` if there are some, and
     /// the response that has their names was lost.
