@@ -9,10 +9,12 @@ use zk_curator_proto::OpCode;
 use zk_curator_recipes::stm::{Error, Stm, Tx};
 use zk_curator_testing::{ErrorCode, TestServer, Verdict};
 use zk_curator_tests::{
-    all_close_clean, always, assert_matches, connected, cut_at_next_multi, expire, in_memory,
-    once_on_write_multi, rule_if, session_id, simulated_each_on, simulated_on, simulated_with,
-    until,
+    all_close_clean, always, assert_matches, cluster_of_three, connected, cut_at_next_multi,
+    expire, in_memory, once_on_write_multi, recorded, rule_if, session_id, simulated_each_on,
+    simulated_on, simulated_with, until,
 };
+
+use crate::cache_faults::on_member;
 
 const SPACE: &str = "/acc";
 const A: &str = "/acc/a";
@@ -251,5 +253,80 @@ fn delayed_commit_is_in_conflict_with_a_faster_one() {
         assert_eq!(fast.unwrap().value, 2);
         let slow = slow.unwrap();
         assert_eq!((slow.value, slow.attempts), (3, 2));
+    });
+}
+
+/// What a body makes of a node that its server still shows.
+#[derive(Debug, Clone, Copy)]
+enum Refusal {
+    Create,
+    AssertAbsent,
+    Abort,
+    Undecodable,
+    LooseDelete,
+    LooseRead,
+}
+
+#[test]
+fn server_that_lags_refuses_no_transaction() {
+    let all = [
+        Refusal::Create,
+        Refusal::AssertAbsent,
+        Refusal::Abort,
+        Refusal::Undecodable,
+        Refusal::LooseDelete,
+        Refusal::LooseRead,
+    ];
+    simulated_each_on(all, cluster_of_three, async |refusal, cluster| {
+        let leader = cluster.leader().unwrap();
+        let follower = (leader + 1) % 3;
+        let (zk, other) = (on_member(&cluster, follower).await, on_member(&cluster, leader).await);
+        let theirs = Stm::space(&other, SPACE);
+        let is_loose = matches!(refusal, Refusal::LooseDelete | Refusal::LooseRead);
+        let put = |tx: Tx| async move {
+            tx.put("/acc/b", "")?;
+            if is_loose { Ok(()) } else { tx.put(A, "text") }
+        };
+        theirs.atomically(put).await.unwrap();
+        zk.sync("/").await.unwrap();
+        let _late = cluster.lag_by(follower, Duration::from_secs(1));
+        let change = |tx: Tx| async move {
+            match refusal {
+                Refusal::Undecodable | Refusal::LooseDelete | Refusal::LooseRead => tx.put(A, &1),
+                _ => tx.delete(A),
+            }
+        };
+        theirs.atomically(change).await.unwrap();
+        let stm = if is_loose { Stm::loose(&zk) } else { Stm::space(&zk, SPACE) };
+        let body = |tx: Tx| async move {
+            match refusal {
+                Refusal::Create => tx.create(A, ""),
+                Refusal::AssertAbsent => tx.assert_absent(A),
+                Refusal::Abort if tx.exists(A).await? => Err(Error::abort("it is there")),
+                Refusal::Abort => tx.put("/acc/c", ""),
+                Refusal::Undecodable => tx.get_typed::<i64>(A).await.map(drop),
+                Refusal::LooseDelete => tx.delete(A),
+                Refusal::LooseRead => tx.get(A).await.map(drop),
+            }
+        };
+        assert_eq!(stm.atomically(body).await.unwrap().attempts, 2, "{refusal:?}");
+    });
+}
+
+#[test]
+fn refusal_takes_one_more_round_trip() {
+    simulated_with(async |server, zk| {
+        let stm = Stm::space(&zk, SPACE);
+        stm.atomically(add).await.unwrap();
+        let (rule, requests) = recorded(&server);
+        let exists = stm.atomically(|tx| async move { tx.create(A, "") }).await;
+        assert_matches!(exists, Err(Error::Exists { .. }));
+        // It has read nothing.
+        let aborted = stm.atomically(|_| async { Err::<(), _>(Error::abort("no")) }).await;
+        assert_matches!(aborted, Err(Error::Aborted(_)));
+        drop(rule);
+        let sent = requests.lock().unwrap()[&session_id(&zk).get()].clone();
+        // The transaction has one check, and is answered by a quorum.
+        assert_eq!(sent, [OpCode::MultiRead, OpCode::Multi, OpCode::MultiRead]);
     });
 }

@@ -1,6 +1,7 @@
 use std::error::Error as StdError;
 use std::sync::Arc;
 
+use zk_curator::ErrorKind;
 use zk_curator::value::Failure;
 
 /// The reason why a transaction was not applied, or may not have been.
@@ -76,6 +77,15 @@ impl Error {
     /// Returns the error with which a body gives the transaction up, with its reason.
     pub fn abort(reason: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::Aborted(reason.into().into())
+    }
+
+    /// Returns `true` if the reason may be a node that the attempt has read.
+    pub(super) fn depends_on_reads(&self) -> bool {
+        match self {
+            Self::Aborted(_) | Self::Exists { .. } | Self::Unprotected { .. } => true,
+            Self::Framework(error) => error.kind() == ErrorKind::Undecodable,
+            _ => false,
+        }
     }
 
     /// Returns `true` if the transaction may have been applied.

@@ -27,6 +27,9 @@
 //!    were read. If it creates or deletes nodes, it also writes the root with the root's own data.
 //! 6. If a check fails, the attempt was in conflict. After a pause the transaction continues at
 //!    step 1.
+//! 7. If the attempt fails instead because of its reads, such as a create of a node that exists,
+//!    they are sent again, behind a check that a quorum answers. If they differ, the attempt was in
+//!    conflict.
 //!
 //! Requests of a transaction without conflicts, after the first one of a session:
 //!
@@ -35,6 +38,7 @@
 //! | prefetched, with writes | 2 | 2 |
 //! | prefetched, without writes | 1 | 1 |
 //! | each read that was not prefetched | 1 more, or 2 if the node was written since | the same |
+//! | fails because of its reads | 2 instead of the commit | 1 instead of the commit |
 //!
 //! # Guarantees
 //! * Serializable: transactions with writes, and [confirmed](Transaction::confirmed) ones, behave
@@ -44,6 +48,9 @@
 //!   what the same framework has read before.
 //! * Opaque: within one attempt, the reads show one such state, also if the attempt is not
 //!   committed. So an invariant of all transactions holds in every body.
+//! * No transaction fails because of a state that was over when it was called: an
+//!   [abort](Error::abort), [`Error::Exists`], [`Error::Unprotected`] and undecodable data are
+//!   confirmed by a quorum first.
 //! * In a space, the absence of a node, lists of children and the identity of a node are protected
 //!   too: a transaction that depends on them is in conflict with every create and delete in the
 //!   space. Transactions that only replace data are not in conflict with each other if their

@@ -121,14 +121,18 @@ impl ReadSet {
         fits
     }
 
+    /// Returns `true` if a later request shows another state of a node, or does not show it.
+    pub(super) fn differs(&self, later: &Self, query: &Query) -> bool {
+        match (self.get(query), later.get(query)) {
+            (Some(before), Some(now)) => !before.is_still(now),
+            _ => true,
+        }
+    }
+
     /// Replaces all reads by those of one later request, which contains all of them. Fails with the
     /// path of a node that the body depends on and that has changed.
     pub(super) fn replace(&mut self, later: Self) -> Result<(), (String, Self)> {
-        let differs = |query: &&Query| match (self.get(query), later.get(query)) {
-            (Some(before), Some(now)) => !before.is_still(now),
-            _ => true,
-        };
-        if let Some(query) = self.used.iter().find(differs) {
+        if let Some(query) = self.used.iter().find(|query| self.differs(&later, query)) {
             return Err((query.path().to_owned(), later));
         }
         let used = std::mem::take(&mut self.used);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::debug;
 use zk_curator::certain::ReceiptPool;
-use zk_curator::op::ReadResult;
+use zk_curator::op::{MultiReadBuilder, ReadResult};
 use zk_curator::{
     CuratorFramework, Error as ZkError, ErrorCode, ErrorKind, OpResult, Ownership,
     Result as ZkResult,
@@ -77,6 +77,20 @@ impl Site {
 
     /// Reads nodes, and the roots of their spaces, in one request. Creates missing roots.
     pub(super) async fn read(&self, queries: BTreeSet<Query>) -> Result<ReadSet, Error> {
+        self.read_as(queries, MultiReadBuilder::in_one_request).await
+    }
+
+    /// Does the same as [`read`](Self::read), but returns the state that was committed before the
+    /// call by any client.
+    pub(super) async fn read_newest(&self, queries: BTreeSet<Query>) -> Result<ReadSet, Error> {
+        self.read_as(queries, |request| request.in_one_request().linearizable()).await
+    }
+
+    async fn read_as(
+        &self,
+        queries: BTreeSet<Query>,
+        options: impl Fn(MultiReadBuilder) -> MultiReadBuilder,
+    ) -> Result<ReadSet, Error> {
         let mut all = queries;
         let roots: Vec<_> =
             all.iter().map(|query| self.scope.root_of(query.path())).collect::<Result<_, _>>()?;
@@ -86,7 +100,7 @@ impl Site {
         loop {
             // The server that answers has applied at least this.
             let floor = self.zk.last_zxid_seen().unwrap_or(0);
-            let mut request = self.zk.multi_read().in_one_request();
+            let mut request = options(self.zk.multi_read());
             for query in &all {
                 request = match query {
                     Query::Data(path) => request.get_data(path),

@@ -13,6 +13,7 @@ use super::plan::Plan;
 use super::read_set::{Query, ReadSet};
 use super::site::{Applied, Failure, Site};
 use super::space::Scope;
+use super::write_set::WriteSet;
 use crate::counter::PromotedToLock;
 use crate::lock::{self, InterProcessMutex, MutexGuard};
 use crate::random::fraction;
@@ -188,7 +189,10 @@ impl Transaction {
     /// be returned from it.
     ///
     /// # Errors
-    /// * The error of `body`, such as [`Error::abort`]. Nothing was written.
+    /// * The error of `body`, such as [`Error::abort`]. Nothing was written. If the error may have a
+    ///   read as its reason, the newest state is read first, with a quorum: if it differs from what
+    ///   the body has read, the body runs again. So the reason was true during the call. That
+    ///   applies to [`Error::Aborted`], [`Error::Exists`], [`Error::Unprotected`], and `Undecodable`.
     /// * [`Error::Conflict`] after the last retry, [`Error::LockTimeout`].
     /// * [`Error::Unknown`].
     /// * [`Error::Exists`], [`Error::Unprotected`], [`Error::OutsideSpaces`].
@@ -272,10 +276,21 @@ impl Race<'_> {
         if let Some(Changed { path, reads }) = changed {
             return Ok(Ended::Conflict(Conflict { path, next: Next::Reads(reads) }));
         }
-        let value = result?;
-        loaded?;
         let site = &self.of.site;
-        let plan = Plan::new(&reads, &writes, &site.scope)?;
+        let planned = match result {
+            Ok(value) => {
+                loaded?;
+                Plan::new(&reads, &writes, &site.scope).map(|plan| (value, plan))
+            }
+            Err(error) => Err(error),
+        };
+        let (value, plan) = match planned {
+            Ok(planned) => planned,
+            Err(error) if error.depends_on_reads() => {
+                return self.confirm(error, &reads, &writes).await.map(Ended::Conflict);
+            }
+            Err(error) => return Err(error),
+        };
         // The body may have asked for a change that is none in the state that it has read, such as a
         // delete of a missing node. That state is the present one only if its checks pass.
         if plan.only_reads() && writes.is_empty() && !self.of.confirmed {
@@ -305,11 +320,39 @@ impl Race<'_> {
                     continue;
                 }
             };
-            let used = reads.used().cloned();
-            let written = writes.paths().cloned().map(Query::Data);
-            let prefetched = self.of.prefetch.iter().cloned().map(Query::Data);
-            let again = used.chain(written).chain(prefetched).collect();
+            let again = self.again(&reads, &writes);
             return Ok(Ended::Conflict(Conflict { path, next: Next::Again(again) }));
+        }
+    }
+
+    /// Returns everything that the next attempt probably needs.
+    fn again(&self, reads: &ReadSet, writes: &WriteSet) -> BTreeSet<Query> {
+        let used = reads.used().cloned();
+        let written = writes.paths().cloned().map(Query::Data);
+        let prefetched = self.of.prefetch.iter().cloned().map(Query::Data);
+        used.chain(written).chain(prefetched).collect()
+    }
+
+    /// Fails with an error that an attempt has because of its reads, if they still show the newest
+    /// state. The server that they come from may have been behind.
+    async fn confirm(
+        &self,
+        error: Error,
+        reads: &ReadSet,
+        writes: &WriteSet,
+    ) -> Result<Conflict, Error> {
+        let written = writes.paths().cloned().map(Query::Data);
+        let written = written.filter(|query| reads.get(query).is_some());
+        let reasons: BTreeSet<Query> = reads.used().cloned().chain(written).collect();
+        if reasons.is_empty() {
+            return Err(error);
+        }
+        let newest = self.of.site.read_newest(self.again(reads, writes)).await?;
+        match reasons.iter().find(|query| reads.differs(&newest, query)) {
+            Some(query) => {
+                Ok(Conflict { path: query.path().to_owned(), next: Next::Reads(newest) })
+            }
+            None => Err(error),
         }
     }
 
