@@ -2,9 +2,13 @@
 
 /// Implements `is_retryable` and `may_have_applied` for an error type. For the variant `Framework`
 /// its inner error decides; of the other variants, the listed ones are retryable, or have an
-/// unknown outcome.
+/// unknown outcome. Whether a variant of `of_source` is retryable, its field `source` decides, which
+/// is an error of this type.
 macro_rules! classify {
-    ($error:ident, retryable: [$($retryable:pat),*], unknown: [$($unknown:pat),*]) => {
+    (
+        $error:ident, retryable: [$($retryable:pat),*], unknown: [$($unknown:pat),*]
+        $(, of_source: [$($outer:ident),*])?
+    ) => {
         impl $error {
             /// Returns `true` if the same call may succeed later: the connection or the session was
             /// lost, or other clients prevented it. Check
@@ -15,6 +19,7 @@ macro_rules! classify {
                 match self {
                     Self::Framework(error) => error.is_transient(),
                     $($retryable => true,)*
+                    $($(Self::$outer { source, .. } => source.is_retryable(),)*)?
                     _ => false,
                 }
             }

@@ -245,10 +245,12 @@ fn a_refused_operation_applies_nothing_of_its_transaction() {
         let bad = bad.migration("last", |m| m.create("/app/z", "")).build().unwrap();
         let manager = if one_each { manager(&zk).per_migration() } else { manager(&zk) };
         let error = manager.migrate(&bad).await.unwrap_err();
-        assert_matches!(&error, Error::Refused { migration, index: 1, path, code }
+        assert_matches!(error.reason(), Error::Refused { migration, index: 1, path, code }
             if migration == "bad" && path == "/missing/x" && *code == ErrorCode::NoNode);
         let probe = server.probe();
         let applied = if one_each { 2 } else { 0 };
+        let kept = if one_each { names(2) } else { Vec::new() };
+        assert_eq!((error.applied(), error.may_have_applied()), (&kept[..], one_each));
         assert_eq!(effects(&probe).len(), applied);
         assert_eq!(probe.children(META).len(), applied);
         // A corrected migration is applied, and the lock is free.

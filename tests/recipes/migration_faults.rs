@@ -1,13 +1,14 @@
 //! Migrations while responses, sessions and locks are lost: each is applied once.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join;
 use tokio::time::timeout;
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::OpCode;
-use zk_curator_recipes::lock::InterProcessMutex;
-use zk_curator_recipes::migration::Error;
+use zk_curator_recipes::lock::{InterProcessMutex, InterProcessSemaphoreMutex};
+use zk_curator_recipes::migration::{Error, Operations};
 use zk_curator_testing::{RuleGuard, RuleRequest, TestServer, Verdict};
 use zk_curator_tests::{
     assert_matches, cut_at_next_multi, expire, once, pairs, rule_if, session_id, simulated_each,
@@ -152,10 +153,10 @@ fn a_deadline_does_not_hide_what_may_be_applied() {
                 request.is(OpCode::Multi) && request.paths().any(|path| path.starts_with("/app"));
             if request.session_id() != session {
                 Verdict::Pass
-            } else if hit.load(std::sync::atomic::Ordering::Relaxed) {
+            } else if hit.load(Ordering::Relaxed) {
                 Verdict::Disconnect
             } else if is_it {
-                hit.store(true, std::sync::atomic::Ordering::Relaxed);
+                hit.store(true, Ordering::Relaxed);
                 Verdict::LoseReply
             } else {
                 Verdict::Pass
@@ -179,7 +180,7 @@ fn what_fails_afterwards_does_not_say_that_nothing_was_applied() {
         cut.fired().await;
         // The next holder of the lock takes longer than the time to wait.
         let path = "/migrations/locks/orders";
-        let lock = zk_curator_recipes::lock::InterProcessSemaphoreMutex::new(&other, path);
+        let lock = InterProcessSemaphoreMutex::new(&other, path);
         let (held, _) = join(lock.acquire(), expire(&server, &zk)).await;
         let held = held.unwrap();
         let error = run.await.unwrap().unwrap_err();
@@ -240,6 +241,63 @@ fn refused_reads_end_nothing_that_waits() {
         assert_matches!(&error, Error::Framework(_));
         let more = counted(2).build().unwrap();
         while manager(&zk).migrate(&more).await.is_err() {}
+        assert_applied(&server, 2);
+    });
+}
+
+/// Why the second of three migrations is not applied.
+#[derive(Debug, Clone, Copy)]
+enum Late {
+    Ahead,
+    Locked,
+}
+
+#[test]
+fn an_error_after_a_transaction_says_what_was_applied() {
+    simulated_each_on(
+        [Late::Ahead, Late::Locked],
+        two_in_memory,
+        async |late, (server, zk, other)| {
+            let (session, seen) = (session_id(&zk).get(), AtomicUsize::new(0));
+            let is_second = move |request: &RuleRequest<'_>| {
+                request.session_id() == session
+                    && request.is(OpCode::Multi)
+                    && request.paths().any(|path| path.starts_with("/app"))
+                    && seen.fetch_add(1, Ordering::Relaxed) > 0
+            };
+            let slow = rule_if(&server, is_second, Verdict::Delay(Duration::from_secs(2)));
+            let ours = manager(&zk).per_migration().lock_timeout(Duration::from_secs(5));
+            let run = tokio::spawn(async move { ours.migrate(&set(3)).await.unwrap_err() });
+            let leases = "/migrations/locks/orders/leases";
+            slow.fired().await;
+            let lease = server.probe().children(leases)[0].to_owned();
+            server.remove(&format!("{leases}/{lease}")).unwrap();
+            let lock = InterProcessSemaphoreMutex::new(&other, "/migrations/locks/orders");
+            let _held = match late {
+                Late::Ahead => manager(&other).migrate(&set(5)).await.map(|_| None).unwrap(),
+                Late::Locked => Some(lock.acquire().await.unwrap()),
+            };
+            let error = run.await.unwrap();
+            match (late, error.reason()) {
+                (Late::Ahead, Error::Ahead { found: 5, known: 3 })
+                | (Late::Locked, Error::LockTimeout { .. }) => {}
+                (_, reason) => panic!("{late:?}: {reason:?}"),
+            }
+            assert_eq!(error.applied(), names(1), "{late:?}");
+            assert!(error.may_have_applied());
+            assert_matches!(&error, Error::Incomplete { .. });
+        },
+    );
+}
+
+#[test]
+fn a_failed_computation_says_what_was_applied_before_it() {
+    simulated_with(async |server, zk| {
+        let fails = counted(2).computed("bad", "1", |_| async { Err::<Operations, _>("no") });
+        let error = manager(&zk).migrate(&fails.build().unwrap()).await.unwrap_err();
+        assert_matches!(error.reason(), Error::Computation { migration, .. } if migration == "bad");
+        assert_eq!(error.applied(), names(2));
+        assert!(!error.is_retryable());
         assert_applied(&server, 2);
     });
 }

@@ -81,23 +81,24 @@ impl<'a> Run<'a> {
 
     pub(super) async fn migrate(mut self) -> Result<Outcome, Error> {
         let result = self.run().await;
-        match (result, self.unknown) {
+        let name = |&index: &usize| self.expected[index].name.clone();
+        let applied: Vec<_> = self.applied.iter().map(name).collect();
+        let error = match (result, self.unknown) {
             (Ok(()), _) => {
-                let name = |&index: &usize| self.expected[index].name.clone();
-                let applied: Vec<_> = self.applied.iter().map(name).collect();
                 let already = self.expected.len() - applied.len();
-                Ok(Outcome { applied, already })
+                return Ok(Outcome { applied, already });
             }
             // Its own failure would say that nothing was applied.
             (
                 Err(Error::Framework(_) | Error::LockTimeout { .. } | Error::Busy { .. }),
                 Some(unknown),
-            ) => Err(unknown.into()),
-            (Err(Error::Framework(error)), None) if !self.applied.is_empty() => {
-                Err(error.of_unknown_outcome().into())
-            }
-            (Err(error), _) => Err(error),
+            ) => unknown.into(),
+            (Err(error), _) => error,
+        };
+        if applied.is_empty() {
+            return Err(error);
         }
+        Err(Error::Incomplete { applied, source: Box::new(error) })
     }
 
     async fn run(&mut self) -> Result<(), Error> {
@@ -136,13 +137,16 @@ impl<'a> Run<'a> {
     /// Reads everything, and returns the number of migrations that were applied.
     async fn look(&mut self, synced: bool) -> Result<(Seen, usize), Error> {
         let seen = self.site.look(self.expected.len(), synced).await?;
-        let applied = seen.compare(&self.expected)?;
         let of_this_call = |index: &usize| {
-            let stored = seen.records[*index].as_ref();
+            let stored = seen.records.get(*index).and_then(Option::as_ref);
             let record = stored.and_then(|stored| stored.record.as_ref());
             record.is_some_and(|record| record.attempt == self.attempt)
         };
-        self.applied = (0..applied).filter(of_this_call).collect();
+        let compared = seen.compare(&self.expected);
+        // Also if the set differs: a transaction whose outcome was unknown may have been applied.
+        let known = *compared.as_ref().unwrap_or(&self.expected.len());
+        self.applied = (0..known).filter(of_this_call).collect();
+        let applied = compared?;
         if applied < self.expected.len() {
             self.check_sizes(applied)?;
         }

@@ -6,6 +6,9 @@ use zk_curator::value::Failure;
 use super::Difference;
 
 /// The reason why a set was not built or not applied.
+///
+/// After an error other than [`Incomplete`](Self::Incomplete), and without
+/// [`may_have_applied`](Self::may_have_applied), the call has applied nothing.
 #[non_exhaustive]
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
@@ -40,7 +43,7 @@ pub enum Error {
         why: &'static str,
     },
     /// A migration that was applied is not the one of the set: it was changed after its release, or
-    /// the order was. Nothing was applied.
+    /// the order was.
     #[error(
         "the migration {name:?} (number {index} from zero) is not the one that was applied: \
          {found} instead of {expected}"
@@ -55,8 +58,8 @@ pub enum Error {
         /// The checksum of the migration of the set.
         expected: String,
     },
-    /// A newer version of the service has applied further migrations. Nothing was applied. The
-    /// caller decides if it can work with that, for example read-only.
+    /// A newer version of the service has applied further migrations. The caller decides if it can
+    /// work with that, for example read-only.
     #[error("{found} migrations were applied, of which this version knows {known}")]
     Ahead {
         /// The number of migrations that were applied.
@@ -65,8 +68,8 @@ pub enum Error {
         known: usize,
     },
     /// The migrations do not fit into a request. Apply them [one by
-    /// one](super::MigrationManager::per_migration), or split this one. Nothing was applied, and no
-    /// lock was taken, unless the migration is computed.
+    /// one](super::MigrationManager::per_migration), or split this one. No lock was taken, unless
+    /// the migration is computed.
     #[error("the migration {migration:?} does not fit into the request")]
     TooLarge {
         /// The first migration that does not fit.
@@ -93,7 +96,7 @@ pub enum Error {
         source: Failure,
     },
     /// Another client has held the lock for longer than the [time](
-    /// super::MigrationManager::lock_timeout) to wait. Nothing was applied by this call.
+    /// super::MigrationManager::lock_timeout) to wait.
     #[error("the lock {path} was not free within {timeout:?}")]
     LockTimeout {
         /// The path of the lock.
@@ -108,9 +111,41 @@ pub enum Error {
         /// The id of the set.
         id: String,
     },
+    /// The call has applied migrations, in earlier transactions, before it failed. They stay
+    /// applied, and a later call continues after them.
+    #[error("only {} migrations were applied", .applied.len())]
+    Incomplete {
+        /// The names of the migrations that this call has applied, in their order. If `source`
+        /// [`may_have_applied`](Self::may_have_applied), it may have applied the next ones too.
+        applied: Vec<String>,
+        /// The reason why the rest was not applied.
+        source: Box<Self>,
+    },
     /// An operation failed.
     #[error(transparent)]
     Framework(#[from] zk_curator::Error),
+}
+
+impl Error {
+    /// Returns the names of the migrations that the call has applied before it failed, in their
+    /// order.
+    #[must_use]
+    pub fn applied(&self) -> &[String] {
+        match self {
+            Self::Incomplete { applied, .. } => applied,
+            _ => &[],
+        }
+    }
+
+    /// Returns the reason why the migration that failed was not applied: the `source` of
+    /// [`Incomplete`](Self::Incomplete), or else the error itself.
+    #[must_use]
+    pub fn reason(&self) -> &Self {
+        match self {
+            Self::Incomplete { source, .. } => source,
+            error => error,
+        }
+    }
 }
 
 impl From<Difference> for Error {
@@ -124,4 +159,9 @@ impl From<Difference> for Error {
     }
 }
 
-crate::failure::classify!(Error, retryable: [Self::LockTimeout { .. }, Self::Busy { .. }], unknown: []);
+crate::failure::classify!(
+    Error,
+    retryable: [Self::LockTimeout { .. }, Self::Busy { .. }],
+    unknown: [Self::Incomplete { .. }],
+    of_source: [Incomplete]
+);

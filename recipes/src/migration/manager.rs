@@ -108,9 +108,12 @@ impl MigrationManager {
     /// * [`Error::Refused`]: an operation cannot be applied. [`Error::Computation`].
     /// * [`Error::LockTimeout`], [`Error::Busy`]: call it again.
     /// * [`Error::Framework`] as the acquire of a lock, or a [certain](zk_curator::certain)
-    ///   transaction: with [`may_have_applied`](Error::may_have_applied) if migrations were, or may
-    ///   have been, applied. To call it again is safe after every error. `OwnershipLost` if the
-    ///   node of [`fenced_by`](Self::fenced_by) is gone.
+    ///   transaction: with [`may_have_applied`](Error::may_have_applied) if migrations may have been
+    ///   applied. `OwnershipLost` if the node of [`fenced_by`](Self::fenced_by) is gone.
+    /// * [`Error::Incomplete`], with one of the others as its source, if the call has applied
+    ///   migrations in earlier transactions.
+    ///
+    /// To call it again is safe after every error.
     ///
     /// # Cancel safety
     /// Once polled, migrations may be applied: all of a transaction, or none. The lock is released

@@ -5,7 +5,8 @@ use crate::history::{Event, History, Migration, Name};
 
 /// Checks the calls that apply sets of migrations.
 ///
-/// * No migration is applied by two calls.
+/// * No migration is applied by two calls, whether they succeed or [fail after
+///   that](Migration::Incomplete).
 /// * A call with an [altered](Migration::Calling) set does not succeed.
 /// * A call does not succeed if one with more migrations of the set had succeeded before it began.
 /// * A call finds [more](Migration::Ahead) migrations only if another call knows more, and
@@ -34,6 +35,7 @@ impl Checker for Migrations {
             let Event::Migration(event) = &record.event else { continue };
             let (Migration::Calling { call, .. }
             | Migration::Migrated { call, .. }
+            | Migration::Incomplete { call, .. }
             | Migration::Ahead { call }
             | Migration::Mismatch { call }) = event;
             if let Migration::Calling { set, known, altered, .. } = event {
@@ -46,17 +48,21 @@ impl Checker for Migrations {
                 places.extend([of.begun, place]);
                 Err(Violation::new(NAME, what, places))
             };
+            if let Migration::Migrated { applied: migrations, .. }
+            | Migration::Incomplete { applied: migrations, .. } = event
+            {
+                for migration in migrations {
+                    if let Some(before) = applied.insert((of.set, *migration), place) {
+                        let what = format!("{migration} of {} is applied twice", of.set);
+                        return broken(what, vec![before]);
+                    }
+                }
+            }
             match event {
                 Migration::Migrated { .. } if of.altered => {
                     return broken(format!("an altered set {} succeeds", of.set), vec![]);
                 }
-                Migration::Migrated { applied: migrations, .. } => {
-                    for migration in migrations {
-                        if let Some(before) = applied.insert((of.set, *migration), place) {
-                            let what = format!("{migration} of {} is applied twice", of.set);
-                            return broken(what, vec![before]);
-                        }
-                    }
+                Migration::Migrated { .. } => {
                     let done = succeeded.entry(of.set).or_default();
                     let newer = done.iter().find(|(at, known)| *at < of.begun && *known > of.known);
                     if let Some((at, _)) = newer {
@@ -104,6 +110,11 @@ mod tests {
         passes(&CHECKER, end(&[0], &[1]));
         passes(&CHECKER, end(&[0, 1], &[]));
         fails(&CHECKER, end(&[0, 1], &[1]), "1 of s is applied twice", &[2, 1, 3]);
+        let failed = (2, 1, Migration::Incomplete { call: 1, applied: vec![0] });
+        let end =
+            |other: &[u32]| calls().into_iter().chain([failed.clone(), (3, 2, migrated(2, other))]);
+        passes(&CHECKER, end(&[1]));
+        fails(&CHECKER, end(&[0, 1]), "0 of s is applied twice", &[2, 1, 3]);
     }
 
     #[test]

@@ -29,6 +29,13 @@ pub enum Migration {
         /// The migrations that this call has applied, by their places in the set.
         applied: Vec<u32>,
     },
+    /// The call has failed after it had applied migrations.
+    Incomplete {
+        /// The number of the call.
+        call: u64,
+        /// The migrations that this call has applied, by their places in the set.
+        applied: Vec<u32>,
+    },
     /// The call has found more migrations than it knows.
     Ahead {
         /// The number of the call.
@@ -42,7 +49,8 @@ pub enum Migration {
 }
 
 names! { Migration:
-    Calling "calling", Migrated "migrated", Ahead "ahead", Mismatch "mismatch",
+    Calling "calling", Migrated "migrated", Incomplete "incomplete", Ahead "ahead",
+    Mismatch "mismatch",
 }
 
 impl fmt::Display for Migration {
@@ -53,6 +61,9 @@ impl fmt::Display for Migration {
                 write!(f, "migrates {set} by {known}{kind} migrations, @{call}")
             }
             Self::Migrated { call, applied } => write!(f, "has applied {applied:?}, @{call}"),
+            Self::Incomplete { call, applied } => {
+                write!(f, "has applied {applied:?}, and failed then, @{call}")
+            }
             Self::Ahead { call } => write!(f, "finds more migrations, @{call}"),
             Self::Mismatch { call } => write!(f, "finds another migration, @{call}"),
         }

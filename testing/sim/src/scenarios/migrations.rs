@@ -173,16 +173,28 @@ async fn call(
     let result = client.maybe_cancel(manager.migrate(set)).await;
     match &result {
         Some(Ok(outcome)) => {
-            let place = |name: &String| name.trim_start_matches('m').parse().unwrap_or(u32::MAX);
-            let applied = outcome.applied.iter().map(place).collect();
-            client.record(Migration::Migrated { call, applied });
+            client.record(Migration::Migrated { call, applied: places(&outcome.applied) });
         }
-        Some(Err(Error::Ahead { .. })) => client.record(Migration::Ahead { call }),
-        Some(Err(Error::Mismatch { .. })) => client.record(Migration::Mismatch { call }),
-        Some(Err(error)) => client.note(format!("not migrated: {error}")),
+        Some(Err(error)) => {
+            let applied = places(error.applied());
+            if !applied.is_empty() {
+                client.record(Migration::Incomplete { call, applied });
+            }
+            match error.reason() {
+                Error::Ahead { .. } => client.record(Migration::Ahead { call }),
+                Error::Mismatch { .. } => client.record(Migration::Mismatch { call }),
+                reason => client.note(format!("not migrated: {reason}")),
+            }
+        }
         None => {}
     }
     result
+}
+
+/// Returns the places of migrations in their set.
+fn places(names: &[String]) -> Vec<u32> {
+    let place = |name: &String| name.trim_start_matches('m').parse().unwrap_or(u32::MAX);
+    names.iter().map(place).collect()
 }
 
 async fn applies(
@@ -196,11 +208,16 @@ async fn applies(
     let result = call(client, manager, &set, false).await;
     let at_least = if let Some(Ok(_)) = &result { known } else { 0 };
     check(zk, id, at_least).await?;
-    match result {
-        Some(Ok(_) | Err(Error::Ahead { .. })) => Ok(true),
-        Some(Err(error)) if is_exhausted(&error) => Ok(true),
+    let error = match result {
+        Some(Ok(_)) => return Ok(true),
+        Some(Err(error)) => error,
+        None => return Ok(false),
+    };
+    match error.reason() {
+        Error::Ahead { .. } => Ok(true),
+        reason if is_exhausted(reason) => Ok(true),
         // No fault makes an operation fail.
-        Some(Err(error @ (Error::Refused { .. } | Error::Computation { .. }))) => Err(error.into()),
+        Error::Refused { .. } | Error::Computation { .. } => Err(error.into()),
         _ => Ok(false),
     }
 }
