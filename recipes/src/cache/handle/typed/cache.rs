@@ -116,9 +116,18 @@ impl<T: FromData + ToData + Send + Sync + 'static> TypedCache<T> {
     ///
     /// Begins with the value in memory, if the cache is fresh and has one. So this costs one round
     /// trip if no other client has written the node in the meantime, and otherwise those of
-    /// [`Typed::modify`] in addition. The version of the write guarantees that no other write is
-    /// lost. The next call begins with the result of this one, even before the cache shows it. To
-    /// wait until the cache shows it, use `reflects(node.stat.mzxid)`.
+    /// [`Typed::modify`] in addition. The next call begins with the result of this one, even before
+    /// the cache shows it. To wait until the cache shows it, use `reflects(node.stat.mzxid)`.
+    ///
+    /// The write is conditional on the version, so no other write of the same node is lost. Servers
+    /// cannot compare the identity of a node, neither in a write nor in a transaction. If the node
+    /// in memory was deleted, and the node that was created in its place has been written as often,
+    /// its version is the same, and its value is replaced. The response of the write shows that:
+    /// the call fails with `BadVersion` and [`may_have_applied`](Error::may_have_applied), and is
+    /// not repeated. The replaced value is lost. This is possible from the deletion until the cache
+    /// shows it, which takes longer than between the read and the write of [`Typed::modify`]. It is
+    /// impossible if clients do not create such nodes again, and in the spaces of
+    /// [`stm`](crate::stm).
     ///
     /// # Errors
     /// As [`Typed::modify`]; `InvalidArgument` for a path that the cache does not cover.
