@@ -138,7 +138,8 @@ impl SetPartitioner {
     }
 
     /// Drops bodies when the connection is suspended, for bodies whose writes are not fenced, and
-    /// acquires their parts again. Default: a part is kept until the session is lost.
+    /// acquires their parts again. A suspension that is over before this member runs again counts
+    /// too. Default: a part is kept until the session is lost.
     #[must_use]
     pub const fn stop_when_suspended(mut self) -> Self {
         self.care.stops_when_suspended = true;

@@ -11,7 +11,8 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, info, warn};
 use zk_curator::internal::bounded;
-use zk_curator::{ConnectionState, CuratorFramework, Ownership};
+use zk_curator::state::StateWatch;
+use zk_curator::{ConnectionState, ConnectionStatus, CuratorFramework, Ownership};
 
 use super::Error;
 use super::held::{Control, Partition};
@@ -216,6 +217,10 @@ impl Work {
         let zk = &self.site.zk;
         let lock = self.site.lock(&self.part);
         let granted = async {
+            if self.care.stops_when_suspended {
+                // The framework may report the end of a suspension late.
+                let _closed = zk.states().until(is_writable).await;
+            }
             loop {
                 match lock.acquire().await {
                     Ok(guard) => return Ok(guard),
@@ -231,8 +236,8 @@ impl Work {
         };
         match granted {
             Ok(guard) => {
-                let (zk, ownership) = (zk.clone(), guard.ownership().clone());
-                let lost = lost(zk, ownership, self.care.stops_when_suspended);
+                let states = self.care.stops_when_suspended.then(|| zk.states());
+                let lost = lost(states, guard.ownership().clone());
                 Event::Granted(Held { lost: Box::pin(lost), guard })
             }
             Err(error) => Event::Failed(error),
@@ -298,19 +303,33 @@ impl Work {
     }
 }
 
-/// Resolves when the lock of a part is lost, or the connection, if the part must not outlast that.
-async fn lost(zk: CuratorFramework, ownership: Ownership, stops_when_suspended: bool) {
-    let suspended = async {
-        if !stops_when_suspended {
-            return pending().await;
+/// Resolves when the lock of a part is lost, or the connection, if the part must not outlast that:
+/// `states` follows it then.
+fn lost(states: Option<StateWatch>, ownership: Ownership) -> impl Future<Output = ()> {
+    let since = states.as_ref().map(StateWatch::current);
+    async move {
+        let suspended = async {
+            match (states, since) {
+                (Some(mut states), Some(since)) => {
+                    // Every other state came through SUSPENDED, also where that was not seen.
+                    let is_new = |status: &ConnectionStatus| status.epoch != since.epoch;
+                    if is_writable(&since) {
+                        states.until(is_new).await;
+                    }
+                }
+                _ => pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = suspended => {}
+            () = ownership.lost() => {}
         }
-        zk.states().until(|status| status.state == ConnectionState::Suspended).await
-    };
-    tokio::select! {
-        biased;
-        _ = suspended => {}
-        () = ownership.lost() => {}
     }
+}
+
+fn is_writable(status: &ConnectionStatus) -> bool {
+    status.state.is_connected() && status.state != ConnectionState::ReadOnly
 }
 
 /// The pause after a failure: doubled with each, of which between a half and all by chance.

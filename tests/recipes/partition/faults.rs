@@ -1,10 +1,13 @@
 //! Lost replies, sessions that end, nodes that are deleted, outages.
 
-use zk_curator::{ConnectionState, ErrorKind};
+use std::pin::pin;
+
+use zk_curator::{ConnectionState, ConnectionStatus, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_testing::{TestCluster, Verdict};
 use zk_curator_tests::{
-    assert_matches, builder_for, connected, expire, simulated, simulated_on, start, until_state,
+    assert_matches, builder_for, connected, expire, session_id, simulated, simulated_on, start,
+    until_state,
 };
 
 use super::*;
@@ -89,6 +92,39 @@ fn bodies_can_stop_when_the_connection_is_suspended() {
         stage.server.release();
         sleep(SETTLED).await;
         assert_eq!((stage.owners(), stage.begun()), (before, 20));
+    });
+}
+
+/// The task of a member may get to run only after the connection is back.
+#[test]
+fn bodies_stop_after_a_suspension_that_is_over() {
+    simulated_on(Stage::new, async |stage| {
+        let zk = connected(&stage.server).await;
+        let set = partitioner(&zk, "a", 3).stop_when_suspended();
+        let board = &stage.board;
+        let body = |part: Partition| async move {
+            let _at_work = AtWork::begin(board, "a", &part);
+            part.lost().await;
+            Ok::<_, String>(())
+        };
+        let mut run = pin!(set.run(body));
+        for begun in [3, 6] {
+            let owned = async {
+                while stage.begun() < begun || stage.owners().len() < 3 {
+                    sleep(SECOND / 200).await;
+                }
+            };
+            tokio::select! {
+                ended = &mut run => panic!("{ended:?}"),
+                () = owned => {}
+            }
+            // Nobody polls the member.
+            let before = zk.status().epoch;
+            stage.server.disconnect(session_id(&zk).get());
+            let is_back =
+                |status: &ConnectionStatus| status.epoch > before && status.state.is_connected();
+            zk.states().until(is_back).await.unwrap();
+        }
     });
 }
 
