@@ -62,7 +62,7 @@ impl Health {
     }
 
     /// The health of two tasks that do one work.
-    fn and(self, other: Self) -> Self {
+    pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Failed(error), _) | (_, Self::Failed(error)) => Self::Failed(error),
             (Self::Waiting, _) | (_, Self::Waiting) => Self::Waiting,

@@ -9,6 +9,7 @@ use zk_curator::CancellationToken;
 
 use super::held::Partition;
 use super::{Error, SetPartitioner};
+use crate::health::HealthWatch;
 use crate::shutdown::Shutdown;
 
 /// A change of the parts that a member owns.
@@ -45,6 +46,7 @@ pub struct OwnedPartition {
 #[must_use = "dropping it ends the member"]
 pub struct PartitionWatch {
     events: UnboundedReceiver<Result<PartitionEvent, Error>>,
+    health: HealthWatch,
     stop: CancellationToken,
     _stop: DropGuard,
 }
@@ -56,7 +58,7 @@ impl SetPartitioner {
     /// # Panics
     /// Outside a tokio runtime, if the framework has no spawner.
     pub fn follow(&self) -> PartitionWatch {
-        PartitionWatch::start(self.clone())
+        PartitionWatch::start(self.clone().with_own_health())
     }
 }
 
@@ -67,6 +69,7 @@ impl PartitionWatch {
         let stop = CancellationToken::new();
         let shutdown = Shutdown::on(stop.clone()).drain(partitioner.drain_time());
         let (tell, path) = (sender.clone(), partitioner.path().to_owned());
+        let health = partitioner.health();
         let member = async move {
             let sender = Arc::new(sender);
             let body = |partition: Partition| own(partition, Arc::clone(&sender));
@@ -82,7 +85,7 @@ impl PartitionWatch {
                 drop(tell.send(Err(error)));
             }
         });
-        Self { events, _stop: stop.clone().drop_guard(), stop }
+        Self { events, health, _stop: stop.clone().drop_guard(), stop }
     }
 
     /// Waits for the next event. `None` when the member has ended; after an error, it has.
@@ -94,6 +97,11 @@ impl PartitionWatch {
     /// No event is lost.
     pub async fn next(&mut self) -> Option<Result<PartitionEvent, Error>> {
         self.events.recv().await
+    }
+
+    /// Follows the health of the member, as [`SetPartitioner::health`]; it ends with the member.
+    pub fn health(&self) -> HealthWatch {
+        self.health.restarted()
     }
 
     /// The events as a stream.

@@ -221,6 +221,18 @@ impl Machine {
         self.closing && self.phases.is_empty()
     }
 
+    /// Returns the time until which bodies may continue that are revoked now; `None` for ever.
+    pub(super) fn drained_at(&self, now: Instant) -> Option<Instant> {
+        now.checked_add(self.pace.drain)
+    }
+
+    /// Returns `true` if parts were assigned, and this member owns all of its parts, except for
+    /// those whose bodies have ended.
+    pub(super) fn is_settled(&self) -> bool {
+        let is_owned = |part| matches!(self.phases.get(part), Some(Phase::Owned | Phase::Resting));
+        self.assigned.is_some() && !self.closing && self.mine.iter().all(is_owned)
+    }
+
     /// Returns the number of parts that are assigned to this member.
     pub(super) fn assigned(&self) -> usize {
         self.mine.len()

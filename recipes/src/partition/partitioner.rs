@@ -14,9 +14,10 @@ use super::held::Partition;
 use super::machine::{Machine, Method, Pace};
 use super::part::{Part, collect};
 use super::record::{HEAVIEST, Member, Parts};
-use super::run::{Care, run};
+use super::run::{Care, Condition, run};
 use super::site::{List, Local, Site};
 use super::view::PartitionView;
+use crate::health::{Health, HealthReporter, HealthWatch};
 use crate::path::child;
 use crate::shutdown::Shutdown;
 
@@ -41,6 +42,7 @@ pub struct SetPartitioner {
     leave_delay: Option<Duration>,
     care: Care,
     is_shared: bool,
+    health: Arc<HealthReporter>,
 }
 
 impl SetPartitioner {
@@ -63,6 +65,7 @@ impl SetPartitioner {
             leave_delay: None,
             care: Care { pauses: RESTART, ends_on_error: false, stops_when_suspended: false },
             is_shared: false,
+            health: Arc::default(),
         }
     }
 
@@ -71,6 +74,8 @@ impl SetPartitioner {
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = id.into();
+        // A clone may be another member.
+        self.health = Arc::default();
         self
     }
 
@@ -129,8 +134,9 @@ impl SetPartitioner {
         self
     }
 
-    /// Ends this member with [`Error::Body`] when a body has failed: the other bodies are dropped.
-    /// Default: the body [runs again](Self::restart).
+    /// Ends this member with [`Error::Body`] when a body has failed: the other parts are revoked,
+    /// and their bodies may continue for the time to [drain](Self::drain). The error is that of the
+    /// first body that has failed. Default: the body [runs again](Self::restart).
     #[must_use]
     pub const fn end_on_error(mut self) -> Self {
         self.care.ends_on_error = true;
@@ -168,6 +174,20 @@ impl SetPartitioner {
         self
     }
 
+    /// Follows the health of this member while it [runs](Self::run), for all clones of it:
+    ///
+    /// * [`Working`](crate::health::Health::Working) while it is in the group, and owns all parts
+    ///   that are assigned to it. Bodies that fail or have ended make no difference.
+    /// * [`Waiting`](crate::health::Health::Waiting) before it runs, without a connection, before
+    ///   the first assignment, while another member still owns one of its parts, and at its end.
+    /// * [`Failed`](crate::health::Health::Failed) if it cannot be in the group, and when a run has
+    ///   failed with [`Error::Framework`].
+    ///
+    /// The watch ends with the last clone.
+    pub fn health(&self) -> HealthWatch {
+        self.health.watch()
+    }
+
     /// The path of the set.
     #[must_use]
     pub fn path(&self) -> &str {
@@ -186,6 +206,7 @@ impl SetPartitioner {
     /// # Errors
     /// * [`Error::InvalidSetting`]; [`Error::Body`] with [`end_on_error`](Self::end_on_error).
     /// * [`Error::NotAList`] if the shared list of parts was overwritten.
+    ///   The others have drained, and the member has left the group.
     /// * [`Error::Framework`] with `InvalidPath`, `Closed`, and errors that do not pass, such as
     ///   `NoAuth`. Then all bodies are dropped, and everything is released in the background.
     ///
@@ -229,7 +250,21 @@ impl SetPartitioner {
         Fut: Future<Output = Result<(), E>>,
         E: fmt::Display,
     {
-        let ending = shutdown.into().ending();
+        let ended = self.take_part(shutdown.into(), body).await;
+        self.health.report(match &ended {
+            Err(Error::Framework(error)) => Health::Failed(error.clone()),
+            _ => Health::Waiting,
+        });
+        ended
+    }
+
+    async fn take_part<F, Fut, E>(&self, shutdown: Shutdown, body: F) -> Result<(), Error>
+    where
+        F: Fn(Partition) -> Fut,
+        Fut: Future<Output = Result<(), E>>,
+        E: fmt::Display,
+    {
+        let ending = shutdown.ending();
         let site = Arc::new(self.site("run")?);
         // Joins only when the parts are known, and does not hold anything up before that.
         let node = tokio::select! {
@@ -240,12 +275,16 @@ impl SetPartitioner {
         let list = if self.is_shared { List::shared(&site) } else { List::local(&self.parts) };
         let machine = Machine::new(site.node.clone(), self.method, self.pace());
         let follows = (site.roster(), list);
-        Box::pin(run(Arc::clone(&site), machine, follows, self.care, &ending, &body)).await?;
+        let condition = Condition::new(&self.health, node.health());
+        let member = run(Arc::clone(&site), machine, follows, self.care, &ending, condition, &body);
+        let ended = Box::pin(member).await;
         // Last: no other member waits for locks of a member that has left.
-        if let Err(error) = node.close().await {
+        if let Ok(()) | Err(Error::Body { .. }) = ended
+            && let Err(error) = node.close().await
+        {
             debug!(path = self.path, %error, "leaves the group in the background");
         }
-        Ok(())
+        ended
     }
 
     /// Replaces the parts of all members, if they are [shared](Self::shared_parts), and otherwise
@@ -320,6 +359,12 @@ impl SetPartitioner {
             site.share(&self.parts.look(|local| local.parts.clone())).await?;
         }
         Ok(())
+    }
+
+    /// Returns the same member, whose health is known until it is dropped.
+    pub(super) fn with_own_health(mut self) -> Self {
+        self.health = Arc::default();
+        self
     }
 
     pub(super) const fn framework(&self) -> &CuratorFramework {

@@ -18,6 +18,7 @@ use super::Error;
 use super::held::{Control, Partition};
 use super::machine::{Effect, Input, Machine};
 use super::site::{List, Roster, Site, optional};
+use crate::health::{Health, HealthReporter, HealthWatch};
 use crate::lock::{self, MutexGuard};
 use crate::measure::Partitioning;
 use crate::random::fraction;
@@ -54,9 +55,62 @@ enum Event {
     Granted(Held),
     Cancelled,
     Ended(Held),
+    /// The body has failed, and the member is to end.
+    Broken(Held, Error),
     Lost,
     Released,
     Failed(Error),
+}
+
+/// The health of a member: that of its node, and of its parts.
+pub(super) struct Condition<'a> {
+    reporter: &'a HealthReporter,
+    node: HealthWatch,
+    of_node: Health,
+}
+
+impl<'a> Condition<'a> {
+    pub(super) const fn new(reporter: &'a HealthReporter, node: HealthWatch) -> Self {
+        Self { reporter, node, of_node: Health::Waiting }
+    }
+
+    /// Waits until the health of the node has changed. Nothing is lost if the future is dropped.
+    async fn changed(&mut self) {
+        match self.node.next().await {
+            Some(health) => self.of_node = health,
+            // The framework is closed, which everything else notices.
+            None => pending().await,
+        }
+    }
+
+    fn report(&self, machine: &Machine) {
+        let parts = if machine.is_settled() { Health::Working } else { Health::Waiting };
+        self.reporter.report(self.of_node.clone().and(parts));
+    }
+}
+
+/// The reason why a member ends.
+#[derive(Debug, Default)]
+struct Closing {
+    /// `true` if the end of the run has begun.
+    is_stopped: bool,
+    /// The first error of a body that ends the member.
+    failed: Option<Error>,
+}
+
+impl Closing {
+    const fn has_begun(&self) -> bool {
+        self.is_stopped || self.failed.is_some()
+    }
+
+    /// Keeps the first error. Returns `true` if this is it.
+    fn fail(&mut self, error: Option<Error>) -> bool {
+        let is_first = self.failed.is_none() && error.is_some();
+        if is_first {
+            self.failed = error;
+        }
+        is_first
+    }
 }
 
 /// Everything that work on a part needs.
@@ -75,12 +129,14 @@ struct Busy {
 }
 
 /// Runs a member until its end has begun and everything is released, or until a permanent error.
+/// The error of a body begins the end too, if it is to end the member.
 pub(super) async fn run<F, Fut, E>(
     site: Arc<Site>,
     mut machine: Machine,
     (mut roster, mut list): (Roster, List),
     care: Care,
     ending: &Ending,
+    mut condition: Condition<'_>,
     body: &F,
 ) -> Result<(), Error>
 where
@@ -91,22 +147,31 @@ where
     let mut parts: BTreeMap<String, Busy> = BTreeMap::new();
     let mut jobs = FuturesUnordered::new();
     let measured = Partitioning::begin(&site.zk, &site.path);
-    let mut is_closing = false;
+    // The last one is taken first.
+    let mut inputs = Vec::new();
+    let mut closing = Closing::default();
     while !machine.is_over() {
         let input = tokio::select! {
             biased;
-            () = ending.begun(), if !is_closing => {
-                is_closing = true;
+            () = ending.begun(), if !closing.is_stopped => {
+                closing.is_stopped = true;
                 Input::Close(ending.end())
             }
             Some((part, event)) = jobs.next(), if !jobs.is_empty() => {
-                take(&mut parts, &measured, part, event)?
+                let (input, error) = take(&mut parts, &measured, part, event)?;
+                if closing.fail(error) {
+                    let now = Instant::now();
+                    let until = machine.drained_at(now);
+                    inputs.push(Input::Close(until));
+                }
+                input
             }
-            members = roster.changed(), if !is_closing => Input::Members(members?),
-            list = list.changed(), if !is_closing => Input::Parts(list?),
+            members = roster.changed(), if !closing.has_begun() => Input::Members(members?),
+            list = list.changed(), if !closing.has_begun() => Input::Parts(list?),
             () = optional(machine.timer().map(sleep_until)) => Input::Timer,
+            () = condition.changed() => Input::Timer,
         };
-        let mut inputs = vec![input];
+        inputs.push(input);
         while let Some(input) = inputs.pop() {
             for effect in machine.step(Instant::now(), input) {
                 debug!(path = site.path, ?effect, "partition");
@@ -150,8 +215,9 @@ where
             }
         }
         measured.assigned(machine.assigned());
+        condition.report(&machine);
     }
-    Ok(())
+    closing.failed.map_or(Ok(()), Err)
 }
 
 /// Takes the lock of a part for a job.
@@ -159,13 +225,13 @@ fn take_lock(parts: &mut BTreeMap<String, Busy>, part: &str) -> Option<Held> {
     parts.get_mut(part)?.held.take()
 }
 
-/// Takes the end of a job.
+/// Takes the end of a job, and the error of a body that ends the member.
 fn take(
     parts: &mut BTreeMap<String, Busy>,
     measured: &Partitioning,
     part: String,
     event: Event,
-) -> Result<Input, Error> {
+) -> Result<(Input, Option<Error>), Error> {
     let mut keep = |held| {
         if let Some(busy) = parts.get_mut(&part) {
             busy.held = Some(held);
@@ -175,11 +241,15 @@ fn take(
         Event::Granted(held) => {
             keep(held);
             measured.acquired();
-            return Ok(Input::Granted(part));
+            return Ok((Input::Granted(part), None));
         }
         Event::Ended(held) => {
             keep(held);
-            return Ok(Input::Ended(part));
+            return Ok((Input::Ended(part), None));
+        }
+        Event::Broken(held, error) => {
+            keep(held);
+            return Ok((Input::Ended(part), Some(error)));
         }
         Event::Cancelled => Input::Cancelled,
         Event::Lost => {
@@ -193,7 +263,7 @@ fn take(
         Event::Failed(error) => return Err(error),
     };
     parts.remove(&part);
-    Ok(input(part))
+    Ok((input(part), None))
 }
 
 /// Does the work of one job, until its end. Dropped, it drops the body, and releases the lock in
@@ -269,7 +339,7 @@ impl Work {
                 },
             };
             if self.care.ends_on_error {
-                return Event::Failed(Error::Body { part: part.clone(), why: error });
+                return Event::Broken(held, Error::Body { part: part.clone(), why: error });
             }
             let (first, longest) = self.care.pauses;
             failures = if began.elapsed() > longest { 0 } else { failures };

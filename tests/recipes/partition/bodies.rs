@@ -3,10 +3,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::mpsc;
-use zk_curator_proto::OpCode;
+use zk_curator::ErrorKind;
+use zk_curator_proto::{ErrorCode, OpCode};
+use zk_curator_recipes::health::Health;
 use zk_curator_recipes::partition::{OwnedPartition, PartitionEvent};
 use zk_curator_testing::Verdict;
-use zk_curator_tests::{closes_clean, simulated_on, simulated_with};
+use zk_curator_tests::{always, assert_matches, closes_clean, simulated_on, simulated_with};
 
 use super::*;
 
@@ -124,6 +126,35 @@ fn a_failing_body_can_end_the_member() {
         assert!(ran.unwrap_err().may_have_applied());
         closes_clean(&server, &zk).await;
     });
+}
+
+#[test]
+fn the_other_bodies_drain_before_an_error_ends_the_member() {
+    // How long they take; more than they may.
+    for (takes, all) in [(SECOND, 4), (11 * SECOND, 0)] {
+        simulated_with(async |server, zk| {
+            let (begun, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let body = async |part: Partition| {
+                begun.fetch_add(1, Ordering::SeqCst);
+                if part.name() == "s3" {
+                    while begun.load(Ordering::SeqCst) < 5 {
+                        sleep(SECOND / 100).await;
+                    }
+                    return Err("no disk");
+                }
+                part.revoked().await;
+                sleep(takes).await;
+                finished.fetch_add(1, Ordering::SeqCst);
+                // Only the first error counts.
+                Err("late")
+            };
+            let ran = for_a_minute(partitioner(&zk, "a", 5).end_on_error(), body).await.unwrap();
+            let Err(Error::Body { part, why }) = &ran else { panic!("{ran:?}") };
+            assert_eq!((part.as_str(), why.as_str()), ("s3", "no disk"));
+            assert_eq!(finished.load(Ordering::SeqCst), all);
+            closes_clean(&server, &zk).await;
+        });
+    }
 }
 
 #[test]
@@ -251,5 +282,60 @@ fn a_dropped_stream_gives_everything_up() {
         sleep(SECOND).await;
         assert!(server.probe().children(&format!("{PATH}/members")).is_empty());
         closes_clean(&server, &zk).await;
+    });
+}
+
+#[test]
+fn health_tells_whether_a_member_owns_its_parts() {
+    simulated_on(Stage::new, async |stage| {
+        let zk = connected(&stage.server).await;
+        let set = partitioner(&zk, "a", 10);
+        let mut health = set.health();
+        assert_matches!(health.next().await, Some(Health::Waiting));
+        let _one = stage.run(&zk, set, "a", 3 * SECOND);
+        assert_matches!(health.next().await, Some(Health::Working));
+        assert_eq!(stage.until(&["a"], 10).await.len(), 10);
+        // Its parts are still with the first member.
+        let other = connected(&stage.server).await;
+        let mut watch = partitioner(&other, "b", 10).follow();
+        let mut theirs = watch.health();
+        assert_matches!(theirs.next().await, Some(Health::Waiting));
+        let (told, parts) = tokio::join!(theirs.next(), async {
+            let mut parts = Vec::new();
+            while parts.len() < 5 {
+                if let PartitionEvent::Acquired(part) = watch.next().await.unwrap().unwrap() {
+                    parts.push(part);
+                }
+            }
+            parts
+        });
+        assert_matches!(told, Some(Health::Working));
+        assert_eq!((parts.len(), stage.loads()["a"]), (5, 5));
+        stage.server.hold();
+        assert_matches!(theirs.next().await, Some(Health::Waiting));
+        assert_matches!(health.next().await, Some(Health::Waiting));
+        stage.server.release();
+        assert_matches!(theirs.next().await, Some(Health::Working));
+        assert_matches!(health.next().await, Some(Health::Working));
+        watch.stop();
+        drop(parts);
+        assert_matches!(theirs.next().await, Some(Health::Waiting));
+        assert_matches!(theirs.next().await, None);
+    });
+}
+
+#[test]
+fn health_has_the_error_that_ends_a_member() {
+    simulated_with(async |server, zk| {
+        let _rule = always(&server, OpCode::Create2, Verdict::Refuse(ErrorCode::NoAuth));
+        let watch = partitioner(&zk, "a", 1).follow();
+        let mut health = watch.health();
+        let failed = loop {
+            if let Health::Failed(error) = health.next().await.expect("it has failed") {
+                break error;
+            }
+        };
+        assert_eq!(failed.kind(), ErrorKind::NoAuth);
+        assert_matches!(health.next().await, None);
     });
 }
