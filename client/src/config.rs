@@ -287,10 +287,37 @@ impl ZooKeeperBuilder {
         self
     }
 
+    /// Authenticates every connection with Kerberos (SASL GSSAPI), before any other request.
+    /// Default: no.
+    ///
+    /// The session is [connected](crate::SessionState::Connected) only after that. The client ends
+    /// in [`crate::SessionState::AuthFailed`] if a server refuses, or cannot prove its identity.
+    /// Without a ticket, an attempt to connect fails, and the client continues to try. See
+    /// [`crate::kerberos`]. ACLs name the principal by the scheme `sasl`, for example
+    /// `orders@EXAMPLE.COM`.
+    ///
+    /// Configure the server with
+    /// `authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider`, and with a
+    /// file that the system property `java.security.auth.login.config` names:
+    ///
+    /// ```text
+    /// Server {
+    ///     com.sun.security.auth.module.Krb5LoginModule required
+    ///     useKeyTab=true storeKey=true useTicketCache=false
+    ///     keyTab="/etc/zookeeper/zk1.keytab" principal="zookeeper/zk1.example.com@EXAMPLE.COM";
+    /// };
+    /// ```
+    #[cfg(feature = "kerberos")]
+    #[doc(alias = "gssapi")]
+    pub fn sasl_kerberos(mut self, kerberos: crate::kerberos::Kerberos) -> Self {
+        self.sasl = Some(Arc::new(crate::sasl::kerberos::Gssapi::new(kerberos)));
+        self
+    }
+
     /// Requests credentials on every connection, before the session handshake; see
     /// [`CredentialsProvider`]. They are added to those of
-    /// [`ZooKeeper::add_auth`](crate::ZooKeeper::add_auth), and replace a fixed SASL name and
-    /// password. Default: none.
+    /// [`ZooKeeper::add_auth`](crate::ZooKeeper::add_auth), and replace a fixed SASL mechanism.
+    /// Default: none.
     ///
     /// When a server refuses them, the connection is closed and the provider called again, because
     /// the credentials may have been replaced. A second refusal in a row ends the client in

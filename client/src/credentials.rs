@@ -67,6 +67,14 @@ impl Credentials {
         self.sasl = Some(Arc::new(crate::sasl::DigestMd5::new(user.into(), password.into())));
         self
     }
+
+    /// Authenticates with Kerberos, instead of
+    /// [`ZooKeeperBuilder::sasl_kerberos`](crate::ZooKeeperBuilder::sasl_kerberos).
+    #[cfg(feature = "kerberos")]
+    pub fn sasl_kerberos(mut self, kerberos: crate::kerberos::Kerberos) -> Self {
+        self.sasl = Some(Arc::new(crate::sasl::kerberos::Gssapi::new(kerberos)));
+        self
+    }
 }
 
 impl Debug for Credentials {

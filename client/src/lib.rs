@@ -16,7 +16,7 @@
 //! The framework uses it through the traits in [`raw`].
 //!
 //! Features, off by default: `tls` for `tls::TlsConnector`, `sasl` for
-//! `ZooKeeperBuilder::sasl_digest_md5`.
+//! `ZooKeeperBuilder::sasl_digest_md5`, `kerberos` for `ZooKeeperBuilder::sasl_kerberos`.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -43,6 +43,8 @@ mod credentials;
 mod error;
 #[doc(hidden)]
 pub mod internal;
+#[cfg(feature = "kerberos")]
+pub mod kerberos;
 mod locked;
 pub mod path;
 pub mod raw;

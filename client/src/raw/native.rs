@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::{
     RawClient, RawClientFactory, RawFuture, RawStates, Revocable, RevocableFuture, SessionSettings,
 };
+use crate::sasl::SaslMechanism;
 use crate::{
     Acl, AclOf, AddWatchMode, ChangesSince, Children, ClientInfo, Clock, Connector, Created,
     CredentialsProvider, Data, DisconnectedPolicy, Error, OneshotWatch, Op, OpResult, Pending,
@@ -23,22 +24,8 @@ pub struct NativeFactory {
     spawner: Option<Arc<dyn Spawn>>,
     credentials: Option<Arc<dyn CredentialsProvider>>,
     clock: Option<Arc<dyn Clock>>,
-    #[cfg(feature = "sasl")]
-    sasl: Option<Credentials>,
-}
-
-#[cfg(feature = "sasl")]
-#[derive(Clone)]
-struct Credentials {
-    user: String,
-    password: String,
-}
-
-#[cfg(feature = "sasl")]
-impl std::fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Credentials").field("user", &self.user).finish_non_exhaustive()
-    }
+    /// Shared by the sessions.
+    sasl: Option<Arc<dyn SaslMechanism>>,
 }
 
 impl NativeFactory {
@@ -46,14 +33,7 @@ impl NativeFactory {
     /// network.
     #[must_use]
     pub const fn new(connector: Arc<dyn Connector>) -> Self {
-        Self {
-            connector,
-            spawner: None,
-            credentials: None,
-            clock: None,
-            #[cfg(feature = "sasl")]
-            sasl: None,
-        }
+        Self { connector, spawner: None, credentials: None, clock: None, sasl: None }
     }
 
     /// Sets the connector that reaches the servers.
@@ -91,7 +71,16 @@ impl NativeFactory {
     #[cfg(feature = "sasl")]
     #[must_use]
     pub fn sasl_digest_md5(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
-        self.sasl = Some(Credentials { user: user.into(), password: password.into() });
+        self.sasl = Some(Arc::new(crate::sasl::DigestMd5::new(user.into(), password.into())));
+        self
+    }
+
+    /// Authenticates every connection with Kerberos (SASL GSSAPI), before any other request; see
+    /// [`crate::ZooKeeperBuilder::sasl_kerberos`]. Default: no.
+    #[cfg(feature = "kerberos")]
+    #[must_use]
+    pub fn sasl_kerberos(mut self, kerberos: crate::kerberos::Kerberos) -> Self {
+        self.sasl = Some(Arc::new(crate::sasl::kerberos::Gssapi::new(kerberos)));
         self
     }
 
@@ -133,14 +122,11 @@ impl NativeFactory {
             Some(clock) => builder.clock(Arc::clone(clock)),
             None => builder,
         };
-        let builder = match &settings.resume {
+        let mut builder = match &settings.resume {
             Some(credentials) => builder.resume(credentials.clone()),
             None => builder,
         };
-        #[cfg(feature = "sasl")]
-        if let Some(Credentials { user, password }) = &self.sasl {
-            return builder.sasl_digest_md5(user.as_str(), password.as_str());
-        }
+        builder.sasl.clone_from(&self.sasl);
         builder
     }
 }
@@ -173,11 +159,7 @@ impl RawClientFactory for NativeFactory {
     }
 
     fn has_credentials(&self) -> bool {
-        #[cfg(feature = "sasl")]
-        let has_password = self.sasl.is_some();
-        #[cfg(not(feature = "sasl"))]
-        let has_password = false;
-        has_password || self.credentials.is_some()
+        self.sasl.is_some() || self.credentials.is_some()
     }
 }
 

@@ -7,12 +7,13 @@
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
+use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use md5::{Digest, Md5};
 
-use super::{SaslExchange, SaslMechanism};
+use super::{SaslExchange, SaslMechanism, Step};
 
 /// The name of every ZooKeeper server in SASL, whatever its host name is.
 const SERVER_NAME: &str = "zk-sasl-md5";
@@ -31,12 +32,16 @@ impl DigestMd5 {
     pub(crate) fn new(user: String, password: String) -> Self {
         Self { credentials: Arc::new(Credentials { user, password }) }
     }
+
+    fn exchange(&self) -> Exchange {
+        let credentials = Arc::clone(&self.credentials);
+        Exchange { credentials, state: State::Begun, cnonce: random_nonce() }
+    }
 }
 
 impl SaslMechanism for DigestMd5 {
-    fn start(&self) -> Box<dyn SaslExchange> {
-        let credentials = Arc::clone(&self.credentials);
-        Box::new(Exchange { credentials, state: State::Begun, cnonce: random_nonce() })
+    fn start(&self, _host: &str) -> Box<dyn SaslExchange> {
+        Box::new(self.exchange())
     }
 }
 
@@ -74,7 +79,17 @@ impl fmt::Debug for Exchange {
 }
 
 impl SaslExchange for Exchange {
-    fn step(&mut self, token: &[u8]) -> Result<Option<Bytes>, &'static str> {
+    fn step(&mut self, token: &[u8]) -> Step {
+        Step::Ready(self.respond(token).map_err(Into::into))
+    }
+
+    fn refused(&self) -> io::Error {
+        io::Error::other("the server refuses the name or the password")
+    }
+}
+
+impl Exchange {
+    fn respond(&mut self, token: &[u8]) -> Result<Option<Bytes>, &'static str> {
         match std::mem::replace(&mut self.state, State::Done) {
             State::Begun => {
                 let challenge = Challenge::parse(token)?;
@@ -346,7 +361,7 @@ mod tests {
                 cnonce: "c".into(),
                 state: State::Begun,
             };
-            let answer = exchange.step(challenge).unwrap().unwrap();
+            let answer = exchange.respond(challenge).unwrap().unwrap();
             assert!(text(&answer).contains("digest-uri=\"zookeeper/zk-sasl-md5\""));
             exchange
         };
@@ -354,13 +369,13 @@ mod tests {
         let proof = Response::new(&parsed, &chris(), "c", DIGEST_URI).unwrap().rspauth;
 
         let mut exchange = begin();
-        assert_eq!(exchange.step(format!("rspauth={proof}").as_bytes()), Ok(None));
-        exchange.step(b"").unwrap_err();
+        assert_eq!(exchange.respond(format!("rspauth={proof}").as_bytes()), Ok(None));
+        exchange.respond(b"").unwrap_err();
         for wrong in ["rspauth=00", "rspauth", "", "nonce=\"x\"", "\u{fffd}"] {
             let mut exchange = begin();
-            exchange.step(wrong.as_bytes()).unwrap_err();
+            exchange.respond(wrong.as_bytes()).unwrap_err();
             // There is no second attempt.
-            exchange.step(format!("rspauth={proof}").as_bytes()).unwrap_err();
+            exchange.respond(format!("rspauth={proof}").as_bytes()).unwrap_err();
         }
     }
 
@@ -427,8 +442,8 @@ mod tests {
     #[test]
     fn nonces_differ_and_nothing_secret_is_printed() {
         let mechanism = DigestMd5::new("chris".into(), "s3cret".into());
-        let mut exchange = mechanism.start();
-        exchange.step(b"nonce=\"n\",algorithm=md5-sess").unwrap();
+        let mut exchange = mechanism.exchange();
+        exchange.respond(b"nonce=\"n\",algorithm=md5-sess").unwrap();
         let printed = format!("{mechanism:?} {exchange:?}");
         assert!(printed.contains("chris") && !printed.contains("s3cret"), "{printed}");
         let nonces: std::collections::HashSet<_> = (0..1000).map(|_| random_nonce()).collect();
@@ -439,12 +454,12 @@ mod tests {
     proptest! {
         #[test]
         fn no_words_but_the_proof_end_the_exchange(token: Vec<u8>, tail: String) {
-            let mut exchange = DigestMd5::new("u".into(), "p".into()).start();
-            prop_assert_ne!(exchange.step(&token), Ok(None));
-            let mut exchange = DigestMd5::new("u".into(), "p".into()).start();
+            let mut exchange = DigestMd5::new("u".into(), "p".into()).exchange();
+            prop_assert_ne!(exchange.respond(&token), Ok(None));
+            let mut exchange = DigestMd5::new("u".into(), "p".into()).exchange();
             let challenge = format!("nonce=\"n\",algorithm=md5-sess,{tail}");
-            prop_assert_ne!(exchange.step(challenge.as_bytes()), Ok(None));
-            prop_assert_ne!(exchange.step(tail.as_bytes()), Ok(None));
+            prop_assert_ne!(exchange.respond(challenge.as_bytes()), Ok(None));
+            prop_assert_ne!(exchange.respond(tail.as_bytes()), Ok(None));
         }
     }
 }

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::machine::{Effect, Machine};
 use super::{Batch, RequestQueue, SessionState, StateHub};
 use crate::connector::{Connector, Transport};
+use crate::sasl::{Worked, Working};
 use crate::{Credentials, CredentialsProvider, HostPort, SessionInfo};
 
 /// The size of one read in bytes.
@@ -59,6 +60,7 @@ async fn drive(
     let mut large_output = false;
     let mut look: Option<Looking> = None;
     let mut ask: Option<Asking> = None;
+    let mut prove: Option<Working> = None;
     let mut batch = Batch::default();
     let mut handles_left = true;
     let mut alarm = pin!(sleep_until(Instant::now()));
@@ -71,6 +73,7 @@ async fn drive(
                         Box::pin(async move { provider.credentials().await })
                     });
                 }
+                Effect::Prove => prove = machine.take_work(),
                 Effect::Connect(host) => {
                     let attempt = open(Arc::clone(&connector), host.clone());
                     link.attempt(host, attempt);
@@ -79,6 +82,7 @@ async fn drive(
                 Effect::Disconnect => {
                     link = Link::None;
                     ask = None;
+                    prove = None;
                     input = Buffer::default();
                 }
                 Effect::Done => {
@@ -109,8 +113,9 @@ async fn drive(
             biased;
             event = poll_fn(|cx| link.poll(machine.output(), &mut input.bytes, cx)) => Wake::Link(event),
             () = poll_fn(|cx| queue.poll_take(&mut batch, !handles_left, cx)) => Wake::Commands,
-            (host, writable) = poll_fn(|cx| poll_look(&mut look, cx)) => Wake::Looked(host, writable),
-            answer = poll_fn(|cx| poll_ask(&mut ask, cx)) => Wake::Asked(answer),
+            (host, writable) = poll_fn(|cx| poll_some(&mut look, cx)) => Wake::Looked(host, writable),
+            answer = poll_fn(|cx| poll_some(&mut ask, cx)) => Wake::Asked(answer),
+            worked = poll_fn(|cx| poll_some(&mut prove, cx)) => Wake::Proven(worked),
             () = &mut alarm, if timer.is_some() => Wake::Timer,
         };
         suspended = states.suspended();
@@ -133,6 +138,10 @@ async fn drive(
             Wake::Asked(answer) => {
                 ask = None;
                 machine.on_credentials(answer, now);
+            }
+            Wake::Proven(worked) => {
+                prove = None;
+                machine.on_worked(worked, now);
             }
             Wake::Link(LinkEvent::Written) | Wake::Timer | Wake::Commands => {}
             Wake::Link(LinkEvent::Failed(error)) => machine.on_io_error(now, error),
@@ -215,15 +224,13 @@ enum Wake {
     Commands,
     Looked(HostPort, bool),
     Asked(Answered),
+    Proven(Worked),
     Timer,
 }
 
-fn poll_ask(ask: &mut Option<Asking>, cx: &mut Context<'_>) -> Poll<Answered> {
-    ask.as_mut().map_or(Poll::Pending, |ask| ask.as_mut().poll(cx))
-}
-
-fn poll_look(look: &mut Option<Looking>, cx: &mut Context<'_>) -> Poll<(HostPort, bool)> {
-    look.as_mut().map_or(Poll::Pending, |look| look.as_mut().poll(cx))
+/// Polls a future if there is one.
+fn poll_some<F: Future + Unpin>(future: &mut Option<F>, cx: &mut Context<'_>) -> Poll<F::Output> {
+    future.as_mut().map_or(Poll::Pending, |future| Pin::new(future).poll(cx))
 }
 
 /// Asks a server if it is writable, with the four-letter word `isro`. The server responds with `rw`

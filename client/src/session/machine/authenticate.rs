@@ -8,9 +8,10 @@ use tracing::warn;
 use zk_curator_proto::records::{ReplyHeader, SaslToken};
 use zk_curator_proto::{DecodeError, Decoder, ErrorCode, Record, Request, XID_NOTIFICATION};
 
-use super::{Machine, Phase};
+use super::{Effect, Machine, Phase};
 use crate::Error;
 use crate::connector::ConnectionFailure;
+use crate::sasl::{SaslExchange, SaslFailure, Step, Stepped, Work, Worked, Working};
 use crate::session::SessionState;
 
 impl Machine {
@@ -18,12 +19,57 @@ impl Machine {
     /// connect.
     pub(super) fn begins_sasl(&mut self, deadline: Instant, now: Instant) -> bool {
         let mechanism = self.sasl.provided.as_ref().or(self.sasl.mechanism.as_ref());
-        self.sasl.exchange = mechanism.map(|mechanism| mechanism.start());
-        let begins = self.sasl.exchange.is_some();
-        if begins {
-            self.send_sasl(Bytes::new(), deadline, now);
+        let host = self.peer.as_ref().map_or("", |peer| peer.host.as_str());
+        let Some(mut exchange) = mechanism.map(|mechanism| mechanism.start(host)) else {
+            return false;
+        };
+        let step = exchange.begin();
+        self.sasl.exchange = Some(exchange);
+        self.on_step(step, deadline, now);
+        true
+    }
+
+    fn on_step(&mut self, step: Step, deadline: Instant, now: Instant) {
+        match step {
+            Step::Ready(stepped) => self.on_stepped(stepped, deadline, now),
+            Step::Pending(Work { future, late }) => {
+                self.phase = Phase::Proving { deadline };
+                self.sasl.exchange = None;
+                self.sasl.work = Some(future);
+                self.sasl.late = Some(late);
+                self.effects.push_back(Effect::Prove);
+            }
         }
-        begins
+    }
+
+    /// Returns the step to perform for [`Effect::Prove`].
+    pub(in crate::session) const fn take_work(&mut self) -> Option<Working> {
+        self.sasl.work.take()
+    }
+
+    /// Handles a step that the driver has performed.
+    pub(in crate::session) fn on_worked(&mut self, (exchange, stepped): Worked, now: Instant) {
+        let Phase::Proving { deadline } = self.phase else { return };
+        self.sasl.exchange = Some(exchange);
+        self.on_stepped(stepped, deadline, now);
+    }
+
+    /// Handles a step that was not performed in time.
+    pub(super) fn on_late_work(&mut self, now: Instant) {
+        let why = self.sasl.late.take().unwrap_or_else(|| io::ErrorKind::TimedOut.into());
+        self.lose(now, self.failure(now, why));
+    }
+
+    fn on_stepped(&mut self, stepped: Stepped, deadline: Instant, now: Instant) {
+        match stepped {
+            Ok(Some(answer)) => self.send_sasl(answer, deadline, now),
+            Ok(None) => {
+                self.refused_once = false;
+                self.serve(now);
+            }
+            Err(SaslFailure { why, is_final: true }) => self.sasl_failed(why, now),
+            Err(SaslFailure { why, is_final: false }) => self.lose(now, self.failure(now, why)),
+        }
     }
 
     fn send_sasl(&mut self, token: Bytes, deadline: Instant, now: Instant) {
@@ -32,34 +78,36 @@ impl Machine {
         self.put_request(xid, &Request::Sasl(SaslToken { token: Some(token) }), now);
     }
 
-    /// Handles a message that arrived while [`Phase::Authenticating`].
+    /// Handles a message that arrived while [`Phase::Authenticating`] or [`Phase::Proving`].
     pub(super) fn on_sasl(&mut self, input: &mut Decoder, now: Instant) -> Result<(), DecodeError> {
-        let Phase::Authenticating { xid, sent_at, deadline } = self.phase else { return Ok(()) };
         let header = ReplyHeader::decode(input, "header")?;
         if header.xid == XID_NOTIFICATION {
             return self.on_event(header.zxid, input, now);
         }
-        if header.xid != xid {
-            self.disconnect(now, "the server responded out of order");
-            return Ok(());
-        }
+        let (sent_at, deadline) = match self.phase {
+            Phase::Authenticating { xid, sent_at, deadline } if xid == header.xid => {
+                (sent_at, deadline)
+            }
+            _ => {
+                self.disconnect(now, "the server responded out of order");
+                return Ok(());
+            }
+        };
         self.heard(sent_at);
         self.last_response = now;
         match ErrorCode::from_code(header.err) {
             None => {
                 let token = SaslToken::decode(input, "sasl")?.token.unwrap_or_default();
-                match self.sasl.exchange.as_mut().map_or(Ok(None), |exchange| exchange.step(&token))
-                {
-                    Ok(Some(answer)) => self.send_sasl(answer, deadline, now),
-                    Ok(None) => {
-                        self.refused_once = false;
-                        self.serve(now);
-                    }
-                    Err(why) => self.sasl_failed(why, now),
-                }
+                let step = match &mut self.sasl.exchange {
+                    Some(exchange) => exchange.step(&token),
+                    None => Step::Ready(Err("the exchange has ended".into())),
+                };
+                self.on_step(step, deadline, now);
             }
             Some(ErrorCode::AuthFailed | ErrorCode::SessionClosedRequireSaslAuth) => {
-                self.sasl_failed("the server refuses the name or the password", now);
+                let why = self.sasl.exchange.as_deref().map(SaslExchange::refused);
+                let why = why.unwrap_or_else(|| io::ErrorKind::PermissionDenied.into());
+                self.sasl_failed(why, now);
             }
             // Other errors say nothing about the credentials.
             Some(_) => self.disconnect(now, "the server failed to authenticate the client"),
@@ -67,16 +115,12 @@ impl Machine {
         Ok(())
     }
 
-    fn sasl_failed(&mut self, why: &'static str, now: Instant) {
+    fn sasl_failed(&mut self, why: io::Error, now: Instant) {
         if self.asks_again() {
-            return self.disconnect(now, why);
+            return self.lose(now, self.failure(now, why));
         }
-        warn!(why, "SASL authentication failed");
-        self.states.failed(ConnectionFailure::of_connection(
-            self.peer.as_ref(),
-            io::Error::other(why),
-            None,
-        ));
+        warn!(%why, "SASL authentication failed");
+        self.states.failed(ConnectionFailure::of_connection(self.peer.as_ref(), why, None));
         if self.farewell.is_some() {
             // The session has already ended, in another state.
             return self.end_farewell(&Err(Error::AuthFailed { sent: false }));

@@ -105,7 +105,7 @@ impl Machine {
                 Phase::Handshaking { sent_at, deadline } => {
                     self.on_handshake(input, sent_at, deadline, now)?;
                 }
-                Phase::Authenticating { .. } => self.on_sasl(input, now)?,
+                Phase::Authenticating { .. } | Phase::Proving { .. } => self.on_sasl(input, now)?,
                 Phase::Connected => self.on_message(input, now)?,
             }
         }

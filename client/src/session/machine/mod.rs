@@ -78,6 +78,9 @@ pub(super) enum Effect {
     /// Request credentials for the open connection from the provider, and then call
     /// [`Machine::on_credentials`].
     Ask,
+    /// Perform [`Machine::take_work`], a step of SASL that may block, and then call
+    /// [`Machine::on_worked`].
+    Prove,
     /// Ask a server, on a separate connection, if it is writable, and then call
     /// [`Machine::on_looked`].
     Look(HostPort),
@@ -171,7 +174,9 @@ enum Phase {
     Asking { deadline: Instant },
     /// The connect request was sent.
     Handshaking { sent_at: Instant, deadline: Instant },
-    /// A server has accepted the session; the client authenticates.
+    /// A server has accepted the session; the driver computes the next token for SASL.
+    Proving { deadline: Instant },
+    /// A server has accepted the session; the client has sent a token for SASL.
     Authenticating { xid: i32, sent_at: Instant, deadline: Instant },
     /// A server serves the session.
     Connected,
@@ -354,6 +359,7 @@ impl Machine {
                 self.attempts.iter().map(|attempt| attempt.deadline).chain([next]).min()
             }
             Phase::Asking { deadline }
+            | Phase::Proving { deadline }
             | Phase::Handshaking { deadline, .. }
             | Phase::Authenticating { deadline, .. } => Some(deadline),
             Phase::Connected => Some((self.last_sent + self.ping_interval()).min(self.silent_at())),
@@ -440,6 +446,7 @@ impl Machine {
             Phase::Asking { deadline } if deadline <= now => {
                 self.disconnect(now, "the credentials provider did not respond in time");
             }
+            Phase::Proving { deadline } if deadline <= now => self.on_late_work(now),
             Phase::Handshaking { deadline, .. } | Phase::Authenticating { deadline, .. }
                 if deadline <= now =>
             {

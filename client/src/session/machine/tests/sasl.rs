@@ -2,14 +2,16 @@ use zk_curator_proto::records::SaslToken;
 
 use super::*;
 use crate::Credentials;
-use crate::sasl::{SaslExchange, SaslMechanism};
+use crate::connector::ConnectionFailure;
+use crate::sasl::{self, SaslExchange, SaslFailure, SaslMechanism, Stepped, Work};
 
 /// Sends `first`, then `second`, and accepts one proof.
 #[derive(Debug)]
 struct Scripted;
 
 impl SaslMechanism for Scripted {
-    fn start(&self) -> Box<dyn SaslExchange> {
+    fn start(&self, host: &str) -> Box<dyn SaslExchange> {
+        assert_eq!(host, "h");
         Box::new(Step(0))
     }
 }
@@ -18,14 +20,173 @@ impl SaslMechanism for Scripted {
 struct Step(u8);
 
 impl SaslExchange for Step {
-    fn step(&mut self, token: &[u8]) -> Result<Option<Bytes>, &'static str> {
+    fn step(&mut self, token: &[u8]) -> sasl::Step {
         self.0 += 1;
-        match (self.0, token) {
+        sasl::Step::Ready(match (self.0, token) {
             (1, b"challenge") => Ok(Some(Bytes::from_static(b"response"))),
             (2, b"proof") => Ok(None),
-            _ => Err("wrong"),
-        }
+            _ => Err("wrong".into()),
+        })
     }
+
+    fn refused(&self) -> io::Error {
+        io::Error::other("refused")
+    }
+}
+
+/// The same exchange, whose steps are performed by the driver, the first one too.
+#[derive(Debug)]
+struct Slow;
+
+impl SaslMechanism for Slow {
+    fn start(&self, host: &str) -> Box<dyn SaslExchange> {
+        Box::new(SlowStep(Some(Scripted.start(host))))
+    }
+}
+
+#[derive(Debug)]
+struct SlowStep(Option<Box<dyn SaslExchange>>);
+
+impl SlowStep {
+    fn work(
+        &mut self,
+        step: impl FnOnce(&mut dyn SaslExchange) -> sasl::Step + Send + 'static,
+    ) -> sasl::Step {
+        let mut inner = self.0.take().expect("one step at a time");
+        let future = Box::pin(async move {
+            let sasl::Step::Ready(stepped) = step(&mut *inner) else { unreachable!() };
+            (Box::new(Self(Some(inner))) as Box<dyn SaslExchange>, stepped)
+        });
+        sasl::Step::Pending(Work { future, late: io::Error::other("too late") })
+    }
+}
+
+impl SaslExchange for SlowStep {
+    fn begin(&mut self) -> sasl::Step {
+        self.work(|inner| inner.begin())
+    }
+
+    fn step(&mut self, token: &[u8]) -> sasl::Step {
+        let token = token.to_vec();
+        self.work(move |inner| inner.step(&token))
+    }
+
+    fn refused(&self) -> io::Error {
+        io::Error::other("refused")
+    }
+}
+
+fn slow_rig() -> Rig {
+    Rig::with("h:1", |mut builder| {
+        builder.sasl = Some(Arc::new(Slow));
+        builder
+    })
+}
+
+/// Performs the step that the machine has requested, as the driver does, and has `change` change
+/// its result.
+fn perform_with(rig: &mut Rig, change: impl FnOnce(Stepped) -> Stepped) {
+    assert_eq!(rig.effects(), [Effect::Prove]);
+    assert!(rig.sent().is_empty());
+    let mut work = rig.machine.take_work().expect("a step");
+    let mut context = Context::from_waker(Waker::noop());
+    let Poll::Ready((exchange, stepped)) = work.as_mut().poll(&mut context) else { panic!() };
+    rig.machine.on_worked((exchange, change(stepped)), rig.now);
+    rig.machine.deliver();
+}
+
+fn perform(rig: &mut Rig) {
+    perform_with(rig, |stepped| stepped);
+}
+
+fn last_failure(rig: &Rig) -> String {
+    rig.machine.states.failure().expect("a failure").to_string()
+}
+
+#[test]
+fn steps_that_block_are_performed_by_the_driver() {
+    let mut rig = slow_rig();
+    let _early = rig.get("/early");
+    rig.connect();
+    perform(&mut rig);
+    let (xid, first) = sent_token(&mut rig);
+    assert!(first.is_empty());
+    rig.reply(xid, 0, token(b"challenge"));
+    perform(&mut rig);
+    let (xid, second) = sent_token(&mut rig);
+    assert_eq!(second, "response");
+    rig.reply(xid, 0, token(b"proof"));
+    assert_eq!(rig.states(), []);
+    perform(&mut rig);
+    assert_eq!(rig.states(), [SessionState::Connected(info(TIMEOUT))]);
+    assert_eq!(rig.sent_opcodes(), [OpCode::GetData]);
+}
+
+#[test]
+fn a_step_that_takes_too_long_is_a_failed_attempt() {
+    let mut rig = slow_rig();
+    rig.connect();
+    assert_eq!(rig.effects(), [Effect::Prove]);
+    let mut work = rig.machine.take_work().expect("a step");
+    rig.pass(rig.next_timer());
+    assert!(rig.effects().contains(&Effect::Disconnect));
+    assert_eq!((rig.states(), last_failure(&rig).as_str()), (vec![], "h:1: too late"));
+    // A result that arrives after that belongs to no connection.
+    let mut context = Context::from_waker(Waker::noop());
+    let Poll::Ready(worked) = work.as_mut().poll(&mut context) else { panic!() };
+    rig.machine.on_worked(worked, rig.now);
+    assert!(rig.machine.output().is_empty());
+    // The next connection begins a new exchange.
+    rig.connect();
+    perform(&mut rig);
+    assert!(sent_token(&mut rig).1.is_empty());
+}
+
+#[test]
+fn a_failure_that_may_pass_is_a_failed_attempt() {
+    let mut rig = slow_rig();
+    for attempt in 0..10 {
+        rig.connect();
+        let why = io::Error::other(format!("no ticket {attempt}"));
+        perform_with(&mut rig, |_| Err(SaslFailure { why, is_final: false }));
+        assert!(rig.effects().contains(&Effect::Disconnect));
+        assert_eq!(last_failure(&rig), format!("h:1: no ticket {attempt}"));
+    }
+    assert_eq!(rig.states(), []);
+    rig.connect();
+    let why = io::Error::other("an impostor");
+    perform_with(&mut rig, |_| Err(SaslFailure { why, is_final: true }));
+    assert_eq!(rig.states(), [SessionState::AuthFailed]);
+    let failure = rig.machine.states.failure().expect("a failure");
+    assert_eq!(ConnectionFailure::of(&failure).unwrap().reason().to_string(), "an impostor");
+    rig.assert_ended();
+}
+
+#[test]
+fn a_server_must_not_respond_while_a_step_is_performed() {
+    let mut rig = slow_rig();
+    rig.connect();
+    assert_eq!(rig.effects(), [Effect::Prove]);
+    rig.reply(1, 0, token(b"challenge"));
+    assert!(rig.effects().contains(&Effect::Disconnect));
+    assert_eq!(last_failure(&rig), "h:1: the server responded out of order");
+    assert_eq!(rig.states(), []);
+}
+
+#[test]
+fn a_connection_that_is_lost_during_a_step_is_another_attempt() {
+    let mut rig = slow_rig();
+    for _ in 0..3 {
+        rig.connect();
+        assert_eq!(rig.effects(), [Effect::Prove]);
+        rig.cut();
+        assert_eq!(rig.states(), []);
+    }
+    let mut closed = rig.close();
+    assert!(is_open(&mut closed));
+    rig.connect();
+    perform(&mut rig);
+    sent_token(&mut rig);
 }
 
 fn rig() -> Rig {
