@@ -405,6 +405,20 @@ impl CuratorFrameworkBuilder {
         self
     }
 
+    /// Authenticates every connection of the native client with Kerberos (SASL GSSAPI), before any
+    /// other request; see [`zk_curator_client::ZooKeeperBuilder::sasl_kerberos`] and
+    /// [`crate::kerberos`]. Default: no authentication.
+    ///
+    /// If servers refuse, [`CuratorFramework::start`] fails with `AuthFailed`. Without a ticket it
+    /// fails with `ConnectionLoss` after the connection timeout, and the framework continues to
+    /// try. The cause of the error contains a [`KerberosError`](crate::kerberos::KerberosError).
+    #[cfg(feature = "kerberos")]
+    #[doc(alias = "gssapi")]
+    pub fn sasl_kerberos(mut self, kerberos: crate::kerberos::Kerberos) -> Self {
+        self.native = self.native.sasl_kerberos(kerberos);
+        self
+    }
+
     /// Sets another raw client, which ignores the settings of the native one. Default:
     /// [`NativeFactory`].
     pub fn raw_client(mut self, factory: Arc<dyn RawClientFactory>) -> Self {

@@ -46,6 +46,7 @@
 //! |---|---|
 //! | `tls` | TLS to the servers: a [connector](CuratorFrameworkBuilder::connector) from the module `tls` |
 //! | `sasl` | SASL DIGEST-MD5: `CuratorFrameworkBuilder::sasl_digest_md5` |
+//! | `kerberos` | SASL GSSAPI: `CuratorFrameworkBuilder::sasl_kerberos` |
 //! | `backoff` | any policy of the crate `backoff` as a retry policy: `retry::BackoffRetry` |
 //! | `gzip` | Curator's gzip, for [`compression`] |
 //! | `schema` | regular expressions and Curator's JSON, for [`schema`] |
@@ -83,6 +84,8 @@ pub mod retry;
 pub mod schema;
 pub mod state;
 mod task;
+#[cfg(feature = "kerberos")]
+pub use zk_curator_client::kerberos;
 #[cfg(feature = "tls")]
 pub use zk_curator_client::tls;
 pub mod typed;
