@@ -49,6 +49,22 @@ pub enum RealError {
         /// The time that was waited.
         after: Duration,
     },
+    /// A program of the Kerberos server is neither in `PATH` nor in `/usr/sbin`.
+    #[error("{program} was not found in PATH or /usr/sbin; it is in Debian's package {package}")]
+    KerberosMissing {
+        /// The program.
+        program: &'static str,
+        /// The package.
+        package: &'static str,
+    },
+    /// A program of the Kerberos server failed.
+    #[error("{program} failed:\n{output}")]
+    KerberosFailed {
+        /// The program.
+        program: &'static str,
+        /// Its output.
+        output: String,
+    },
     /// `javac` refused a program.
     #[error("javac refused {}:\n{output}", file.display())]
     Compile {

@@ -27,6 +27,7 @@ pub mod chaos;
 mod ensemble;
 mod error;
 pub mod java;
+mod kdc;
 mod launch;
 mod launcher;
 pub mod other_clients;
@@ -38,6 +39,7 @@ use std::io::{self, Write};
 pub use builder::RealZooKeeperBuilder;
 pub use ensemble::{RealEnsemble, RealEnsembleBuilder};
 pub use error::RealError;
+pub use kdc::Kdc;
 pub use launcher::RealZooKeeper;
 pub use temp_dir::TempDir;
 
