@@ -1,0 +1,64 @@
+//! Tickets that expire while a client is connected.
+
+use std::time::Duration;
+
+use zk_curator_client::kerberos::KerberosErrorKind;
+use zk_curator_client::{CreateMode, SessionState};
+
+use crate::realm::{
+    ALICE, ALICE_ID, Realm, assert_tries, by_name, client, in_realm, only, proven, start, until,
+};
+
+/// Long enough to connect on a busy machine.
+const SHORT: Duration = Duration::from_secs(10);
+
+#[test]
+#[ignore = "slow: scripts/test-all"]
+fn a_keytab_renews_the_ticket_at_the_next_connection() {
+    let test = "a_keytab_renews_the_ticket_at_the_next_connection";
+    in_realm(test, SHORT, async |realm: Realm| {
+        realm.use_keytab(ALICE).await;
+        let mut server = realm.server().await;
+        let zk = start(client(&by_name(&server))).await;
+        let session = zk.session();
+        zk.create("/mine", b"1", &only(ALICE_ID), CreateMode::Persistent).await.unwrap();
+        realm.kdc.ticket_expired().await.unwrap();
+        // The connection outlives its ticket.
+        zk.set_data("/mine", b"2", None).await.unwrap();
+
+        let mut states = zk.states();
+        server.kill().await.unwrap();
+        until(&mut states, |state| state == SessionState::Disconnected).await;
+        let write = zk.set_data("/mine", b"3", None);
+        server.restart().await.unwrap();
+        write.await.unwrap();
+        assert_eq!((proven(&zk).await, zk.session()), (vec![ALICE_ID.to_owned()], session));
+        zk.close().await.unwrap();
+    });
+}
+
+#[test]
+#[ignore = "slow: scripts/test-all"]
+fn without_a_keytab_the_next_connection_waits_for_kinit() {
+    let test = "without_a_keytab_the_next_connection_waits_for_kinit";
+    in_realm(test, SHORT, async |realm: Realm| {
+        let mut server = realm.server().await;
+        realm.kinit().await;
+        let zk = start(client(&by_name(&server))).await;
+        let session = zk.session();
+        zk.create("/mine", b"1", &only(ALICE_ID), CreateMode::Persistent).await.unwrap();
+        realm.kdc.ticket_expired().await.unwrap();
+        zk.set_data("/mine", b"2", None).await.unwrap();
+
+        let mut states = zk.states();
+        server.kill().await.unwrap();
+        until(&mut states, |state| state == SessionState::Disconnected).await;
+        server.restart().await.unwrap();
+        assert_tries(&zk, KerberosErrorKind::TicketExpired, "Ticket expired").await;
+        // Like a program that renews tickets, a moment too late. The session is still alive.
+        realm.kinit().await;
+        zk.set_data("/mine", b"3", None).await.unwrap();
+        assert_eq!(zk.session(), session);
+        zk.close().await.unwrap();
+    });
+}

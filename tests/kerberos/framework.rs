@@ -1,0 +1,67 @@
+//! The framework with Kerberos.
+
+use std::time::Duration;
+
+use zk_curator::kerberos::{Kerberos, KerberosError, KerberosErrorKind};
+use zk_curator::retry::RetryNTimes;
+use zk_curator::{Acl, CuratorFramework, CuratorFrameworkBuilder, ErrorKind, Permissions};
+
+use crate::realm::{ALICE, ALICE_ID, LONG, Realm, SERVER, by_name, in_realm};
+
+fn framework(connect_string: &str) -> CuratorFrameworkBuilder {
+    CuratorFramework::builder()
+        .connect_string(connect_string)
+        .retry(RetryNTimes::new(0, Duration::ZERO))
+        .sasl_kerberos(Kerberos::new())
+}
+
+#[test]
+#[ignore = "slow: scripts/test-all"]
+fn the_framework_writes_nodes_for_its_principal_alone() {
+    let test = "the_framework_writes_nodes_for_its_principal_alone";
+    in_realm(test, LONG, async |realm: Realm| {
+        realm.use_keytab(ALICE).await;
+        let server = realm.server().await;
+        let zk = framework(&by_name(&server)).build().unwrap();
+        zk.start().await.unwrap();
+        zk.create("/mine").acl(Acl::creator_all()).await.unwrap();
+        let acl = zk.get_acl("/mine").await.unwrap();
+        assert_eq!(acl, [Acl::new(Permissions::ALL, "sasl", ALICE_ID)]);
+        zk.close().await.unwrap();
+
+        realm.forget_keytab();
+        std::fs::remove_file(realm.kdc.cache()).unwrap();
+        realm.kdc.add("bob").await.unwrap();
+        realm.use_keytab("bob").await;
+        let zk = framework(&by_name(&server)).build().unwrap();
+        zk.start().await.unwrap();
+        assert_eq!(zk.get_data("/mine").await.unwrap_err().kind(), ErrorKind::NoAuth);
+        zk.close().await.unwrap();
+    });
+}
+
+#[test]
+#[ignore = "slow: scripts/test-all"]
+fn a_start_without_a_ticket_says_why() {
+    in_realm("a_start_without_a_ticket_says_why", LONG, async |realm: Realm| {
+        let server = realm.server().await;
+        let short = Duration::from_secs(2);
+        let zk = framework(&by_name(&server)).connection_timeout(short).build().unwrap();
+        let error = zk.start().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionLoss);
+        assert!(error.to_string().contains("no ticket and no client keytab"), "{error}");
+        let failure = zk.last_failure().unwrap();
+        assert_eq!(KerberosError::of(&failure).unwrap().kind(), KerberosErrorKind::NoTicket);
+        // It goes on trying.
+        realm.kinit().await;
+        zk.exists("/").await.unwrap();
+        zk.close().await.unwrap();
+
+        realm.kdc.change_key(SERVER).await.unwrap();
+        realm.kinit().await;
+        let zk = framework(&by_name(&server)).build().unwrap();
+        let error = zk.start().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AuthFailed);
+        assert!(error.to_string().contains("the server refuses the client"), "{error}");
+    });
+}

@@ -1,0 +1,158 @@
+//! The credentials of clients, and the errors of a client without them.
+
+use std::time::Duration;
+
+use zk_curator_client::kerberos::{Kerberos, KerberosErrorKind};
+use zk_curator_client::{
+    CreateMode, DisconnectedPolicy, Error, ErrorCode, SessionState, ZooKeeper,
+};
+
+use crate::realm::{
+    ALICE, ALICE_ID, LONG, Realm, SESSION, assert_tries, by_name, client, client_with, in_realm,
+    only, proven, start, until,
+};
+
+#[test]
+#[ignore = "slow: scripts/test-all"]
+fn a_keytab_opens_nodes_also_after_a_reconnect() {
+    in_realm("a_keytab_opens_nodes_also_after_a_reconnect", LONG, async |realm: Realm| {
+        realm.use_keytab(ALICE).await;
+        let mut server = realm.server().await;
+        let zk = start(client(&by_name(&server))).await;
+        let session = zk.session();
+        assert_eq!(proven(&zk).await, [ALICE_ID]);
+        zk.create("/mine", b"1", &only(ALICE_ID), CreateMode::Persistent).await.unwrap();
+        assert_eq!(zk.get_data("/mine").await.unwrap().data, "1");
+
+        let anonymous = start(ZooKeeper::builder(server.connect_string())).await;
+        assert_eq!(anonymous.get_data("/mine").await, Err(Error::Refused(ErrorCode::NoAuth)));
+        anonymous.close().await.unwrap();
+
+        let mut states = zk.states();
+        server.kill().await.unwrap();
+        until(&mut states, |state| state == SessionState::Disconnected).await;
+        // Queued without a connection: it must not be sent before the client is authenticated.
+        let read = zk.get_data("/mine");
+        server.restart().await.unwrap();
+        assert_eq!(read.await.unwrap().data, "1");
+        assert_eq!((proven(&zk).await, zk.session()), (vec![ALICE_ID.to_owned()], session));
+        zk.close().await.unwrap();
+    });
+}
+
+#[test]
+#[ignore = "slow: scripts/test-all"]
+fn a_client_waits_for_a_ticket_of_kinit() {
+    in_realm("a_client_waits_for_a_ticket_of_kinit", LONG, async |realm: Realm| {
+        let server = realm.server().await;
+        let zk = client(&by_name(&server)).connect().unwrap();
+        assert_tries(&zk, KerberosErrorKind::NoTicket, "No Kerberos credentials available").await;
+        realm.kinit().await;
+        zk.connected().await.unwrap();
+        assert_eq!(proven(&zk).await, [ALICE_ID]);
+        zk.close().await.unwrap();
+    });
+}
+
+#[test]
+#[ignore = "slow: scripts/test-all"]
+fn a_client_chooses_among_the_principals_of_a_keytab() {
+    in_realm("a_client_chooses_among_the_principals_of_a_keytab", LONG, async |realm: Realm| {
+        realm.kdc.add("bob").await.unwrap();
+        realm.use_keytab(ALICE).await;
+        realm.use_keytab("bob").await;
+        let server = realm.server().await;
+        for (principal, id) in [("bob", "bob@EXAMPLE.TEST"), (ALICE_ID, ALICE_ID)] {
+            // The cache holds the ticket of one principal.
+            drop(std::fs::remove_file(realm.kdc.cache()));
+            let kerberos =
+                Kerberos::new().client_principal(principal).server_principal("zookeeper/localhost");
+            let zk = start(client_with(&by_name(&server), kerberos)).await;
+            assert_eq!(proven(&zk).await, [id]);
+            zk.close().await.unwrap();
+        }
+        let kerberos = Kerberos::new().client_principal("carol");
+        let zk = client_with(&by_name(&server), kerberos).connect().unwrap();
+        assert_tries(&zk, KerberosErrorKind::NoTicket, "carol@EXAMPLE.TEST").await;
+    });
+}
+
+#[test]
+#[ignore = "slow: scripts/test-all"]
+fn wrong_principals_and_keys_have_errors_of_their_own() {
+    in_realm("wrong_principals_and_keys_have_errors_of_their_own", LONG, async |realm: Realm| {
+        realm.use_keytab(ALICE).await;
+        let server = realm.server().await;
+        let by_name = by_name(&server);
+        let tries = async |kerberos: Kerberos, kind, words: &str| {
+            let zk = client_with(&by_name, kerberos).connect().unwrap();
+            assert_tries(&zk, kind, words).await;
+        };
+        let unknown = KerberosErrorKind::UnknownServer;
+        let elsewhere = Kerberos::new().server_principal("zookeeper/elsewhere");
+        tries(elsewhere, unknown, "zookeeper/elsewhere@EXAMPLE.TEST").await;
+        tries(Kerberos::new().service_name("kafka"), unknown, "kafka/localhost").await;
+        let malformed = Kerberos::new().server_principal("zookeeper/a@b@c");
+        tries(malformed, KerberosErrorKind::Configuration, "Malformed").await;
+
+        std::fs::remove_file(realm.kdc.cache()).unwrap();
+        realm.kdc.change_key(ALICE).await.unwrap();
+        tries(Kerberos::new(), KerberosErrorKind::WrongKey, "").await;
+        realm.kdc.remove(ALICE).await.unwrap();
+        tries(Kerberos::new(), KerberosErrorKind::UnknownClient, ALICE_ID).await;
+    });
+}
+
+#[test]
+#[ignore = "slow: scripts/test-all"]
+fn different_clocks_are_told() {
+    in_realm("different_clocks_are_told", LONG, async |mut realm: Realm| {
+        realm.use_keytab(ALICE).await;
+        let server = realm.server().await;
+        realm.kdc.restart_an_hour_ahead().await.unwrap();
+        let zk = client(&by_name(&server)).connect().unwrap();
+        assert_tries(&zk, KerberosErrorKind::ClockSkew, "Clock skew too great").await;
+        realm.kdc.restart().await.unwrap();
+        zk.connected().await.unwrap();
+        zk.close().await.unwrap();
+    });
+}
+
+#[test]
+#[ignore = "slow: scripts/test-all"]
+fn a_kdc_that_is_down_is_only_another_attempt() {
+    in_realm("a_kdc_that_is_down_is_only_another_attempt", LONG, async |mut realm: Realm| {
+        realm.use_keytab(ALICE).await;
+        let server = realm.server().await;
+        realm.kdc.stop().await.unwrap();
+        let zk = client(&by_name(&server)).connect().unwrap();
+        assert_tries(&zk, KerberosErrorKind::KdcUnreachable, "EXAMPLE.TEST").await;
+        realm.kdc.restart().await.unwrap();
+        zk.connected().await.unwrap();
+        zk.close().await.unwrap();
+    });
+}
+
+/// The library waits for tens of seconds. The client does not.
+#[test]
+#[ignore = "slow: scripts/test-all"]
+fn a_silent_kdc_blocks_no_client() {
+    in_realm("a_silent_kdc_blocks_no_client", LONG, async |realm: Realm| {
+        realm.use_keytab(ALICE).await;
+        let server = realm.server().await;
+        realm.kdc.pause().unwrap();
+        let patient = DisconnectedPolicy::Wait(Duration::from_secs(3));
+        let zk = client(&by_name(&server)).disconnected(patient).connect().unwrap();
+        assert_tries(&zk, KerberosErrorKind::TimedOut, "").await;
+        // Requests fail in time, and other clients of this process are not blocked.
+        assert_eq!(zk.exists("/").await, Err(Error::NotConnected));
+        let anonymous = start(ZooKeeper::builder(server.connect_string())).await;
+        anonymous.exists("/").await.unwrap();
+        anonymous.close().await.unwrap();
+        realm.kdc.resume().unwrap();
+        zk.connected().await.unwrap();
+        assert_eq!(proven(&zk).await, [ALICE_ID]);
+        assert_eq!(zk.session().map(|session| session.timeout), Some(SESSION));
+        zk.close().await.unwrap();
+    });
+}
