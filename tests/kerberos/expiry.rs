@@ -6,7 +6,8 @@ use zk_curator_client::kerberos::KerberosErrorKind;
 use zk_curator_client::{CreateMode, SessionState};
 
 use crate::realm::{
-    ALICE, ALICE_ID, Realm, assert_tries, by_name, client, in_realm, only, proven, start, until,
+    ALICE, ALICE_ID, Realm, assert_tries, by_name, client, in_realm, in_realm_with, only, proven,
+    start, until,
 };
 
 /// Long enough to connect on a busy machine.
@@ -32,6 +33,29 @@ fn a_keytab_renews_the_ticket_at_the_next_connection() {
         let write = zk.set_data("/mine", b"3", None);
         server.restart().await.unwrap();
         write.await.unwrap();
+        assert_eq!((proven(&zk).await, zk.session()), (vec![ALICE_ID.to_owned()], session));
+        zk.close().await.unwrap();
+    });
+}
+
+/// As services are advised to do: the tickets are in no file.
+#[test]
+#[ignore = "slow: scripts/test-all"]
+fn a_keytab_renews_a_ticket_in_memory() {
+    let memory = [("KRB5CCNAME", "MEMORY:client")];
+    let test = "a_keytab_renews_a_ticket_in_memory";
+    in_realm_with(test, SHORT, &memory, async |realm: Realm| {
+        realm.use_keytab(ALICE).await;
+        let mut server = realm.server().await;
+        let zk = start(client(&by_name(&server))).await;
+        let session = zk.session();
+        // Another ticket, in a file, which is younger.
+        realm.kinit().await;
+        realm.kdc.ticket_expired().await.unwrap();
+        let mut states = zk.states();
+        server.kill().await.unwrap();
+        until(&mut states, |state| state == SessionState::Disconnected).await;
+        server.restart().await.unwrap();
         assert_eq!((proven(&zk).await, zk.session()), (vec![ALICE_ID.to_owned()], session));
         zk.close().await.unwrap();
     });

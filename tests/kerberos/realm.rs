@@ -42,6 +42,16 @@ pub(crate) struct Realm {
 /// Runs `test` with a realm whose tickets last for `ticket_life`. `name` is the name of the calling
 /// test.
 pub(crate) fn in_realm(name: &str, ticket_life: Duration, test: impl AsyncFnOnce(Realm)) {
+    in_realm_with(name, ticket_life, &[], test);
+}
+
+/// Does the same as [`in_realm`], with further variables of the environment.
+pub(crate) fn in_realm_with(
+    name: &str,
+    ticket_life: Duration,
+    variables: &[(&str, &str)],
+    test: impl AsyncFnOnce(Realm),
+) {
     if let Some(home) = env::var_os(HOME) {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -61,6 +71,7 @@ pub(crate) fn in_realm(name: &str, ticket_life: Duration, test: impl AsyncFnOnce
         .args([name, "--ignored", "--nocapture"])
         .env(HOME, home.path())
         .envs(Kdc::environment(home.path()))
+        .envs(variables.iter().copied())
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
