@@ -87,6 +87,7 @@ pages! {
     "src/operating/errors.md" operating_errors,
     "src/operating/inspect.md" operating_inspect,
     "src/operating/permissions.md" operating_permissions,
+    "src/operating/kerberos.md" operating_kerberos,
     "src/operating/moving-data.md" operating_moving_data,
     "src/operating/sizing.md" operating_sizing,
     "src/operating/numbers.md" operating_numbers,

@@ -8,6 +8,21 @@ use zk_curator::{Acl, CuratorFramework, CuratorFrameworkBuilder, ErrorKind, Perm
 
 use crate::realm::{ALICE, ALICE_ID, LONG, Realm, SERVER, by_name, in_realm};
 
+// ANCHOR: connect
+async fn connect(connect_string: &str) -> zk_curator::Result<CuratorFramework> {
+    let zk = CuratorFramework::builder()
+        .connect_string(connect_string)
+        .sasl_kerberos(Kerberos::new())
+        .acl_provider(vec![
+            Acl::new(Permissions::ALL, "sasl", "alice@EXAMPLE.TEST"),
+            Acl::new(Permissions::READ, "sasl", "bob@EXAMPLE.TEST"),
+        ])
+        .build()?;
+    zk.start().await?;
+    Ok(zk)
+}
+// ANCHOR_END: connect
+
 fn framework(connect_string: &str) -> CuratorFrameworkBuilder {
     CuratorFramework::builder()
         .connect_string(connect_string)
@@ -28,6 +43,10 @@ fn the_framework_writes_nodes_for_its_principal_alone() {
         let acl = zk.get_acl("/mine").await.unwrap();
         assert_eq!(acl, [Acl::new(Permissions::ALL, "sasl", ALICE_ID)]);
         zk.close().await.unwrap();
+        let zk = connect(&by_name(&server)).await.unwrap();
+        zk.create("/read").data("1").await.unwrap();
+        zk.set_data("/read", "2").await.unwrap();
+        zk.close().await.unwrap();
 
         realm.forget_keytab();
         std::fs::remove_file(realm.kdc.cache()).unwrap();
@@ -36,6 +55,8 @@ fn the_framework_writes_nodes_for_its_principal_alone() {
         let zk = framework(&by_name(&server)).build().unwrap();
         zk.start().await.unwrap();
         assert_eq!(zk.get_data("/mine").await.unwrap_err().kind(), ErrorKind::NoAuth);
+        assert_eq!(zk.get_data("/read").await.unwrap(), "2");
+        assert_eq!(zk.set_data("/read", "3").await.unwrap_err().kind(), ErrorKind::NoAuth);
         zk.close().await.unwrap();
     });
 }
