@@ -1,0 +1,93 @@
+"""Ensembles and their faults."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.protocol.states import KazooState
+
+from zk_test_server import NoSuchMember, TestCluster
+
+Connect = Callable[..., KazooClient]
+
+
+def test_change_of_leader_keeps_sessions(
+    zk_cluster: TestCluster, zk_client: KazooClient, states: Any
+) -> None:
+    seen = states(zk_client)
+    before, session = zk_cluster.leader, zk_client.client_id
+    zk_client.create("/mine", ephemeral=True)
+    after = zk_cluster.change_leader()
+    assert after == zk_cluster.leader and after not in (None, before)
+    seen.until(KazooState.SUSPENDED)
+    zk_client.retry(zk_client.create, "/a")
+    assert zk_client.client_id == session
+    assert zk_cluster.probe().exists("/mine")
+    assert zk_cluster.change_leader(before) == before
+
+
+def test_majority_serves_while_a_member_is_stopped(
+    zk_cluster: TestCluster, zk_client: KazooClient
+) -> None:
+    leader = zk_cluster.leader
+    assert leader is not None
+    with zk_cluster.stop(leader):
+        zk_cluster.until_leader()
+        assert zk_cluster.leader != leader
+        zk_client.retry(zk_client.create, "/a")
+    assert [member.role for member in zk_cluster.info().members].count("follower") == 2
+
+
+def test_no_quorum_no_leader(zk_cluster: TestCluster) -> None:
+    with zk_cluster.stop(0), zk_cluster.stop(1):
+        zk_cluster.until_leader(False)
+        assert zk_cluster.leader is None
+    zk_cluster.until_leader()
+
+
+def test_minority_of_a_split_does_not_serve(zk_cluster: TestCluster) -> None:
+    with zk_cluster.split([0], [1, 2]):
+        zk_cluster.until_leader()
+        assert zk_cluster.leader in (1, 2)
+        assert zk_cluster.info().members[0].role in ("looking", "read-only")
+    zk_cluster.until_leader()
+    assert zk_cluster.info().members[0].role in ("leader", "follower")
+
+
+def test_lagging_follower_serves_stale_reads(
+    zk_cluster: TestCluster, zk_connect: Connect
+) -> None:
+    follower = next(member for member in range(3) if member != zk_cluster.leader)
+    writer = zk_connect(hosts=zk_cluster.addresses[zk_cluster.leader or 0])
+    reader = zk_connect(hosts=zk_cluster.addresses[follower])
+    writer.create("/a", b"old")
+    reader.sync("/a")
+    with zk_cluster.lag(follower):
+        writer.set("/a", b"new")
+        assert reader.get("/a")[0] == b"old"
+        node = zk_cluster.probe(follower).node("/a")
+        assert node is not None and node.data == b"old"
+        assert zk_cluster.info().members[follower].behind > 0
+    reader.sync("/a")
+    assert reader.get("/a")[0] == b"new"
+
+
+@pytest.mark.zk_cluster(members=5)
+def test_members_are_counted_by_the_marker(zk_cluster: TestCluster) -> None:
+    assert len(zk_cluster.addresses) == len(zk_cluster.info().members) == 5
+    assert zk_cluster.connect_string.split(",") == list(zk_cluster.addresses)
+    with pytest.raises(NoSuchMember) as refused:
+        zk_cluster.pause(5)
+    assert refused.value.code == "no_such_member"
+
+
+def test_reset_ends_all_faults(zk_cluster: TestCluster) -> None:
+    zk_cluster.stop(0)
+    zk_cluster.partition(1)
+    zk_cluster.lag(2) if zk_cluster.leader != 2 else zk_cluster.lag(1)
+    zk_cluster.reset()
+    zk_cluster.until_leader()
+    assert all(member.behind == 0 for member in zk_cluster.info().members)
+    assert {member.role for member in zk_cluster.info().members} == {"leader", "follower"}

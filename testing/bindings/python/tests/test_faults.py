@@ -1,0 +1,220 @@
+"""Faults of a single server."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError, NotReadOnlyCallError
+from kazoo.protocol.states import KazooState
+
+from zk_test_server import (
+    BadRequest,
+    Delay,
+    NoSuchMember,
+    NoSuchNode,
+    NoSuchRule,
+    Refuse,
+    TestServer,
+    Unsupported,
+    WaitTimeout,
+)
+
+Connect = Callable[..., KazooClient]
+
+
+def test_partition_expires_sessions(
+    zk_server: TestServer, zk_connect: Connect, states: Any
+) -> None:
+    client = zk_connect(timeout=0.5)
+    seen = states(client)
+    client.create("/mine", ephemeral=True)
+    session = client.client_id[0]
+    with zk_server.partition():
+        seen.until(KazooState.SUSPENDED)
+        zk_server.until_session_ended(session)
+        zk_server.until_absent("/mine")
+    seen.until(KazooState.LOST)
+    seen.until(KazooState.CONNECTED)
+    client.retry(client.create, "/mine", ephemeral=True)
+
+
+def test_paused_server_answers_later(zk_server: TestServer, zk_client: KazooClient) -> None:
+    with zk_server.pause():
+        pending = zk_client.create_async("/a")
+        assert not pending.ready()
+        assert not zk_server.probe().exists("/a")
+    assert pending.get(timeout=30) == "/a"
+
+
+def test_sessions_do_not_expire_while_paused(
+    zk_server: TestServer, zk_connect: Connect, states: Any
+) -> None:
+    client = zk_connect(timeout=0.4)
+    seen = states(client)
+    before = client.client_id
+    with zk_server.pause():
+        # The client hears nothing for most of its session timeout.
+        seen.until(KazooState.SUSPENDED)
+    zk_server.until_session_connected(before[0])
+    assert zk_server.probe().session(before[0]) is not None
+
+
+def test_stopped_server_keeps_its_data(
+    zk_server: TestServer, zk_client: KazooClient, states: Any
+) -> None:
+    seen = states(zk_client)
+    zk_client.create("/a", b"kept")
+    with zk_server.stop():
+        seen.until(KazooState.SUSPENDED)
+        assert zk_server.info().members[0].role == "stopped"
+    assert zk_client.retry(zk_client.get, "/a")[0] == b"kept"
+    assert zk_server.info().members[0].role == "standalone"
+
+
+def test_restart_ends_connections(
+    zk_server: TestServer, zk_client: KazooClient, states: Any
+) -> None:
+    seen = states(zk_client)
+    connections = zk_server.probe().connections
+    zk_server.restart()
+    seen.until(KazooState.SUSPENDED)
+    zk_client.retry(zk_client.create, "/a")
+    assert zk_server.probe().connections > connections
+
+
+def test_read_only_server_refuses_writes(zk_server: TestServer, zk_connect: Connect) -> None:
+    with zk_server.set_read_only():
+        client = zk_connect(read_only=True)
+        assert client.get_children("/") == ["zookeeper"]
+        with pytest.raises(NotReadOnlyCallError):
+            client.create("/a")
+        assert zk_server.info().members[0].role == "read-only"
+    assert zk_server.info().members[0].role == "standalone"
+
+
+def test_refused_requests_have_the_error(zk_server: TestServer, zk_client: KazooClient) -> None:
+    with zk_server.add_rule(Refuse("no_auth"), ["create", "delete"], path="/secret/**"):
+        zk_client.create("/secret")
+        for operation in (zk_client.create, zk_client.delete):
+            with pytest.raises(NoAuthError):
+                operation("/secret/a")
+        with pytest.raises(NoAuthError):
+            zk_client.create("/secret/a/b")
+    zk_client.create("/secret/a")
+
+
+def test_delayed_requests_arrive(zk_server: TestServer, zk_client: KazooClient) -> None:
+    with zk_server.add_rule(Delay(0.05), "create") as slow:
+        assert zk_client.create("/a") == "/a"
+    assert slow.hits == 1
+
+
+def test_rule_of_one_session_spares_others(zk_server: TestServer, zk_connect: Connect) -> None:
+    one, other = zk_connect(), zk_connect()
+    zk_server.add_rule(Refuse(-112), "create", session=one)
+    other.create("/a")
+    with pytest.raises(Exception) as failed:
+        one.create("/b")
+    assert type(failed.value).__name__ == "SessionExpiredError"
+
+
+def test_rule_waits_for_its_hits(zk_server: TestServer, zk_client: KazooClient) -> None:
+    rule = zk_server.add_rule("lose_reply", "create", path="/a", times=2)
+    zk_client.create_async("/a")
+    rule.until_hit()
+    with pytest.raises(WaitTimeout) as late:
+        rule.until_hit(2, timeout=0.05)
+    assert (late.value.code, late.value.call) == ("timeout", "until")
+    assert rule.remove() == rule.remove() == rule.hits == 1
+
+
+def test_rules_of_reset_are_gone(zk_server: TestServer) -> None:
+    with zk_server.add_rule("disconnect", "create", name="mine") as rule:
+        zk_server.reset()
+        with pytest.raises(NoSuchRule):
+            assert rule.hits == 0
+        assert zk_server.add_rule("disconnect", "create", name="mine").hits == 0
+        zk_server.remove_rules()
+
+
+def test_rules_with_wrong_parameters_are_refused(zk_server: TestServer) -> None:
+    with pytest.raises(BadRequest):
+        zk_server.add_rule("lose_replies", "create")  # type: ignore[arg-type]
+    with pytest.raises(BadRequest):
+        zk_server.add_rule("lose_reply", "creates")  # type: ignore[arg-type]
+    with pytest.raises(BadRequest):
+        zk_server.add_rule("lose_reply", path="locks")
+    zk_server.add_rule("lose_reply", "create", name="same")
+    with pytest.raises(BadRequest, match="same"):
+        zk_server.add_rule("lose_reply", "create", name="same")
+
+
+def test_single_server_has_one_member(zk_server: TestServer) -> None:
+    with zk_server.pause(0):
+        pass
+    with pytest.raises(NoSuchMember):
+        zk_server.stop(1)
+
+
+def test_time_passes_for_sessions(zk_server: TestServer, zk_connect: Connect) -> None:
+    client = zk_connect(timeout=10)
+    zk_server.pause()  # The client cannot ping.
+    zk_server.resume()
+    session = client.client_id[0]
+    zk_server.stop()
+    zk_server.advance(60)
+    zk_server.start()
+    zk_server.until_session_ended(session, timeout=30)
+
+
+def test_containers_are_reaped(zk_server: TestServer, zk_client: KazooClient) -> None:
+    zk_client.create("/box", container=True)
+    zk_client.create("/box/a")
+    zk_client.delete("/box/a")
+    zk_server.reap_containers()
+    zk_server.until_absent("/box")
+
+
+def test_versions_and_sequences_are_set(zk_server: TestServer, zk_client: KazooClient) -> None:
+    zk_client.create("/a")
+    zk_server.set_version("/a", 2**31 - 1)
+    assert zk_client.get("/a")[1].version == 2**31 - 1
+    zk_server.set_sequence("/a", 41)
+    assert zk_client.create("/a/n-", sequence=True) == "/a/n-0000000041"
+    with pytest.raises(NoSuchNode):
+        zk_server.set_version("/none", 1)
+
+
+def test_removed_nodes_name_their_owners(zk_server: TestServer, zk_client: KazooClient) -> None:
+    zk_client.create("/a/b", ephemeral=True, makepath=True)
+    assert zk_server.remove("/a") == [zk_client.client_id[0]]
+    assert zk_server.probe().paths() in ([], ["/"])
+    with pytest.raises(NoSuchNode):
+        zk_server.remove("/a")
+
+
+def test_wall_clock_changes_times_of_nodes(zk_server: TestServer, zk_client: KazooClient) -> None:
+    zk_client.create("/now")
+    zk_server.shift_wall_clock(-3600)
+    zk_client.create("/before")
+    assert zk_client.get("/before")[1].ctime < zk_client.get("/now")[1].ctime
+    zk_server.shift_wall_clock(7200)
+    zk_client.create("/after")
+    assert zk_client.get("/after")[1].ctime > zk_client.get("/now")[1].ctime
+
+
+def test_single_server_has_no_other_leader() -> None:
+    from zk_test_server import TestCluster
+
+    with TestCluster(1) as cluster, pytest.raises((Unsupported, NoSuchMember)):
+        cluster.lag(0)
+
+
+def test_journal_names_the_faults(zk_server: TestServer) -> None:
+    with zk_server.partition():
+        pass
+    entries = zk_server.journal()
+    assert [entry.at for entry in entries] == sorted(entry.at for entry in entries)
+    assert any("partition" in entry.fault for entry in entries)

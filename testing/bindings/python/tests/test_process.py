@@ -1,0 +1,184 @@
+"""The life of the process: its start, its options, and its end with the tests."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from zk_test_server import ServerEnded, StartFailed, TestServer, find_binary
+
+STARTS_AND_WAITS = """
+import sys
+from zk_test_server import TestServer
+server = TestServer()
+print(server.connect_string, flush=True)
+sys.stdin.read()
+"""
+
+
+def connect(server_address: str) -> socket.socket:
+    host, port = server_address.rsplit(":", 1)
+    connection = socket.create_connection((host, int(port)), 30)
+    connection.settimeout(30)
+    return connection
+
+
+def ended(connection: socket.socket) -> bool:
+    """Waits until the process at the other end has closed the connection."""
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, None])
+def test_server_ends_with_the_test_process(how: int) -> None:
+    tests = subprocess.Popen(
+        [sys.executable, "-c", STARTS_AND_WAITS],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with tests:
+        assert tests.stdin is not None and tests.stdout is not None
+        address = tests.stdout.readline().strip()
+        with connect(address) as connection:
+            if how is None:
+                tests.stdin.close()
+            else:
+                tests.send_signal(how)
+            assert tests.wait(30) == (0 if how is None else -how)
+            assert ended(connection)
+    with pytest.raises(ConnectionRefusedError):
+        connect(address)
+
+
+def test_ctrl_c_does_not_end_the_server() -> None:
+    # Ctrl-C goes to the process group of the terminal.
+    with TestServer() as server:
+        assert os.getpgid(server.pid) != os.getpgrp()
+
+
+def test_close_ends_the_program() -> None:
+    server = TestServer()
+    with connect(server.connect_string) as connection:
+        server.close()
+        assert ended(connection)
+    server.close()
+    with pytest.raises(ServerEnded, match="probe: the server was closed"):
+        server.probe()
+
+
+def test_faults_and_rules_end_after_the_server() -> None:
+    with TestServer() as server:
+        with server.pause(), server.add_rule("lose_reply", "create"):
+            server.close()
+
+
+def test_end_of_the_program_is_reported() -> None:
+    with TestServer() as server:
+        os.kill(server.pid, signal.SIGKILL)
+        with connect_until_refused(server):
+            pass
+        with pytest.raises(ServerEnded, match="exit code -9"):
+            server.probe()
+
+
+def connect_until_refused(server: TestServer) -> "socket.socket":
+    """Returns a socket after the process has gone: waits on a connection that it closes."""
+    try:
+        connection = connect(server.connect_string)
+    except OSError:
+        return socket.socket()
+    ended(connection)
+    return connection
+
+
+def test_errors_of_the_program_are_in_the_message() -> None:
+    with pytest.raises(StartFailed, match=r"exit code 2: .*--no-such-option"):
+        TestServer(options=["--no-such-option"])
+
+
+def test_forked_process_uses_the_server() -> None:
+    with TestServer() as server:
+        server.probe()
+        context = multiprocessing.get_context("fork")
+        results = context.Queue()
+
+        def child() -> None:
+            server.add_rule("disconnect", "create", name="of-the-child")
+            server.close()
+            results.put("done")
+
+        process = context.Process(target=child)
+        process.start()
+        assert results.get(timeout=30) == "done"
+        process.join(30)
+        assert process.exitcode == 0
+        server.remove_rules()
+
+
+def test_threads_do_not_wait_for_each_other() -> None:
+    with TestServer() as server:
+        client = KazooClient(server.connect_string)
+        threads = [
+            threading.Thread(target=server.until_exists, args=("/a",), kwargs={"timeout": 30})
+            for _ in range(20)
+        ]
+        for thread in threads:
+            thread.start()
+        client.start()
+        client.create("/a")
+        for thread in threads:
+            thread.join(30)
+            assert not thread.is_alive()
+        client.stop()
+        client.close()
+
+
+def test_data_outlives_the_server(tmp_path: Path) -> None:
+    for expected in (None, b"kept"):
+        with TestServer(data_dir=tmp_path) as server:
+            node = server.probe().node("/a")
+            assert (node and node.data) == expected
+            client = KazooClient(server.connect_string)
+            client.start()
+            client.ensure_path("/a")
+            client.set("/a", b"kept")
+            client.stop()
+            client.close()
+
+
+def test_module_runs_the_program() -> None:
+    by_module = [sys.executable, "-m", "zk_test_server", "--version"]
+    module = subprocess.run(by_module, capture_output=True, text=True, check=True)
+    program = subprocess.run(
+        [find_binary(), "--version"], capture_output=True, text=True, check=True
+    )
+    assert module.stdout == program.stdout
+    assert module.stdout.startswith("zk-test-server ")
+
+
+def test_options_are_passed_on() -> None:
+    with TestServer(
+        tick=0.05,
+        min_session_timeout=0.15,
+        max_session_timeout=0.5,
+        zookeeper_version="3.8",
+        options=["--container-interval", "60000"],
+    ) as server:
+        client = KazooClient(server.connect_string, timeout=30)
+        client.start()
+        (session,) = server.probe().sessions
+        assert session.timeout == 0.5
+        client.stop()
+        client.close()
