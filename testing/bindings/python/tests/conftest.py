@@ -39,7 +39,7 @@ class States:
 
 @pytest.fixture(autouse=True)
 def _limit() -> object:
-    faulthandler.dump_traceback_later(HANGS_AFTER, exit=True, file=sys.__stderr__)
+    faulthandler.dump_traceback_later(HANGS_AFTER, exit=True, file=2)
     yield
     faulthandler.cancel_dump_traceback_later()
 

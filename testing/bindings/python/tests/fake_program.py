@@ -12,7 +12,7 @@ import sys
 import threading
 
 HELLO = {"version": 1, "server": "9", "kind": "server", "connect_string": "127.0.0.1:1"}
-INFO = {"connect_string": "127.0.0.1:1", "leader": None, "members": []}
+INFO: "dict[str, object]" = {"connect_string": "127.0.0.1:1", "leader": None, "members": []}
 
 
 def serve(connection: socket.socket, how: str) -> None:
