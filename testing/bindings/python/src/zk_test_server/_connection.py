@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import threading
+import weakref
 from typing import Any, Dict, List, Optional
 
 from .errors import MalformedResponse, NoResponse, ServerEnded, Unauthorized, error_of
@@ -92,8 +93,8 @@ class Connections:
         self._token = token
         self._lock = threading.Lock()
         self._idle: List[Connection] = []
-        self._process = os.getpid()
         self._closed: Optional[str] = None
+        _ALL.add(self)
 
     def call(self, call: str, parameters: Dict[str, Any], timeout: float) -> Dict[str, Any]:
         """Makes a call, see `Connection.call`. Threads do not wait for calls of other threads."""
@@ -107,9 +108,6 @@ class Connections:
 
     def _take(self, call: str, timeout: float) -> Connection:
         with self._lock:
-            if self._process != os.getpid():
-                # A fork: the connections belong to the parent process.
-                self._idle, self._process = [], os.getpid()
             if self._closed is not None:
                 raise ServerEnded(f"{call}: {self._closed}", call=call)
             if self._idle:
@@ -130,3 +128,19 @@ class Connections:
             idle, self._idle, self._closed = self._idle, [], reason
         for connection in idle:
             connection.close()
+
+    def _forget(self) -> None:
+        self._lock, self._idle = threading.Lock(), []
+
+
+_ALL: "weakref.WeakSet[Connections]" = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    # The idle connections belong to the parent process, and a thread of it may hold the lock.
+    for connections in list(_ALL):
+        connections._forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
