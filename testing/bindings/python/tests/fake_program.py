@@ -1,6 +1,7 @@
 """A program that breaks the control protocol, for what no true server does.
 
-Its argument names how: `silent`, `mute`, `garbage`, `wrong_id`, `half_line`, `later`, `no_id`, `no_fields`.
+Its argument names how: `silent`, `mute`, `garbage`, `wrong_id`, `half_line`, `later`, `no_id` or
+`no_fields`.
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ class Connection:
         try:
             self._socket = socket.create_connection(("127.0.0.1", port), timeout)
         except OSError as error:
-            raise ServerEnded(f"hello: cannot connect to the program: {error}", call="hello") from error
+            text = f"hello: cannot connect to the program: {error}"
+            raise ServerEnded(text, call="hello") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._received = self._socket.makefile("rb")
         try:
@@ -121,6 +122,11 @@ class Connections:
                 self._idle.append(connection)
                 return
         connection.close()
+
+    @property
+    def closed(self) -> bool:
+        """True after `close`."""
+        return self._closed is not None
 
     def close(self, reason: str) -> None:
         """Closes idle connections, and refuses further calls with this reason."""

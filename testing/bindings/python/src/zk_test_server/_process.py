@@ -16,6 +16,8 @@ from .errors import StartFailed
 
 # The time for a clean end, in seconds, before the process is terminated, and then killed.
 _END_TIMEOUT = 10.0
+# The time between the end of the connections of a process and its end, in seconds.
+_EXIT_TIMEOUT = 2.0
 
 
 class Process:
@@ -98,8 +100,13 @@ class Process:
         return f": {text}" if text else ""
 
     def exit_code(self) -> Optional[int]:
-        """Returns the exit code; None while the program runs."""
-        return self._process.poll() if self._owner == os.getpid() else None
+        """Returns the exit code after a connection has ended; None if the program runs on."""
+        if self._owner != os.getpid():
+            return None
+        try:
+            return self._process.wait(_EXIT_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            return None
 
     def close(self) -> None:
         """Ends the program. No effect in a process that was forked from the one that started it."""

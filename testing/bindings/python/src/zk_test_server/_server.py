@@ -169,7 +169,10 @@ class TestServer:
         return Fault(lambda: self.heal(member))
 
     def heal(self, member: Optional[int] = None) -> None:
-        """Ends the `partition` of a member. Without `member`, ends every `partition` and `split`."""
+        """Ends the `partition` of a member.
+
+        Without `member`, this ends every `partition` and `split`.
+        """
         self._call("heal", member=member)
 
     def set_read_only(self, read_only: bool = True, member: Optional[int] = None) -> Fault:
@@ -357,7 +360,7 @@ class TestServer:
         return self._until({"children": path, "count": count}, timeout)
 
     def until_watches(self, path: str, at_least: int = 1, *, timeout: float = 10.0) -> float:
-        """Waits until `at_least` watches of any kind are set on a path. Returns the seconds waited."""
+        """Waits until a path has `at_least` watches of any kind. Returns the seconds waited."""
         return self._until({"watches": path, "at_least": at_least}, timeout)
 
     def until_sessions(self, count: int, *, timeout: float = 10.0) -> float:
@@ -397,7 +400,7 @@ class TestServer:
         try:
             return self._connections.call(call, without_none(**parameters), timeout)
         except ServerEnded as error:
-            code = self._process.exit_code()
+            code = None if self._connections.closed else self._process.exit_code()
             if code is None:
                 raise
             text = f"{error}; the program has ended with exit code {code}"
