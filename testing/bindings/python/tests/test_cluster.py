@@ -8,7 +8,7 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState
 
-from zk_test_server import NoSuchMember, TestCluster
+from zk_test_server import CallFailed, NoSuchMember, TestCluster, Unsupported
 
 Connect = Callable[..., KazooClient]
 
@@ -91,3 +91,15 @@ def test_reset_ends_all_faults(zk_cluster: TestCluster) -> None:
     zk_cluster.until_leader()
     assert all(member.behind == 0 for member in zk_cluster.info().members)
     assert {member.role for member in zk_cluster.info().members} == {"leader", "follower"}
+
+
+@pytest.mark.zk_cluster(1)
+def test_ensemble_of_one_has_no_follower(zk_cluster: TestCluster) -> None:
+    for call in (lambda: zk_cluster.lag(0), zk_cluster.change_leader, lambda: zk_cluster.split([0])):
+        with pytest.raises(Unsupported):
+            call()
+
+
+def test_no_leader_can_be_elected_without_a_quorum(zk_cluster: TestCluster) -> None:
+    with zk_cluster.stop(0), zk_cluster.stop(1), pytest.raises(CallFailed):
+        zk_cluster.change_leader()

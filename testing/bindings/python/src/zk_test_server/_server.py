@@ -151,7 +151,8 @@ class TestServer:
     def pause(self, member: Optional[int] = None) -> Fault:
         """Hangs: connections and bytes are accepted, but nothing is answered.
 
-        Sessions do not expire during the pause. The end of the fault is `resume`.
+        Sessions do not expire during the pause, unless other members of an ensemble go on. The end
+        of the fault is `resume`.
         """
         self._call("pause", member=member)
         return Fault(lambda: self.resume(member))
@@ -208,11 +209,17 @@ class TestServer:
         return connections
 
     def advance(self, seconds: float) -> None:
-        """Lets time pass for sessions, containers and nodes with a time to live."""
+        """Lets time pass for sessions, containers and nodes with a time to live.
+
+        A session expires if this is more than its timeout, even if its client is connected.
+        """
         self._call("advance", by_ms=millis(seconds, "advance"))
 
     def shift_wall_clock(self, seconds: float, member: Optional[int] = None) -> None:
-        """Changes the clock of `ctime` and `mtime`. Negative values set it back."""
+        """Changes the clock of `ctime` and `mtime` by at most 49 days. Negative values set it back.
+
+        Sessions do not expire by this, unlike `advance`.
+        """
         by = millis(abs(seconds), "shift_wall_clock")
         self._call("shift_wall_clock", by_ms=by if seconds >= 0 else -by, member=member)
 
@@ -318,9 +325,9 @@ class TestServer:
         self._call("remove_rules")
 
     def reset(self) -> None:
-        """Removes rules and lags, heals, resumes and starts all members.
+        """Removes rules and lags, heals, resumes and starts all members, which serve writes again.
 
-        Nodes and sessions stay.
+        Nodes, sessions and clocks stay.
         """
         self._call("reset")
 
@@ -333,7 +340,8 @@ class TestServer:
     def probe(self, member: Optional[int] = None) -> Probe:
         """Returns the state: nodes, sessions, watches, counts.
 
-        Without `member`, this is the state of the member that has applied most.
+        Without `member`, the nodes are those of the member with the latest state. Watches and
+        counts are of all members.
         """
         return self._parsed("probe", probe_of, member=member)
 
@@ -356,7 +364,7 @@ class TestServer:
         return self._until({"absent": path}, timeout)
 
     def until_children(self, path: str, count: int, *, timeout: float = 10.0) -> float:
-        """Waits until a node has exactly `count` children. Returns the seconds waited."""
+        """Waits until a node exists and has exactly `count` children. Returns the seconds waited."""
         return self._until({"children": path, "count": count}, timeout)
 
     def until_watches(self, path: str, at_least: int = 1, *, timeout: float = 10.0) -> float:
@@ -379,7 +387,7 @@ class TestServer:
         return self._until_session("session_connected", session, timeout)
 
     def until_session_disconnected(self, session: SessionLike, *, timeout: float = 10.0) -> float:
-        """Waits until a session has no connection. Returns the seconds waited."""
+        """Waits until a session has no connection, or has ended. Returns the seconds waited."""
         return self._until_session("session_disconnected", session, timeout)
 
     def _until_session(self, condition: str, session: SessionLike, timeout: float) -> float:
@@ -471,14 +479,24 @@ class TestCluster(TestServer):
         Args:
             delay: the time between a commit and its application. Default: it applies none until
                 the end of the fault.
+
+        Raises:
+            Unsupported: the ensemble has one member.
         """
         milliseconds = None if delay is None else millis(delay, "lag")
         lag = self._call("lag", member=member, delay_ms=milliseconds)["lag"]
         return Fault(lambda: self._call("end_lag", lag=lag))
 
-    def change_leader(self, member: Optional[int] = None) -> Optional[int]:
-        """Elects another leader, or this member. Returns the leader; None without a quorum."""
-        leader: Optional[int] = self._call("change_leader", member=member)["leader"]
+    def change_leader(self, member: Optional[int] = None) -> int:
+        """Elects another leader, or this member. Returns the number of the leader.
+
+        Sessions have their full timeout again. All connections of the quorum end.
+
+        Raises:
+            CallFailed: there is no quorum, or no other member that can lead.
+            Unsupported: the ensemble has one member.
+        """
+        leader: int = self._call("change_leader", member=member)["leader"]
         return leader
 
     def until_leader(self, leader: bool = True, *, timeout: float = 10.0) -> float:
