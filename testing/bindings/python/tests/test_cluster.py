@@ -95,9 +95,12 @@ def test_reset_ends_all_faults(zk_cluster: TestCluster) -> None:
 
 @pytest.mark.zk_cluster(1)
 def test_ensemble_of_one_has_no_follower(zk_cluster: TestCluster) -> None:
-    for call in (lambda: zk_cluster.lag(0), zk_cluster.change_leader, lambda: zk_cluster.split([0])):
-        with pytest.raises(Unsupported):
-            call()
+    with pytest.raises(Unsupported):
+        zk_cluster.change_leader()
+    with pytest.raises(Unsupported):
+        zk_cluster.lag(0)
+    with pytest.raises(Unsupported):
+        zk_cluster.split([0])
 
 
 def test_no_leader_can_be_elected_without_a_quorum(zk_cluster: TestCluster) -> None:

@@ -364,7 +364,7 @@ class TestServer:
         return self._until({"absent": path}, timeout)
 
     def until_children(self, path: str, count: int, *, timeout: float = 10.0) -> float:
-        """Waits until a node exists and has exactly `count` children. Returns the seconds waited."""
+        """Waits until a node exists with exactly `count` children. Returns the seconds waited."""
         return self._until({"children": path, "count": count}, timeout)
 
     def until_watches(self, path: str, at_least: int = 1, *, timeout: float = 10.0) -> float:
