@@ -13,7 +13,7 @@ from kazoo.protocol.states import KazooState
 
 FAKE = Path(__file__).with_name("fake_program.py")
 # A test that hangs prints where, and ends the run.
-HANGS_AFTER = 60
+HANGS_AFTER = 150
 
 
 class States:

@@ -28,7 +28,7 @@ Connect = Callable[..., KazooClient]
 def test_partition_expires_sessions(
     zk_server: TestServer, zk_connect: Connect, states: Any
 ) -> None:
-    client = zk_connect(timeout=0.5)
+    client = zk_connect(timeout=2)
     seen = states(client)
     client.create("/mine", ephemeral=True)
     session = client.client_id[0]
@@ -52,7 +52,7 @@ def test_paused_server_answers_later(zk_server: TestServer, zk_client: KazooClie
 def test_sessions_do_not_expire_while_paused(
     zk_server: TestServer, zk_connect: Connect, states: Any
 ) -> None:
-    client = zk_connect(timeout=0.4)
+    client = zk_connect(timeout=4)
     seen = states(client)
     before = client.client_id
     with zk_server.pause():

@@ -112,7 +112,7 @@ def test_hung_server_does_not_hang_the_end_of_a_test(pytester: pytest.Pytester) 
             os.kill(zk_server.pid, signal.SIGKILL)
         """
     )
-    pytester.runpytest_subprocess(timeout=50).assert_outcomes(passed=5)
+    pytester.runpytest_subprocess(timeout=120).assert_outcomes(passed=5)
 
 
 def test_workers_of_xdist_share_no_port(pytester: pytest.Pytester) -> None:

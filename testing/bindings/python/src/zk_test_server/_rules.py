@@ -130,7 +130,7 @@ class Rule:
         hits: int = self._server._call("rule", rule=self.name)["hits"]
         return hits
 
-    def until_hit(self, hits: int = 1, *, timeout: float = 10.0) -> float:
+    def until_hit(self, hits: int = 1, *, timeout: float = 30.0) -> float:
         """Waits until the rule has fired at least `hits` times. Returns the seconds waited.
 
         Raises:

@@ -351,7 +351,7 @@ class TestServer:
 
     # Waits
 
-    def until_exists(self, path: str, *, timeout: float = 10.0) -> float:
+    def until_exists(self, path: str, *, timeout: float = 30.0) -> float:
         """Waits until a node exists. Returns the seconds waited.
 
         Raises:
@@ -359,34 +359,34 @@ class TestServer:
         """
         return self._until({"exists": path}, timeout)
 
-    def until_absent(self, path: str, *, timeout: float = 10.0) -> float:
+    def until_absent(self, path: str, *, timeout: float = 30.0) -> float:
         """Waits until a node does not exist. Returns the seconds waited."""
         return self._until({"absent": path}, timeout)
 
-    def until_children(self, path: str, count: int, *, timeout: float = 10.0) -> float:
+    def until_children(self, path: str, count: int, *, timeout: float = 30.0) -> float:
         """Waits until a node exists with exactly `count` children. Returns the seconds waited."""
         return self._until({"children": path, "count": count}, timeout)
 
-    def until_watches(self, path: str, at_least: int = 1, *, timeout: float = 10.0) -> float:
+    def until_watches(self, path: str, at_least: int = 1, *, timeout: float = 30.0) -> float:
         """Waits until a path has `at_least` watches of any kind. Returns the seconds waited."""
         return self._until({"watches": path, "at_least": at_least}, timeout)
 
-    def until_sessions(self, count: int, *, timeout: float = 10.0) -> float:
+    def until_sessions(self, count: int, *, timeout: float = 30.0) -> float:
         """Waits until there are exactly `count` sessions. Returns the seconds waited."""
         return self._until({"sessions": count}, timeout)
 
-    def until_session_ended(self, session: SessionLike, *, timeout: float = 10.0) -> float:
+    def until_session_ended(self, session: SessionLike, *, timeout: float = 30.0) -> float:
         """Waits until a session has expired or was closed. Returns the seconds waited.
 
         A kazoo client names the session that it has at the time of this call.
         """
         return self._until_session("session_ended", session, timeout)
 
-    def until_session_connected(self, session: SessionLike, *, timeout: float = 10.0) -> float:
+    def until_session_connected(self, session: SessionLike, *, timeout: float = 30.0) -> float:
         """Waits until a session has a connection. Returns the seconds waited."""
         return self._until_session("session_connected", session, timeout)
 
-    def until_session_disconnected(self, session: SessionLike, *, timeout: float = 10.0) -> float:
+    def until_session_disconnected(self, session: SessionLike, *, timeout: float = 30.0) -> float:
         """Waits until a session has no connection, or has ended. Returns the seconds waited."""
         return self._until_session("session_disconnected", session, timeout)
 
@@ -499,6 +499,6 @@ class TestCluster(TestServer):
         leader: int = self._call("change_leader", member=member)["leader"]
         return leader
 
-    def until_leader(self, leader: bool = True, *, timeout: float = 10.0) -> float:
+    def until_leader(self, leader: bool = True, *, timeout: float = 30.0) -> float:
         """Waits until there is a leader, or until there is none. Returns the seconds waited."""
         return self._until({"leader": leader}, timeout)
