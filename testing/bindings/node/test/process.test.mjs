@@ -1,0 +1,105 @@
+// The server ends with the process that has started it.
+import assert from "node:assert/strict";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { connect } from "node:net";
+import { createInterface } from "node:readline";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { findBinary, TestServer } from "zk-test-server";
+
+const folder = fileURLToPath(new URL(".", import.meta.url));
+
+/** Runs a program of this package, and returns the process and its first line of output. */
+async function run(t, code) {
+    const child = spawn(process.execPath, ["--input-type=module", "-e", code], {
+        cwd: folder,
+        stdio: ["pipe", "pipe", "inherit"],
+    });
+    t.after(() => child.kill("SIGKILL"));
+    const [line] = await once(createInterface({ input: child.stdout }), "line");
+    return [child, JSON.parse(line)];
+}
+
+/** Waits until no server listens on an address. Its connection ends with the server. */
+async function ended(address) {
+    const [host, port] = address.split(":");
+    const socket = connect(Number(port), host).on("error", () => undefined);
+    socket.resume();
+    await once(socket, "close");
+}
+
+function isAlive(pid) {
+    try {
+        return process.kill(pid, 0);
+    } catch {
+        return false;
+    }
+}
+
+const LAUNCH = `
+    import { TestServer } from "zk-test-server";
+    const server = await TestServer.launch();
+    console.log(JSON.stringify([server.connectString, server.pid]));
+`;
+
+test("the server ends when its process is killed", async (t) => {
+    const [child, [address, pid]] = await run(t, `${LAUNCH} setInterval(() => undefined, 1000);`);
+    const [host, port] = address.split(":");
+    const socket = connect(Number(port), host);
+    await once(socket, "connect");
+    assert(isAlive(pid));
+
+    const closed = once(socket, "close");
+    child.kill("SIGKILL");
+    await closed;
+    await ended(address);
+});
+
+test("a forgotten server does not keep its process", async (t) => {
+    const [child, [address]] = await run(t, LAUNCH);
+    const [code] = await once(child, "exit");
+    assert.equal(code, 0);
+    await ended(address);
+});
+
+test("a wait keeps its process", async (t) => {
+    const [child, result] = await run(t, `
+        import { TestServer } from "zk-test-server";
+        const server = await TestServer.launch();
+        console.log(JSON.stringify(await server.until({ exists: "/a" }, { timeoutMs: 100 }).catch((error) => error.code)));
+    `);
+    assert.equal(result, "timeout");
+    assert.deepEqual(await once(child, "exit"), [0, null]);
+});
+
+test("a closed server is gone", async () => {
+    const server = await TestServer.launch();
+    const { pid } = server;
+    const journal = server.journal();
+    await Promise.all([server.close(), server.close(), journal.catch(() => undefined)]);
+    assert(!isAlive(pid));
+    await server[Symbol.asyncDispose]();
+});
+
+test("many servers run at the same time", async () => {
+    const servers = await Promise.all(Array.from({ length: 12 }, () => TestServer.launch()));
+    assert.equal(new Set(servers.map((server) => server.connectString)).size, 12);
+    await Promise.all(servers.map((server) => server.setReadOnly(true)));
+    await Promise.all(servers.map((server) => server.close()));
+});
+
+test("the command runs the program", async (t) => {
+    const command = fileURLToPath(new URL("../node_modules/.bin/zk-test-server", import.meta.url));
+    const version = spawnSync(command, ["--version"], { encoding: "utf8" });
+    assert.equal(version.stdout, spawnSync(findBinary(), ["--version"], { encoding: "utf8" }).stdout);
+    assert.equal(spawnSync(command, ["--no-such-option"]).status, 2);
+
+    const child = spawn(command, ["--port", "0"], { stdio: ["ignore", "pipe", "inherit"] });
+    t.after(() => child.kill("SIGKILL"));
+    const [line] = await once(createInterface({ input: child.stdout }), "line");
+    assert.match(line, /^listening on /);
+    child.kill("SIGTERM");
+    assert.deepEqual(await once(child, "exit"), [0, null]);
+    await ended(line.split(" ").pop());
+});
