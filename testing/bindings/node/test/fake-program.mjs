@@ -44,6 +44,10 @@ function serve(socket) {
             process.exit(9);
         } else if (fault === "closes") {
             socket.end();
+        } else if (fault === "echo") {
+            // The message is the request.
+            const { id: _, ...request } = JSON.parse(line);
+            socket.write(`${JSON.stringify({ id, error: { code: "echo", message: JSON.stringify(request) } })}\n`);
         } else if (fault === "later code") {
             socket.write(`${JSON.stringify({ id, error: { code: "out_of_coffee", message: "info: no coffee" } })}\n`);
         }
