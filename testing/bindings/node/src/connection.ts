@@ -1,5 +1,6 @@
 import { connect, type Socket } from "node:net";
 
+import { reserveDescriptors } from "./descriptors";
 import { TestServerError } from "./error";
 
 /** The version of the control protocol. */
@@ -47,7 +48,9 @@ export class Connection {
 
     /** Connects and says hello within `limitMs` milliseconds. Returns the connection and the response. */
     static async open(endpoint: Endpoint, limitMs: number): Promise<[Connection, Fields]> {
-        const connection = new Connection(connect(endpoint.port, endpoint.host));
+        const release = reserveDescriptors();
+        const socket = connect(endpoint.port, endpoint.host).once("connect", release).once("close", release);
+        const connection = new Connection(socket);
         const hello = await connection.request("hello", { version: VERSION, token: endpoint.token }, limitMs);
         return [connection, hello];
     }

@@ -5,6 +5,7 @@ import { createInterface } from "node:readline";
 
 import { findBinary } from "./binary";
 import type { Endpoint } from "./connection";
+import { reserveDescriptors } from "./descriptors";
 import { TestServerError } from "./error";
 
 /** The settings of a server or a cluster. */
@@ -61,11 +62,13 @@ export class ServerProcess {
     /** Starts the program, and waits until it serves. */
     static async launch(members: number, options: LaunchOptions): Promise<ServerProcess> {
         const token = randomBytes(16).toString("hex");
+        const release = reserveDescriptors();
         const child = spawn(options.binary ?? findBinary(), commandLine(members, options), {
             env: { ...process.env, ZK_TEST_SERVER_TOKEN: token },
             stdio: ["pipe", "pipe", "pipe"],
             windowsHide: true,
         });
+        release();
         // The program may end before it has read its input.
         child.stdin.on("error", () => undefined);
         const ended = new Promise<string>((resolve) => {
