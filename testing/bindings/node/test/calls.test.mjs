@@ -9,7 +9,7 @@ const [name] = clients;
 
 test("a probe has nodes, sessions, watches and requests", async (t) => {
     const server = await testServer(t);
-    assert.deepEqual((await server.probe()).nodes.map((node) => node.path), ["/"]);
+    assert.deepEqual((await server.probe()).nodes, []);
     const client = await connect(t, name, server, 5_000);
     const id = sessionId(client.session);
     await client.create("/a", "data");
@@ -46,7 +46,6 @@ test("many conditions are waited for at the same time", async (t) => {
     assert((await Promise.all(waits)).every((waited) => Number.isInteger(waited) && waited >= 0));
     // Connections are used again: 64 are the limit.
     await Promise.all(waits.map((_, number) => server.until({ exists: `/node-${number}` })));
-    await server.until({ leader: false }).catch((error) => assert.equal(error.code, "timeout"));
 });
 
 test("a wait that fails has the present state", async (t) => {
@@ -75,9 +74,8 @@ test("sessions are clients, numbers or texts", async (t) => {
         }
         await assert.rejects(server.expire(wrong), { code: "bad_request", call: "expire" });
     }
-    for (const call of [server.expire(1n), server.disconnect(1n)]) {
-        await assert.rejects(call, { code: "no_such_session" });
-    }
+    await assert.rejects(server.expire(1n), { code: "no_such_session" });
+    await assert.rejects(server.disconnect(1n), { code: "no_such_session" });
 });
 
 test("versions, sequence numbers, clocks and nodes are set", async (t) => {
@@ -136,7 +134,8 @@ test("roles, rules and the journal", async (t) => {
     const journal = await server.journal();
     assert(journal.length >= 3);
     assert(journal.every((entry, place) => entry.atMs >= (journal[place - 1]?.atMs ?? 0)));
-    assert(journal.some(({ fault }) => /pause/.test(fault)));
+    assert(journal.every(({ member }) => member === null));
+    assert(journal.some(({ fault }) => fault === "restarted"));
 });
 
 test("a cluster elects a named leader", async (t) => {
@@ -156,7 +155,7 @@ test("a cluster elects a named leader", async (t) => {
 test("wrong parameters are refused", async (t) => {
     const server = await testServer(t);
     const cluster = await testCluster(t, 3);
-    for (const call of [server.pause(1), cluster.stop(3), cluster.split([0], [7]), cluster.lag(9)]) {
+    for (const call of [() => server.pause(1), () => cluster.stop(3), () => cluster.split([0], [7]), () => cluster.lag(9)]) {
         await assert.rejects(call, { code: "no_such_member" });
     }
     for (const [call, parameters] of [

@@ -198,8 +198,11 @@ const CLASSES = { "zookeeper": NativeClient, "node-zookeeper-client": PureClient
 /** The names of the clients. */
 export const clients = Object.keys(CLASSES);
 
-/** Connects a client for a test, and closes it after the test. */
-export async function connect(t, name, server, timeoutMs = 10_000) {
+/**
+ * Connects a client for a test, and closes it after the test. The C client waits a third of its timeout before it connects again
+ * for the second time.
+ */
+export async function connect(t, name, server, timeoutMs = 3_000) {
     const client = new CLASSES[name](server.connectString, timeoutMs);
     t.after(() => client.close());
     await client.connected();

@@ -76,14 +76,14 @@ for (const name of clients) {
             assert.equal((await server.probe()).session(client.session).timeoutMs, 600);
             await client.create("/mine", "", { ephemeral: true });
 
+            // `node-zookeeper-client` does not notice a connection that is silent, only its end.
             const disconnected = once(client, "disconnected");
+            const expired = once(client, "expired");
             await server.partition();
-            await disconnected;
             await server.until({ sessionEnded: client.session });
             await server.until({ absent: "/mine" });
-
-            const expired = once(client, "expired");
             await server.heal();
+            await disconnected;
             await expired;
         });
 

@@ -26,7 +26,7 @@ async function ended(address) {
     const [host, port] = address.split(":");
     const socket = connect(Number(port), host).on("error", () => undefined);
     socket.resume();
-    await once(socket, "close");
+    await new Promise((resolve) => socket.once("close", resolve));
 }
 
 function isAlive(pid) {
@@ -90,7 +90,7 @@ test("many servers run at the same time", async () => {
 });
 
 test("the command runs the program", async (t) => {
-    const command = fileURLToPath(new URL("../node_modules/.bin/zk-test-server", import.meta.url));
+    const command = fileURLToPath(new URL("node_modules/.bin/zk-test-server", import.meta.url));
     const version = spawnSync(command, ["--version"], { encoding: "utf8" });
     assert.equal(version.stdout, spawnSync(findBinary(), ["--version"], { encoding: "utf8" }).stdout);
     assert.equal(spawnSync(command, ["--no-such-option"]).status, 2);
