@@ -15,14 +15,19 @@ export function findBinary(): string {
     const named = process.env["ZK_TEST_SERVER_BIN"];
     if (named) {
         if (!isProgram(named)) {
-            throw new TestServerError("no_binary", "launch", `ZK_TEST_SERVER_BIN is not a program: ${named}`);
+            throw new TestServerError(
+                "no_binary",
+                "launch",
+                `ZK_TEST_SERVER_BIN is not a program: ${named}`,
+            );
         }
         return named;
     }
     const found = packaged() ?? inPath();
     if (found === undefined) {
-        const text = `zk-test-server is neither in the package ${platformPackage()} nor in PATH; `
-            + "set ZK_TEST_SERVER_BIN to the path of the program";
+        const text =
+            `zk-test-server is neither in the package ${platformPackage()} nor in PATH; ` +
+            "set ZK_TEST_SERVER_BIN to the path of the program";
         throw new TestServerError("no_binary", "launch", text);
     }
     return found;
@@ -44,7 +49,11 @@ function inPath(): string | undefined {
     for (const folder of (process.env["PATH"] ?? "").split(delimiter)) {
         const candidate = join(folder, `zk-test-server${SUFFIX}`);
         // npm puts the command of this package into PATH. It would start itself without end.
-        if (folder !== "" && isProgram(candidate) && !/[\\/]cli\.js$/.test(realpathSync(candidate))) {
+        if (
+            folder !== "" &&
+            isProgram(candidate) &&
+            !/[\\/]cli\.js$/.test(realpathSync(candidate))
+        ) {
             return candidate;
         }
     }

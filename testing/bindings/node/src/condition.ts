@@ -2,13 +2,16 @@ import type { Fields } from "./connection";
 import type { Rule } from "./rule";
 import { sessionText, type Session } from "./session";
 
-/** A condition of {@link ControlledServer.until}. Counts are of the member with the latest state. */
+/**
+ * A condition of {@link ControlledServer.until}. Counts are of the member with the latest state;
+ * watches are counted on all members.
+ */
 export type Condition =
     /** The node exists. */
     | { exists: string }
     /** The node does not exist. */
     | { absent: string }
-    /** The node has exactly `count` children. */
+    /** The node exists, and has exactly `count` children. */
     | { children: string; count: number }
     /** At least `atLeast` watches are set on the path, of any kind. */
     | { watches: string; atLeast: number }
@@ -18,9 +21,9 @@ export type Condition =
     | { sessionEnded: Session }
     /** The session has a connection. */
     | { sessionConnected: Session }
-    /** The session has no connection. */
+    /** The session has no connection, also because it has ended. */
     | { sessionDisconnected: Session }
-    /** The rule has fired at least `hits` times. */
+    /** The rule has fired at least `hits` times. Fails with `no_such_rule` if it is removed. */
     | { rule: Rule | string; hits: number }
     /** There is a leader, or there is none. */
     | { leader: boolean };

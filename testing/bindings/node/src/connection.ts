@@ -46,12 +46,21 @@ export class Connection {
         socket.on("close", () => this.#end("closed", "the connection to zk-test-server has ended"));
     }
 
-    /** Connects and says hello within `limitMs` milliseconds. Returns the connection and the response. */
+    /**
+     * Connects and says hello within `limitMs` milliseconds. Returns the connection and the
+     * response.
+     */
     static async open(endpoint: Endpoint, limitMs: number): Promise<[Connection, Fields]> {
         const release = reserveDescriptors();
-        const socket = connect(endpoint.port, endpoint.host).once("connect", release).once("close", release);
+        const socket = connect(endpoint.port, endpoint.host)
+            .once("connect", release)
+            .once("close", release);
         const connection = new Connection(socket);
-        const hello = await connection.request("hello", { version: VERSION, token: endpoint.token }, limitMs);
+        const hello = await connection.request(
+            "hello",
+            { version: VERSION, token: endpoint.token },
+            limitMs,
+        );
         return [connection, hello];
     }
 
@@ -73,13 +82,18 @@ export class Connection {
         try {
             return await new Promise<Fields>((resolve, reject) => {
                 const limit = Math.min(limitMs, MAX_LIMIT_MS);
-                const timer = setTimeout(() => this.#end("no_response", `no response within ${limit} ms`), limit);
+                const timer = setTimeout(
+                    () => this.#end("no_response", `no response within ${limit} ms`),
+                    limit,
+                );
                 this.#pending.set(id, { call, timer, resolve, reject });
                 this.#socket.write(`${JSON.stringify({ ...parameters, id, call })}\n`);
             });
         } catch (error) {
             // Created again, so that its stack names the callers.
-            throw error instanceof TestServerError ? new TestServerError(error.code, call, error.message) : error;
+            throw error instanceof TestServerError
+                ? new TestServerError(error.code, call, error.message)
+                : error;
         } finally {
             if (this.#pending.size === 0) {
                 this.#socket.unref();
@@ -111,16 +125,22 @@ export class Connection {
             this.#end("failed", `not a response: ${line.slice(0, 200)}`);
             return;
         }
-        const pending = typeof response.id === "number" ? this.#pending.get(response.id) : undefined;
+        const pending =
+            typeof response.id === "number" ? this.#pending.get(response.id) : undefined;
         if (pending === undefined) {
             // The program answers so to lines that it cannot read, and closes the connection.
-            this.#end(response.error?.code ?? "failed", response.error?.message ?? `not a response: ${line.slice(0, 200)}`);
+            this.#end(
+                response.error?.code ?? "failed",
+                response.error?.message ?? `not a response: ${line.slice(0, 200)}`,
+            );
             return;
         }
         this.#pending.delete(response.id as number);
         clearTimeout(pending.timer);
         if (response.error !== undefined) {
-            pending.reject(new TestServerError(response.error.code, pending.call, response.error.message));
+            pending.reject(
+                new TestServerError(response.error.code, pending.call, response.error.message),
+            );
         } else {
             pending.resolve(response.ok ?? {});
         }

@@ -5,11 +5,12 @@ import { devNull } from "node:os";
 const RESERVED = 64;
 
 /**
- * Occupies the lowest free file descriptors until the returned function is called, so that a socket that is opened
- * until then gets another one.
+ * Occupies the lowest free file descriptors until the returned function is called, so that a socket
+ * that is opened until then gets another one.
  *
- * The npm package `zookeeper` still polls the number of a socket after its connection has broken and the socket was
- * closed (seen with 7.3.0). A socket of this process that gets this number next receives no events.
+ * The npm package `zookeeper` still polls the number of a socket after its connection has broken
+ * and the socket was closed (seen with 7.3.0). A socket of this process that gets this number next
+ * receives no events.
  */
 export function reserveDescriptors(): () => void {
     const reserved: number[] = [];

@@ -3,7 +3,8 @@
  *
  * Codes of the program:
  * - `bad_request`: a parameter has the wrong type or value
- * - `no_such_member`, `no_such_session`, `no_such_rule`, `no_such_lag`, `no_such_node`: it does not exist
+ * - `no_such_member`, `no_such_session`, `no_such_rule`, `no_such_lag`, `no_such_node`: it does not
+ *   exist
  * - `timeout`: a condition did not become true in time; the message has the present state
  * - `unsupported`: this program cannot do it
  * - `unauthorized`, `unsupported_version`: program and package do not fit together

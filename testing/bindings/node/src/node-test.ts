@@ -22,7 +22,11 @@ export async function testServer(t: Test, options: LaunchOptions = {}): Promise<
  *
  * Fails as {@link TestCluster.launch} does.
  */
-export async function testCluster(t: Test, members: number, options: LaunchOptions = {}): Promise<TestCluster> {
+export async function testCluster(
+    t: Test,
+    members: number,
+    options: LaunchOptions = {},
+): Promise<TestCluster> {
     const cluster = await TestCluster.launch(members, options);
     t.after(() => cluster.close());
     return cluster;

@@ -46,7 +46,10 @@ export interface WatchState {
     readonly kind: string;
 }
 
-/** The state of a server at one moment. Nodes of the server itself, below `/zookeeper`, are left out. */
+/**
+ * The state of a server at one moment. Nodes of the server itself, below `/zookeeper`, are left
+ * out.
+ */
 export class Probe {
     /** The last transaction. */
     readonly zxid: bigint;
@@ -69,10 +72,13 @@ export class Probe {
         this.nodes = (fields["nodes"] as Fields[]).map(nodeState);
         this.sessions = (fields["sessions"] as Fields[]).map(sessionState);
         this.watches = (fields["watches"] as Fields[]).map(
-            ({ session, path, kind }) => ({ session: BigInt(session as string), path, kind }) as WatchState,
+            ({ session, path, kind }) =>
+                ({ session: BigInt(session as string), path, kind }) as WatchState,
         );
         const requests = Object.entries(fields["requests"] as Fields);
-        this.requests = Object.fromEntries(requests.map(([name, count]) => [camelCase(name), count]));
+        this.requests = Object.fromEntries(
+            requests.map(([name, count]) => [camelCase(name), count]),
+        );
     }
 
     /** Returns the node at a path, or `undefined`. */
@@ -83,11 +89,18 @@ export class Probe {
     /** Returns the names of the children of a node, sorted. Empty if there is no node. */
     children(path: string): string[] {
         const prefix = path === "/" ? "/" : `${path}/`;
-        const below = this.nodes.filter((node) => node.path !== "/" && node.path.startsWith(prefix));
-        return below.map((node) => node.path.slice(prefix.length)).filter((name) => !name.includes("/"));
+        const below = this.nodes.filter(
+            (node) => node.path !== "/" && node.path.startsWith(prefix),
+        );
+        return below
+            .map((node) => node.path.slice(prefix.length))
+            .filter((name) => !name.includes("/"));
     }
 
-    /** Returns a session, or `undefined` if it has ended. Fails with `bad_request` if it is not a session. */
+    /**
+     * Returns a session, or `undefined` if it has ended. Fails with `bad_request` if it is not a
+     * session.
+     */
     session(session: Session): SessionState | undefined {
         const id = sessionId(session, "probe");
         return this.sessions.find((state) => state.session === id);

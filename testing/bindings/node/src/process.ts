@@ -41,7 +41,9 @@ const END_TIMEOUT_MS = 10_000;
 /** The maximum number of characters of standard error that an error shows. */
 const MAX_COMPLAINT = 4_096;
 
-/** A process of the program. It ends at the end of its standard input, and thus with this process. */
+/**
+ * A process of the program. It ends at the end of its standard input, and thus with this process.
+ */
 export class ServerProcess {
     readonly #child: ChildProcess;
     /** Resolves to the way in which the process has ended. */
@@ -73,7 +75,9 @@ export class ServerProcess {
         child.stdin.on("error", () => undefined);
         const ended = new Promise<string>((resolve) => {
             child.once("error", (error) => resolve(error.message));
-            child.once("exit", (code, signal) => resolve(signal === null ? `exit code ${code}` : `signal ${signal}`));
+            child.once("exit", (code, signal) =>
+                resolve(signal === null ? `exit code ${code}` : `signal ${signal}`),
+            );
         });
         let complaint = "";
         child.stderr.setEncoding("utf8").on("data", (text: string) => {
@@ -82,8 +86,13 @@ export class ServerProcess {
         try {
             const lines = await ready(child, ended, options.startTimeoutMs ?? START_TIMEOUT_MS);
             const control = lines.control.lastIndexOf(":");
-            const [host, port] = [lines.control.slice(0, control), Number(lines.control.slice(control + 1))];
-            child.stderr.removeAllListeners("data").on("data", (text: string) => process.stderr.write(text));
+            const [host, port] = [
+                lines.control.slice(0, control),
+                Number(lines.control.slice(control + 1)),
+            ];
+            child.stderr
+                .removeAllListeners("data")
+                .on("data", (text: string) => process.stderr.write(text));
             for (const handle of [child, child.stdin, child.stdout, child.stderr]) {
                 // Forgotten servers do not keep the event loop alive.
                 (handle as ChildProcess | Socket).unref();
@@ -91,7 +100,8 @@ export class ServerProcess {
             return new ServerProcess(child, ended, { host, port, token }, lines.addresses);
         } catch (error) {
             child.kill("SIGKILL");
-            const text = (error as Error).message + (complaint === "" ? "" : `: ${complaint.trim()}`);
+            const text =
+                (error as Error).message + (complaint === "" ? "" : `: ${complaint.trim()}`);
             throw new TestServerError("not_started", "launch", text);
         }
     }
@@ -120,7 +130,9 @@ function commandLine(members: number, options: LaunchOptions): string[] {
         ["--max-session-timeout", options.maxSessionTimeoutMs ?? MAX_SESSION_TIMEOUT_MS],
         ["--control", 0],
     ];
-    const given = values.filter(([, value]) => value !== undefined).flatMap(([name, value]) => [name, String(value)]);
+    const given = values
+        .filter(([, value]) => value !== undefined)
+        .flatMap(([name, value]) => [name, String(value)]);
     return [...given, "--until-eof", ...(options.arguments ?? [])];
 }
 
@@ -132,7 +144,10 @@ function ready(
 ): Promise<{ addresses: string[]; control: string }> {
     return new Promise((resolve, reject) => {
         const addresses: string[] = [];
-        const timer = setTimeout(() => reject(new Error(`the program is not ready after ${limitMs} ms`)), limitMs);
+        const timer = setTimeout(
+            () => reject(new Error(`the program is not ready after ${limitMs} ms`)),
+            limitMs,
+        );
         const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream });
         // Also reads and ignores later lines, so that the program never waits for a reader.
         lines.on("line", (line) => {

@@ -3,11 +3,35 @@ import { TestServerError } from "./error";
 import type { ControlledServer, TimeLimit } from "./server";
 import { sessionText, type Session } from "./session";
 
-/** An operation of ZooKeeper. `create` is any kind of create; a transaction also matches by each of its operations. */
+/**
+ * An operation of ZooKeeper. `create` is any kind of create; a transaction also matches by each of
+ * its operations.
+ */
 export type Operation =
-    | "create" | "delete" | "exists" | "getData" | "setData" | "getAcl" | "setAcl" | "getChildren" | "sync" | "check"
-    | "multi" | "multiRead" | "addWatch" | "removeWatches" | "checkWatches" | "setWatches" | "auth" | "sasl" | "ping"
-    | "closeSession" | "reconfig" | "whoAmI" | "getEphemerals" | "getAllChildrenNumber";
+    | "create"
+    | "delete"
+    | "exists"
+    | "getData"
+    | "setData"
+    | "getAcl"
+    | "setAcl"
+    | "getChildren"
+    | "sync"
+    | "check"
+    | "multi"
+    | "multiRead"
+    | "addWatch"
+    | "removeWatches"
+    | "checkWatches"
+    | "setWatches"
+    | "auth"
+    | "sasl"
+    | "ping"
+    | "closeSession"
+    | "reconfig"
+    | "whoAmI"
+    | "getEphemerals"
+    | "getAllChildrenNumber";
 
 /**
  * What happens to a request:
@@ -15,21 +39,26 @@ export type Operation =
  * - `loseRequest`: it is not applied, and the connection ends after earlier replies
  * - `disconnect`: it is not applied, and the connection ends immediately
  * - `{ delayMs }`: it, and all after it on this connection, arrive later
- * - `{ refuse }`: it is answered with an error: a name such as `connectionLoss`, `noNode` or `throttled`, or a code
+ * - `{ refuse }`: it is answered with an error: a name such as `connectionLoss`, `noNode` or
+ *   `throttled`, or a code
  *   such as -112
  */
-export type Verdict = "loseReply" | "loseRequest" | "disconnect" | { delayMs: number } | { refuse: string | number };
+export type Verdict =
+    "loseReply" | "loseRequest" | "disconnect" | { delayMs: number } | { refuse: string | number };
 
-/** Which requests a rule is for, and what happens to them. A rule fires for requests that match all conditions. */
+/**
+ * Which requests a rule is for, and what happens to them. A rule fires for requests that match all
+ * conditions.
+ */
 export interface RuleOptions {
     /** The name of the rule. Default: `rule-1`, `rule-2`, … */
     name?: string;
     /** The operation, or several. Default: every operation. */
     operation?: Operation | readonly Operation[];
     /**
-     * A pattern that one path of the request matches: `*` is any characters except slashes, `?` is one, and a
-     * component `**` is any number of components. Sequence numbers are not part of the path. Default: every path, and
-     * requests without one.
+     * A pattern that one path of the request matches: `*` is any characters except slashes, `?` is
+     * one, and a component `**` is any number of components. Sequence numbers are not part of the
+     * path. Default: every path, and requests without one.
      */
     path?: string;
     /** The parent of a path of the request, without patterns. Default: any. */
@@ -58,7 +87,10 @@ export class Rule {
         this.name = name;
     }
 
-    /** Returns the number of times that the rule has fired. Fails with `no_such_rule` if it was removed. */
+    /**
+     * Returns the number of times that the rule has fired. Fails with `no_such_rule` if it was
+     * removed.
+     */
     async hits(): Promise<number> {
         return (await this.#server.call("rule", { rule: this.name }))["hits"] as number;
     }
@@ -66,13 +98,17 @@ export class Rule {
     /**
      * Waits until the rule has fired at least `hits` times. Default: 1.
      *
-     * Fails with `timeout` after `timeoutMs` milliseconds (default: 10,000), and with `no_such_rule` if it was removed.
+     * Fails with `timeout` after `timeoutMs` milliseconds (default: 10,000), and with
+     * `no_such_rule` if it was removed.
      */
     async until(hits = 1, limit: TimeLimit = {}): Promise<void> {
         await this.#server.until({ rule: this, hits }, limit);
     }
 
-    /** Removes the rule. Returns the number of times that it has fired. Fails with `no_such_rule` the second time. */
+    /**
+     * Removes the rule. Returns the number of times that it has fired. Fails with `no_such_rule`
+     * the second time.
+     */
     async remove(): Promise<number> {
         return (await this.#server.call("remove_rule", { rule: this.name }))["hits"] as number;
     }
@@ -88,7 +124,10 @@ export async function unlessGone(removal: Promise<unknown>, code: string): Promi
     try {
         await removal;
     } catch (error) {
-        if (!(error instanceof TestServerError && (error.code === code || error.code === "closed"))) {
+        if (!(
+            error instanceof TestServerError &&
+            (error.code === code || error.code === "closed")
+        )) {
             throw error;
         }
     }
@@ -111,7 +150,9 @@ function verdictField(verdict: Verdict): unknown {
     if ("delayMs" in verdict) {
         return { delay_ms: verdict.delayMs };
     }
-    return { refuse: typeof verdict.refuse === "string" ? snakeCase(verdict.refuse) : verdict.refuse };
+    return {
+        refuse: typeof verdict.refuse === "string" ? snakeCase(verdict.refuse) : verdict.refuse,
+    };
 }
 
 /** Returns a name of the protocol. */

@@ -18,7 +18,8 @@ export interface TimeLimit {
 export interface MemberState {
     /** The host and the port, separated by a colon. */
     readonly address: string;
-    readonly role: "standalone" | "leader" | "follower" | "read-only" | "looking" | "stopped" | (string & {});
+    readonly role:
+        "standalone" | "leader" | "follower" | "read-only" | "looking" | "stopped" | (string & {});
     /** The number of transactions that the member has not applied yet. */
     readonly behind: number;
 }
@@ -49,10 +50,11 @@ const EXIT_LIMIT_MS = 1_000;
 /**
  * The calls that {@link TestServer} and {@link TestCluster} have.
  *
- * Calls run one after another, in the order in which they are made. Only `until` runs at the same time as other calls.
- * Members are numbered from 0; a call without a member is about all of them. Every call fails with `closed` if the
- * server was closed or its process has ended, with `no_response` after 30 seconds, and with `bad_request` if a parameter
- * has the wrong type or value. Only `close` is useful after `no_response`.
+ * Calls run one after another, in the order in which they are made. Only `until` runs at the same
+ * time as other calls. Members are numbered from 0; a call without a member is about all of them.
+ * Every call fails with `closed` if the server was closed or its process has ended, with
+ * `no_response` after 30 seconds, and with `bad_request` if a parameter has the wrong type or
+ * value. Only `close` is useful after `no_response`.
  */
 export abstract class ControlledServer {
     /** The addresses of all members, separated by commas, for clients. */
@@ -93,7 +95,8 @@ export abstract class ControlledServer {
     }
 
     /**
-     * Stops the server, or a member: connections end, and the port is closed. Nodes and sessions stay.
+     * Stops the server, or a member: connections end, and the port is closed. Nodes and sessions
+     * stay.
      *
      * Fails with `no_such_member`.
      */
@@ -110,14 +113,17 @@ export abstract class ControlledServer {
         await this.call("start", { member });
     }
 
-    /** Ends all connections and starts again on the same port. Nodes and sessions stay. Fails with `no_such_member`. */
+    /**
+     * Ends all connections and starts again on the same port. Nodes and sessions stay. Fails with
+     * `no_such_member`.
+     */
     async restart(member?: number): Promise<void> {
         await this.call("restart", { member });
     }
 
     /**
-     * Makes the server, or a member, hang: it accepts connections and bytes, and answers nothing. No session expires in
-     * a pause. `resume` ends it.
+     * Makes the server, or a member, hang: it accepts connections and bytes, and answers nothing.
+     * No session expires in a pause. `resume` ends it.
      *
      * Fails with `no_such_member`.
      */
@@ -131,7 +137,8 @@ export abstract class ControlledServer {
     }
 
     /**
-     * Cuts the network between the server, or a member, and its clients: bytes wait, and sessions expire. `heal` ends it.
+     * Cuts the network between the server, or a member, and its clients: bytes wait, and sessions
+     * expire. `heal` ends it.
      *
      * Fails with `no_such_member`.
      */
@@ -139,12 +146,18 @@ export abstract class ControlledServer {
         await this.call("partition", { member });
     }
 
-    /** Ends `partition` of a member. Without a member, ends every `partition` and `split`. Fails with `no_such_member`. */
+    /**
+     * Ends `partition` of a member. Without a member, ends every `partition` and `split`. Fails
+     * with `no_such_member`.
+     */
     async heal(member?: number): Promise<void> {
         await this.call("heal", { member });
     }
 
-    /** Makes the server, or a member, serve as without a quorum, or ends that. Fails with `no_such_member`. */
+    /**
+     * Makes the server, or a member, serve as without a quorum, or ends that. Fails with
+     * `no_such_member`.
+     */
     async setReadOnly(readOnly: boolean, member?: number): Promise<void> {
         await this.call("set_read_only", { member, read_only: readOnly });
     }
@@ -155,7 +168,8 @@ export abstract class ControlledServer {
     }
 
     /**
-     * Closes the connection of a session, or all connections. The sessions stay. Returns the number of connections.
+     * Closes the connection of a session, or all connections. The sessions stay. Returns the number
+     * of connections that were closed, 0 if the session has none.
      *
      * Fails with `no_such_session`.
      */
@@ -164,13 +178,17 @@ export abstract class ControlledServer {
         return (await this.call("disconnect", { session: text }))["connections"] as number;
     }
 
-    /** Lets `byMs` milliseconds pass for sessions, containers, and nodes with a time to live. */
+    /**
+     * Lets `byMs` milliseconds, from 0 to 4,294,967,295, pass for sessions, containers, and nodes
+     * with a time to live.
+     */
     async advance(byMs: number): Promise<void> {
         await this.call("advance", { by_ms: byMs });
     }
 
     /**
-     * Changes the clock of `ctime` and `mtime` by `byMs` milliseconds, which may be negative.
+     * Changes the clock of `ctime` and `mtime` by `byMs` milliseconds, from -4,294,967,295 to
+     * 4,294,967,295.
      *
      * Fails with `no_such_member`.
      */
@@ -189,7 +207,8 @@ export abstract class ControlledServer {
     }
 
     /**
-     * Deletes a node and all nodes below, as an operator does. Returns the sessions of the ephemeral nodes among them.
+     * Deletes a node and all nodes below, as an operator does. Returns the sessions of the
+     * ephemeral nodes among them.
      *
      * Fails with `no_such_node`.
      */
@@ -203,7 +222,8 @@ export abstract class ControlledServer {
     }
 
     /**
-     * Installs a rule for requests. Of several rules, the first that fires decides. A rule stays until it is removed.
+     * Installs a rule for requests. Of several rules, the first that fires decides. A rule stays
+     * until it is removed.
      *
      * Fails with `bad_request` if the name is taken or a condition is malformed.
      */
@@ -217,7 +237,8 @@ export abstract class ControlledServer {
     }
 
     /**
-     * Returns the nodes, sessions, watches and counts of a member. Default: the member with the latest state.
+     * Returns the nodes, sessions, watches and counts of a member. Without a member: the nodes and
+     * sessions of the member with the latest state, and the watches and counts of all members.
      *
      * Fails with `no_such_member`.
      */
@@ -226,20 +247,32 @@ export abstract class ControlledServer {
     }
 
     /**
-     * Waits for a condition. Returns the time that it took, in milliseconds. Several waits, at most 60, can run at the
-     * same time.
+     * Waits for a condition. Returns the time that it took, in milliseconds. Several waits, at most
+     * 60, can run at the same time.
      *
-     * Fails with `timeout` after `timeoutMs` milliseconds (default: 10,000), with the present state in the message.
+     * Fails with `timeout` after `timeoutMs` milliseconds (default: 10,000), with the present state
+     * in the message.
      */
-    async until(condition: Condition, { timeoutMs = DEFAULT_WAIT_MS }: TimeLimit = {}): Promise<number> {
+    async until(
+        condition: Condition,
+        { timeoutMs = DEFAULT_WAIT_MS }: TimeLimit = {},
+    ): Promise<number> {
         if (!Number.isInteger(timeoutMs) || timeoutMs < 0) {
-            throw new TestServerError("bad_request", "until", `not a time in milliseconds: ${timeoutMs}`);
+            throw new TestServerError(
+                "bad_request",
+                "until",
+                `not a time in milliseconds: ${timeoutMs}`,
+            );
         }
         const parameters = { condition: conditionFields(condition), timeout_ms: timeoutMs };
         return await this.#explain("until", async () => {
             const connection = this.#idle.pop() ?? (await this.#connect());
             try {
-                const result = await connection.request("until", parameters, timeoutMs + CALL_LIMIT_MS);
+                const result = await connection.request(
+                    "until",
+                    parameters,
+                    timeoutMs + CALL_LIMIT_MS,
+                );
                 return result["waited_ms"] as number;
             } finally {
                 if (connection.isOpen) {
@@ -251,20 +284,33 @@ export abstract class ControlledServer {
         });
     }
 
-    /** Returns the faults so far, oldest first. */
+    /** Returns the last 10,000 faults, oldest first. */
     async journal(): Promise<JournalEntry[]> {
         const entries = (await this.call("journal"))["entries"] as Fields[];
-        return entries.map(({ at_ms, member, fault }) => ({ atMs: at_ms, member, fault }) as JournalEntry);
+        return entries.map(
+            ({ at_ms, member, fault }) => ({ atMs: at_ms, member, fault }) as JournalEntry,
+        );
     }
 
-    /** Removes all rules and lags, and heals, resumes and starts all members. Nodes and sessions stay. */
+    /**
+     * Removes all rules and lags, heals, resumes and starts all members, and ends `setReadOnly`.
+     * Nodes, sessions and clocks stay.
+     */
     async reset(): Promise<void> {
         await this.call("reset");
     }
 
-    /** Makes a call of the control protocol, for calls that this version of the package does not know. */
-    async call(name: string, parameters: Record<string, unknown> = {}): Promise<Record<string, unknown>> {
-        return await this.#explain(name, () => this.#connection.request(name, parameters, CALL_LIMIT_MS));
+    /**
+     * Makes a call of the control protocol, for calls that this version of the package does not
+     * know.
+     */
+    async call(
+        name: string,
+        parameters: Record<string, unknown> = {},
+    ): Promise<Record<string, unknown>> {
+        return await this.#explain(name, () =>
+            this.#connection.request(name, parameters, CALL_LIMIT_MS),
+        );
     }
 
     /** Ends the server, and waits until its process has ended. No effect the second time. */
@@ -290,7 +336,10 @@ export abstract class ControlledServer {
             if (this.#ended === undefined) {
                 // The end of the connection can be noticed before the end of the process.
                 const wait = new AbortController();
-                await Promise.race([this.#process.ended, setTimeout(EXIT_LIMIT_MS, undefined, wait)]);
+                await Promise.race([
+                    this.#process.ended,
+                    setTimeout(EXIT_LIMIT_MS, undefined, wait),
+                ]);
                 wait.abort();
             }
             throw new TestServerError("closed", call, this.#ended ?? error.message);
@@ -320,7 +369,8 @@ export class TestServer extends ControlledServer {
     /**
      * Starts a server.
      *
-     * Fails with `no_binary` if there is no program, and with `not_started` if it ends or is not ready in time.
+     * Fails with `no_binary` if there is no program, and with `not_started` if it ends or is not
+     * ready in time.
      */
     static async launch(options: LaunchOptions = {}): Promise<TestServer> {
         return new TestServer(await launch(1, options));
@@ -332,14 +382,16 @@ export class TestCluster extends ControlledServer {
     /**
      * Starts an ensemble of `members` servers, from 1 to 99, with a leader.
      *
-     * Fails with `no_binary` if there is no program, and with `not_started` if it ends or is not ready in time.
+     * Fails with `no_binary` if there is no program, and with `not_started` if it ends or is not
+     * ready in time.
      */
     static async launch(members: number, options: LaunchOptions = {}): Promise<TestCluster> {
         return new TestCluster(await launch(members, options));
     }
 
     /**
-     * Cuts the network between sides of the ensemble: `[[0], [1, 2]]`. Clients reach every member. `heal` ends it.
+     * Cuts the network between sides of the ensemble: `[[0], [1, 2]]`. Clients reach every member.
+     * `heal` ends it.
      *
      * Fails with `no_such_member`.
      */
@@ -348,21 +400,25 @@ export class TestCluster extends ControlledServer {
     }
 
     /**
-     * Lets a follower apply transactions `delayMs` milliseconds late. Without `delayMs`, it applies none.
+     * Lets a follower apply transactions `delayMs` milliseconds late. Without `delayMs`, it applies
+     * none until the lag ends.
      *
      * Fails with `no_such_member`.
      */
     async lag(member: number, { delayMs }: { delayMs?: number } = {}): Promise<Lag> {
-        return new Lag(this, (await this.call("lag", { member, delay_ms: delayMs }))["lag"] as number);
+        return new Lag(
+            this,
+            (await this.call("lag", { member, delay_ms: delayMs }))["lag"] as number,
+        );
     }
 
     /**
-     * Elects another leader, or this member. Returns the leader, or `null` if there is no quorum.
+     * Elects another leader, or this member. Returns the leader.
      *
-     * Fails with `no_such_member`.
+     * Fails with `no_such_member`, and with `failed` if no member can be elected.
      */
-    async changeLeader(member?: number): Promise<number | null> {
-        return (await this.call("change_leader", { member }))["leader"] as number | null;
+    async changeLeader(member?: number): Promise<number> {
+        return (await this.call("change_leader", { member }))["leader"] as number;
     }
 }
 
@@ -377,7 +433,10 @@ export class Lag {
         this.#lag = lag;
     }
 
-    /** Ends the lag. The follower applies what it has missed. Fails with `no_such_lag` the second time. */
+    /**
+     * Ends the lag. The follower applies what it has missed. Fails with `no_such_lag` the second
+     * time.
+     */
     async end(): Promise<void> {
         await this.#server.call("end_lag", { lag: this.#lag });
     }

@@ -25,7 +25,11 @@ export function sessionId(session: Session, call = "sessionId"): bigint {
     const id = parse(session);
     if (id === undefined || id < MIN || id > MAX) {
         const wanted = "a client, a BigInt, or a string such as 0x1f";
-        throw new TestServerError("bad_request", call, `not a session: ${String(session)}; wants ${wanted}`);
+        throw new TestServerError(
+            "bad_request",
+            call,
+            `not a session: ${String(session)}; wants ${wanted}`,
+        );
     }
     if (id === 0n) {
         throw new TestServerError("bad_request", call, "the client has no session yet");
@@ -50,9 +54,13 @@ function parse(session: unknown): bigint | undefined {
     }
     if ("getSessionId" in session && typeof session.getSessionId === "function") {
         const bytes: unknown = session.getSessionId();
-        return bytes instanceof Uint8Array ? hexadecimal(Buffer.from(bytes).toString("hex")) : undefined;
+        return bytes instanceof Uint8Array
+            ? hexadecimal(Buffer.from(bytes).toString("hex"))
+            : undefined;
     }
-    return "client_id" in session && typeof session.client_id === "string" ? hexadecimal(session.client_id) : undefined;
+    return "client_id" in session && typeof session.client_id === "string"
+        ? hexadecimal(session.client_id)
+        : undefined;
 }
 
 function hexadecimal(digits: string): bigint | undefined {

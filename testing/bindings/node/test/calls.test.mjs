@@ -19,24 +19,43 @@ test("a probe has nodes, sessions, watches and requests", async (t) => {
 
     const probe = await server.probe();
     const { czxid, mzxid, pzxid, data, ...node } = probe.node("/a");
-    const rest = { path: "/a", version: 1, cversion: 1, owner: null, container: false, ttlMs: null, children: 1 };
+    const rest = {
+        path: "/a",
+        version: 1,
+        cversion: 1,
+        owner: null,
+        container: false,
+        ttlMs: null,
+        children: 1,
+    };
     assert.deepEqual(node, rest);
     assert.equal(data.toString(), "\u00e9");
     assert(czxid < pzxid && pzxid < mzxid && mzxid === probe.zxid);
     assert.equal(probe.node("/a/b").owner, id);
     assert.equal(probe.node("/c"), undefined);
-    assert.deepEqual([probe.children("/"), probe.children("/a"), probe.children("/a/b")], [["a"], ["b"], []]);
+    assert.deepEqual(
+        [probe.children("/"), probe.children("/a"), probe.children("/a/b")],
+        [["a"], ["b"], []],
+    );
     const session = { session: id, timeoutMs: 5_000, connected: true, ephemerals: ["/a/b"] };
-    assert.deepEqual({ ...probe.session(client.session) }, { ...session, identities: probe.sessions[0].identities });
+    assert.deepEqual(
+        { ...probe.session(client.session) },
+        { ...session, identities: probe.sessions[0].identities },
+    );
     assert.equal(probe.session(id - 1n), undefined);
     assert.deepEqual(probe.watches, [{ session: id, path: "/a", kind: "data" }]);
     assert.equal(probe.connections, 1);
-    assert.deepEqual([probe.requests.create, probe.requests.setData, probe.requests.getData], [2, 1, 1]);
+    assert.deepEqual(
+        [probe.requests.create, probe.requests.setData, probe.requests.getData],
+        [2, 1, 1],
+    );
 });
 
 test("many conditions are waited for at the same time", async (t) => {
     const server = await testServer(t);
-    const waits = Array.from({ length: 40 }, (_, number) => server.until({ exists: `/node-${number}` }));
+    const waits = Array.from({ length: 40 }, (_, number) =>
+        server.until({ exists: `/node-${number}` }),
+    );
     const client = await connect(t, name, server);
     await server.until({ sessions: 1 });
     await server.until({ sessionConnected: client.session });
@@ -50,7 +69,9 @@ test("many conditions are waited for at the same time", async (t) => {
 
 test("a wait that fails has the present state", async (t) => {
     const server = await testServer(t);
-    const error = await server.until({ exists: "/never" }, { timeoutMs: 0 }).catch((reason) => reason);
+    const error = await server
+        .until({ exists: "/never" }, { timeoutMs: 0 })
+        .catch((reason) => reason);
     assert(error instanceof TestServerError);
     assert.deepEqual([error.code, error.call, error.name], ["timeout", "until", "TestServerError"]);
     assert.match(error.message, /^until: /);
@@ -59,7 +80,10 @@ test("a wait that fails has the present state", async (t) => {
 
 test("sessions are clients, numbers or texts", async (t) => {
     const server = await testServer(t);
-    for (const client of [await connect(t, "zookeeper", server), await connect(t, "node-zookeeper-client", server)]) {
+    for (const client of [
+        await connect(t, "zookeeper", server),
+        await connect(t, "node-zookeeper-client", server),
+    ]) {
         const id = sessionId(client.session);
         for (const session of [client.session, id, BigInt.asIntN(64, id), `0x${id.toString(16)}`]) {
             await server.until({ sessionConnected: session });
@@ -67,10 +91,25 @@ test("sessions are clients, numbers or texts", async (t) => {
         }
     }
     assert.equal(sessionId(-1n), 0xffff_ffff_ffff_ffffn);
-    for (const wrong of [0n, 1n << 64n, -(1n << 63n) - 1n, "1f", "0x", "0x1g", 17, null, undefined, {}, { client_id: "0" }]) {
+    for (const wrong of [
+        0n,
+        1n << 64n,
+        -(1n << 63n) - 1n,
+        "1f",
+        "0x",
+        "0x1g",
+        17,
+        null,
+        undefined,
+        {},
+        { client_id: "0" },
+    ]) {
         assert.throws(() => sessionId(wrong), { code: "bad_request" }, String(wrong));
         if (wrong !== undefined) {
-            await assert.rejects(server.disconnect(wrong), { code: "bad_request", call: "disconnect" });
+            await assert.rejects(server.disconnect(wrong), {
+                code: "bad_request",
+                call: "disconnect",
+            });
         }
         await assert.rejects(server.expire(wrong), { code: "bad_request", call: "expire" });
     }
@@ -85,7 +124,10 @@ test("versions, sequence numbers, clocks and nodes are set", async (t) => {
     await server.setVersion("/a", 2_147_483_647);
     assert.equal((await server.probe()).node("/a").version, 2_147_483_647);
     await server.setSequence("/a", 41);
-    assert.equal(await client.create("/a/n-", "", { sequential: true, ephemeral: true }), "/a/n-0000000041");
+    assert.equal(
+        await client.create("/a/n-", "", { sequential: true, ephemeral: true }),
+        "/a/n-0000000041",
+    );
     await server.shiftWallClock(-60_000);
     await server.shiftWallClock(60_000, 0);
     assert.deepEqual(await server.remove("/a"), [sessionId(client.session)]);
@@ -117,10 +159,21 @@ test("roles, rules and the journal", async (t) => {
     await server.setReadOnly(true);
     assert.equal((await server.info()).members[0].role, "read-only");
     await server.setReadOnly(false);
-    const named = await server.addRule({ name: "mine", operation: "closeSession", verdict: { refuse: -112 } });
+    const named = await server.addRule({
+        name: "mine",
+        operation: "closeSession",
+        verdict: { refuse: -112 },
+    });
     assert.equal(named.name, "mine");
-    await assert.rejects(server.addRule({ name: "mine", verdict: "disconnect" }), { code: "bad_request" });
-    const other = await server.addRule({ path: "/x/**", member: 0, times: 2, verdict: { refuse: "connectionLoss" } });
+    await assert.rejects(server.addRule({ name: "mine", verdict: "disconnect" }), {
+        code: "bad_request",
+    });
+    const other = await server.addRule({
+        path: "/x/**",
+        member: 0,
+        times: 2,
+        verdict: { refuse: "connectionLoss" },
+    });
     assert.match(other.name, /^rule-\d+$/);
     assert.equal(await named.remove(), 0);
     await named[Symbol.asyncDispose]();
@@ -145,7 +198,10 @@ test("a cluster elects a named leader", async (t) => {
     const next = (old + 1) % 3;
     assert.equal(await cluster.changeLeader(next), next);
     const { members } = await cluster.info();
-    assert.deepEqual(members.map(({ role }) => role), members.map((_, place) => (place === next ? "leader" : "follower")));
+    assert.deepEqual(
+        members.map(({ role }) => role),
+        members.map((_, place) => (place === next ? "leader" : "follower")),
+    );
     assert.notEqual(await cluster.changeLeader(), next);
     const lag = await cluster.lag((await cluster.info()).leader === 0 ? 1 : 0, { delayMs: 10 });
     await lag[Symbol.asyncDispose]();
@@ -155,7 +211,12 @@ test("a cluster elects a named leader", async (t) => {
 test("wrong parameters are refused", async (t) => {
     const server = await testServer(t);
     const cluster = await testCluster(t, 3);
-    for (const call of [() => server.pause(1), () => cluster.stop(3), () => cluster.split([0], [7]), () => cluster.lag(9)]) {
+    for (const call of [
+        () => server.pause(1),
+        () => cluster.stop(3),
+        () => cluster.split([0], [7]),
+        () => cluster.lag(9),
+    ]) {
         await assert.rejects(call, { code: "no_such_member" });
     }
     for (const [call, parameters] of [
@@ -175,11 +236,21 @@ test("wrong parameters are refused", async (t) => {
 });
 
 test("settings of a server", async (t) => {
-    await assert.rejects(TestServer.launch({ arguments: ["--no-such-option"] }), { code: "not_started", message: /no-such-option/ });
-    const first = await testServer(t, { tickTimeMs: 50, maxSessionTimeoutMs: 2_000, minSessionTimeoutMs: 1_000 });
+    await assert.rejects(TestServer.launch({ arguments: ["--no-such-option"] }), {
+        code: "not_started",
+        message: /no-such-option/,
+    });
+    const first = await testServer(t, {
+        tickTimeMs: 50,
+        maxSessionTimeoutMs: 2_000,
+        minSessionTimeoutMs: 1_000,
+    });
     const port = Number(first.connectString.split(":").pop());
     await assert.rejects(TestServer.launch({ port }), { code: "not_started" });
-    for (const [asked, granted] of [[100, 1_000], [60_000, 2_000]]) {
+    for (const [asked, granted] of [
+        [100, 1_000],
+        [60_000, 2_000],
+    ]) {
         const client = await connect(t, name, first, asked);
         assert.equal((await first.probe()).session(client.session).timeoutMs, granted);
     }

@@ -1,11 +1,17 @@
-// The npm packages `zookeeper`, which is the C client, and `node-zookeeper-client` with one interface, so that both run
-// the same tests.
+// The npm packages `zookeeper`, which is the C client, and `node-zookeeper-client` with one
+// interface, so that both run the same tests.
 import { EventEmitter, once } from "node:events";
 import pure from "node-zookeeper-client";
 import ZooKeeper from "zookeeper";
 
 /** The error codes of ZooKeeper that the tests need. */
-export const Code = { connectionLoss: -4, noNode: -101, noAuth: -102, nodeExists: -110, sessionExpired: -112 };
+export const Code = {
+    connectionLoss: -4,
+    noNode: -101,
+    noAuth: -102,
+    nodeExists: -110,
+    sessionExpired: -112,
+};
 
 /** An error of ZooKeeper, with its code. */
 class ZooKeeperError extends Error {
@@ -105,7 +111,9 @@ class NativeClient extends Client {
 
     async exists(path, onEvent) {
         try {
-            await this.#run(onEvent ? this.session.w_exists(path, onEvent) : this.session.exists(path, false));
+            await this.#run(
+                onEvent ? this.session.w_exists(path, onEvent) : this.session.exists(path, false),
+            );
             return true;
         } catch (error) {
             if (error.code === Code.noNode) {
@@ -193,14 +201,14 @@ class PureClient extends Client {
     }
 }
 
-const CLASSES = { "zookeeper": NativeClient, "node-zookeeper-client": PureClient };
+const CLASSES = { zookeeper: NativeClient, "node-zookeeper-client": PureClient };
 
 /** The names of the clients. */
 export const clients = Object.keys(CLASSES);
 
 /**
- * Connects a client for a test, and closes it after the test. The C client waits a third of its timeout before it connects again
- * for the second time.
+ * Connects a client for a test, and closes it after the test. The C client waits a third of its
+ * timeout before it connects again for the second time.
  */
 export async function connect(t, name, server, timeoutMs = 3_000) {
     const client = new CLASSES[name](server.connectString, timeoutMs);

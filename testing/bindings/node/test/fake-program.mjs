@@ -25,11 +25,21 @@ function serve(socket) {
         if (call === "hello") {
             if (fault === "old") {
                 const message = "hello: version 1 is not supported, only 0";
-                socket.write(`${JSON.stringify({ id, error: { code: "unsupported_version", message } })}\n`);
+                socket.write(
+                    `${JSON.stringify({ id, error: { code: "unsupported_version", message } })}\n`,
+                );
                 return;
             }
-            const right = version === 1 && token === process.env.ZK_TEST_SERVER_TOKEN && /^[0-9a-f]{32}$/.test(token);
-            const ok = { version: 1, server: "0.0.0", kind: "server", connect_string: right ? "127.0.0.1:1" : "wrong" };
+            const right =
+                version === 1 &&
+                token === process.env.ZK_TEST_SERVER_TOKEN &&
+                /^[0-9a-f]{32}$/.test(token);
+            const ok = {
+                version: 1,
+                server: "0.0.0",
+                kind: "server",
+                connect_string: right ? "127.0.0.1:1" : "wrong",
+            };
             // In pieces, and with a field that is not known.
             const text = `${JSON.stringify({ id, ok: { ...ok, later: true } })}\n`;
             socket.write(text.slice(0, 10), () => setImmediate(() => socket.write(text.slice(10))));
@@ -47,9 +57,13 @@ function serve(socket) {
         } else if (fault === "echo") {
             // The message is the request.
             const { id: _, ...request } = JSON.parse(line);
-            socket.write(`${JSON.stringify({ id, error: { code: "echo", message: JSON.stringify(request) } })}\n`);
+            socket.write(
+                `${JSON.stringify({ id, error: { code: "echo", message: JSON.stringify(request) } })}\n`,
+            );
         } else if (fault === "later code") {
-            socket.write(`${JSON.stringify({ id, error: { code: "out_of_coffee", message: "info: no coffee" } })}\n`);
+            socket.write(
+                `${JSON.stringify({ id, error: { code: "out_of_coffee", message: "info: no coffee" } })}\n`,
+            );
         }
     });
 }

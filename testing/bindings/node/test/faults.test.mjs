@@ -12,13 +12,21 @@ for (const name of clients) {
             const server = await testServer(t);
             const client = await connect(t, name, server);
             await client.create("/lock");
-            const lost = await server.addRule({ operation: "create", under: "/lock", verdict: "loseReply", times: 1 });
+            const lost = await server.addRule({
+                operation: "create",
+                under: "/lock",
+                verdict: "loseReply",
+                times: 1,
+            });
 
             const lock = await acquire(client, "/lock");
 
             assert.equal(await lost.hits(), 1);
             const probe = await server.probe();
-            assert.deepEqual(probe.children("/lock").map((child) => `/lock/${child}`), [lock.node]);
+            assert.deepEqual(
+                probe.children("/lock").map((child) => `/lock/${child}`),
+                [lock.node],
+            );
             assert.equal(probe.node(lock.node).owner, sessionId(client.session));
             await lock.release();
             await server.until({ children: "/lock", count: 0 });
@@ -28,12 +36,20 @@ for (const name of clients) {
             const server = await testServer(t);
             const client = await connect(t, name, server);
             await client.create("/lock");
-            await server.addRule({ operation: "create", under: "/lock", verdict: "loseReply", times: 1 });
+            await server.addRule({
+                operation: "create",
+                under: "/lock",
+                verdict: "loseReply",
+                times: 1,
+            });
 
             // The second node waits for the first one, which the client does not know.
             const blocked = acquire(client, "/lock", createNaively);
             await server.until({ children: "/lock", count: 2 });
-            await server.until({ watches: `/lock/${(await server.probe()).children("/lock")[0]}`, atLeast: 1 });
+            await server.until({
+                watches: `/lock/${(await server.probe()).children("/lock")[0]}`,
+                atLeast: 1,
+            });
 
             await server.remove(`/lock/${(await server.probe()).children("/lock")[0]}`);
             await (await blocked).release();
@@ -43,7 +59,11 @@ for (const name of clients) {
             const server = await testServer(t);
             const client = await connect(t, name, server);
             for (const verdict of ["loseRequest", "disconnect"]) {
-                const rule = await server.addRule({ operation: "create", path: "/lost-*", verdict });
+                const rule = await server.addRule({
+                    operation: "create",
+                    path: "/lost-*",
+                    verdict,
+                });
                 await assert.rejects(client.create("/lost-node"), { code: Code.connectionLoss });
                 assert.equal((await server.probe()).node("/lost-node"), undefined);
                 assert.equal(await rule.remove(), 1);
@@ -93,7 +113,9 @@ for (const name of clients) {
 
             await server.pause();
             const created = client.create("/late");
-            await assert.rejects(server.until({ exists: "/late" }, { timeoutMs: 200 }), { code: "timeout" });
+            await assert.rejects(server.until({ exists: "/late" }, { timeoutMs: 200 }), {
+                code: "timeout",
+            });
             await server.resume();
 
             assert.equal(await created, "/late");
@@ -148,14 +170,22 @@ for (const name of clients) {
             const [one, other] = [await connect(t, name, server), await connect(t, name, server)];
             await one.create("/node", "data");
 
-            const refused = await server.addRule({ operation: "getData", session: one.session, verdict: { refuse: "noAuth" } });
+            const refused = await server.addRule({
+                operation: "getData",
+                session: one.session,
+                verdict: { refuse: "noAuth" },
+            });
             await assert.rejects(one.get("/node"), { code: Code.noAuth });
             assert.equal(await other.get("/node"), "data");
             assert.equal(await refused.remove(), 1);
             await assert.rejects(refused.hits(), { code: "no_such_rule" });
             assert.equal(await one.get("/node"), "data");
 
-            const late = await server.addRule({ operation: ["setData", "delete"], verdict: { delayMs: 300 }, after: 1 });
+            const late = await server.addRule({
+                operation: ["setData", "delete"],
+                verdict: { delayMs: 300 },
+                after: 1,
+            });
             await one.set("/node", "first");
             assert.equal(await late.hits(), 0);
             const set = one.set("/node", "second");
@@ -191,7 +221,9 @@ for (const name of clients) {
             const { leader } = await cluster.info();
             const follower = (leader + 1) % 3;
             const atLeader = await connect(t, name, { connectString: cluster.addresses[leader] });
-            const atFollower = await connect(t, name, { connectString: cluster.addresses[follower] });
+            const atFollower = await connect(t, name, {
+                connectString: cluster.addresses[follower],
+            });
             // The follower answers after it has applied the create.
             await atFollower.create("/node", "old");
 

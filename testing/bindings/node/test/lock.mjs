@@ -37,7 +37,9 @@ export async function createProtected(client, path) {
                 throw error;
             }
         }
-        const found = (await client.retry(() => client.children(path))).find((name) => name.includes(id));
+        const found = (await client.retry(() => client.children(path))).find((name) =>
+            name.includes(id),
+        );
         if (found !== undefined) {
             return `${path}/${found}`;
         }

@@ -64,11 +64,15 @@ test("a forgotten server does not keep its process", async (t) => {
 });
 
 test("a wait keeps its process", async (t) => {
-    const [child, result] = await run(t, `
+    const [child, result] = await run(
+        t,
+        `
         import { TestServer } from "zk-test-server";
         const server = await TestServer.launch();
-        console.log(JSON.stringify(await server.until({ exists: "/a" }, { timeoutMs: 100 }).catch((error) => error.code)));
-    `);
+        const wait = server.until({ exists: "/a" }, { timeoutMs: 100 });
+        console.log(JSON.stringify(await wait.catch((error) => error.code)));
+    `,
+    );
     assert.equal(result, "timeout");
     assert.deepEqual(await once(child, "exit"), [0, null]);
 });
@@ -92,7 +96,10 @@ test("many servers run at the same time", async () => {
 test("the command runs the program", async (t) => {
     const command = fileURLToPath(new URL("node_modules/.bin/zk-test-server", import.meta.url));
     const version = spawnSync(command, ["--version"], { encoding: "utf8" });
-    assert.equal(version.stdout, spawnSync(findBinary(), ["--version"], { encoding: "utf8" }).stdout);
+    assert.equal(
+        version.stdout,
+        spawnSync(findBinary(), ["--version"], { encoding: "utf8" }).stdout,
+    );
     assert.equal(spawnSync(command, ["--no-such-option"]).status, 2);
 
     const child = spawn(command, ["--port", "0"], { stdio: ["ignore", "pipe", "inherit"] });

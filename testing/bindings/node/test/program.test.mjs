@@ -1,6 +1,14 @@
 // The behaviour when the program is missing, does not start, or does not answer.
 import assert from "node:assert/strict";
-import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+    chmodSync,
+    copyFileSync,
+    mkdirSync,
+    mkdtempSync,
+    rmSync,
+    symlinkSync,
+    writeFileSync,
+} from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -36,14 +44,20 @@ test("a program that ends is reported with its last words", async () => {
     await assert.rejects(fake("ends"), (error) => {
         assert(error instanceof TestServerError);
         assert.equal(error.code, "not_started");
-        assert.match(error.message, /^launch: the program has ended: exit code 2: zk-test-server: port 1 is in use$/);
+        assert.match(
+            error.message,
+            /^launch: the program has ended: exit code 2: zk-test-server: port 1 is in use$/,
+        );
         return true;
     });
 });
 
 test("a program that is not ready in time is reported", async () => {
     const launched = fake("silent", { startTimeoutMs: 200 });
-    await assert.rejects(launched, { code: "not_started", message: "launch: the program is not ready after 200 ms" });
+    await assert.rejects(launched, {
+        code: "not_started",
+        message: "launch: the program is not ready after 200 ms",
+    });
 });
 
 test("a file that is no program is reported", async (t) => {
@@ -69,7 +83,11 @@ test("it says hello, and ignores unknown fields", async () => {
 
 test("an unknown error code is kept", async () => {
     const server = await fake("later code");
-    await assert.rejects(server.info(), { code: "out_of_coffee", call: "info", message: "info: no coffee" });
+    await assert.rejects(server.info(), {
+        code: "out_of_coffee",
+        call: "info",
+        message: "info: no coffee",
+    });
     await server.close();
 });
 
@@ -78,7 +96,7 @@ for (const [fault, code, message] of [
     ["unreadable", "bad_request", /^info: the line is longer than 1 MiB$/],
     ["closes", "closed", /^info: the connection to zk-test-server has ended$/],
 ]) {
-    test(`calls fail after a response that ${fault === "closes" ? "does not come" : `is ${fault}`}`, async () => {
+    test(`calls fail if the program answers with a fault: ${fault}`, async () => {
         const server = await fake(fault);
         const calls = [server.info(), server.info()];
         for (const call of calls) {
@@ -93,24 +111,35 @@ for (const [fault, code, message] of [
 test("calls fail with the exit code of a program that has ended", async () => {
     const server = await fake("dies");
     await assert.rejects(server.info(), { code: "closed" });
-    await assert.rejects(server.until({ exists: "/a" }), { code: "closed", message: /exit code 9$/ });
+    await assert.rejects(server.until({ exists: "/a" }), {
+        code: "closed",
+        message: /exit code 9$/,
+    });
     await server.close();
 });
 
 test("calls fail when the server is closed", async () => {
     const server = await fake("");
-    const waits = [server.until({ exists: "/a" }), server.info()].map((wait) => assert.rejects(wait, { code: "closed" }));
+    const waits = [server.until({ exists: "/a" }), server.info()].map((wait) =>
+        assert.rejects(wait, { code: "closed" }),
+    );
     await server.close();
     await Promise.all(waits);
     await server.close();
     await assert.rejects(server.info(), { code: "closed", message: "info: the server was closed" });
-    await assert.rejects(server.until({ exists: "/a" }), { code: "closed", message: "until: the server was closed" });
+    await assert.rejects(server.until({ exists: "/a" }), {
+        code: "closed",
+        message: "until: the server was closed",
+    });
 });
 
 test("an invalid time limit is refused", async () => {
     const server = await fake("");
     for (const timeoutMs of [-1, 0.5, NaN, Infinity, "1"]) {
-        await assert.rejects(server.until({ exists: "/a" }, { timeoutMs }), { code: "bad_request", call: "until" });
+        await assert.rejects(server.until({ exists: "/a" }, { timeoutMs }), {
+            code: "bad_request",
+            call: "until",
+        });
     }
     await server.close();
 });
@@ -133,7 +162,10 @@ test("the program is searched for in PATH", (t) => {
     symlinkSync("cli.js", join(command, "zk-test-server"));
     assert.throws(alone.findBinary, (error) => {
         assert.equal(error.code, "no_binary");
-        assert.match(error.message, /neither in the package @zk-curator\/test-server-\S+ nor in PATH/);
+        assert.match(
+            error.message,
+            /neither in the package @zk-curator\/test-server-\S+ nor in PATH/,
+        );
         return true;
     });
     copyFileSync(fakeProgram, join(program, "zk-test-server"));

@@ -39,20 +39,44 @@ const REQUESTS = [
     [(s) => s.reapContainers(), { call: "reap_containers" }],
     [(s) => s.addRule({ verdict: "loseReply" }), { call: "add_rule", verdict: "lose_reply" }],
     [
-        (s) => s.addRule({
-            name: "n", operation: "getAllChildrenNumber", path: "/a/*", under: "/b", session: { client_id: "1f" },
-            member: 1, after: 2, times: 3, verdict: { delayMs: 4 },
-        }),
+        (s) =>
+            s.addRule({
+                name: "n",
+                operation: "getAllChildrenNumber",
+                path: "/a/*",
+                under: "/b",
+                session: { client_id: "1f" },
+                member: 1,
+                after: 2,
+                times: 3,
+                verdict: { delayMs: 4 },
+            }),
         {
-            call: "add_rule", name: "n", operation: "get_all_children_number", path: "/a/*", under: "/b",
-            session: "0x1f", member: 1, after: 2, times: 3, verdict: { delay_ms: 4 },
+            call: "add_rule",
+            name: "n",
+            operation: "get_all_children_number",
+            path: "/a/*",
+            under: "/b",
+            session: "0x1f",
+            member: 1,
+            after: 2,
+            times: 3,
+            verdict: { delay_ms: 4 },
         },
     ],
     [
-        (s) => s.addRule({ operation: ["create", "whoAmI"], verdict: { refuse: "connectionLoss" } }),
-        { call: "add_rule", operation: ["create", "who_am_i"], verdict: { refuse: "connection_loss" } },
+        (s) =>
+            s.addRule({ operation: ["create", "whoAmI"], verdict: { refuse: "connectionLoss" } }),
+        {
+            call: "add_rule",
+            operation: ["create", "who_am_i"],
+            verdict: { refuse: "connection_loss" },
+        },
     ],
-    [(s) => s.addRule({ verdict: { refuse: -112 } }), { call: "add_rule", verdict: { refuse: -112 } }],
+    [
+        (s) => s.addRule({ verdict: { refuse: -112 } }),
+        { call: "add_rule", verdict: { refuse: -112 } },
+    ],
     [(s) => s.removeRules(), { call: "remove_rules" }],
     [(s) => s.probe(1), { call: "probe", member: 1 }],
     [(s) => s.journal(), { call: "journal" }],
@@ -60,15 +84,30 @@ const REQUESTS = [
     ...[
         [{ exists: "/a" }, { exists: "/a" }],
         [{ absent: "/a" }, { absent: "/a" }],
-        [{ children: "/a", count: 2 }, { children: "/a", count: 2 }],
-        [{ watches: "/a", atLeast: 1 }, { watches: "/a", at_least: 1 }],
+        [
+            { children: "/a", count: 2 },
+            { children: "/a", count: 2 },
+        ],
+        [
+            { watches: "/a", atLeast: 1 },
+            { watches: "/a", at_least: 1 },
+        ],
         [{ sessions: 2 }, { sessions: 2 }],
         [{ sessionEnded: 31n }, { session_ended: "0x1f" }],
-        [{ sessionConnected: { getSessionId: () => Buffer.from("000000000000001f", "hex") } }, { session_connected: "0x1f" }],
+        [
+            { sessionConnected: { getSessionId: () => Buffer.from("000000000000001f", "hex") } },
+            { session_connected: "0x1f" },
+        ],
         [{ sessionDisconnected: "0x1f" }, { session_disconnected: "0x1f" }],
-        [{ rule: "lost", hits: 1 }, { rule: "lost", hits: 1 }],
+        [
+            { rule: "lost", hits: 1 },
+            { rule: "lost", hits: 1 },
+        ],
         [{ leader: false }, { leader: false }],
-    ].map(([given, condition]) => [(s) => s.until(given), { call: "until", condition, timeout_ms: 10_000 }]),
+    ].map(([given, condition]) => [
+        (s) => s.until(given),
+        { call: "until", condition, timeout_ms: 10_000 },
+    ]),
 ];
 /** Calls that the other methods make: see `faults.test.mjs`. */
 const OTHER_CALLS = ["hello", "rule", "remove_rule", "end_lag"];
@@ -77,7 +116,10 @@ test("requests have the form of the protocol", async () => {
     process.env.FAKE = "echo";
     const cluster = await TestCluster.launch(3, { binary: file("fake-program.mjs") });
     for (const [method, request] of REQUESTS) {
-        const error = await method(cluster).then(() => assert.fail(), (reason) => reason);
+        const error = await method(cluster).then(
+            () => assert.fail(),
+            (reason) => reason,
+        );
         assert.equal(error.code, "echo", error.stack);
         assert.deepEqual(JSON.parse(error.message.slice(error.message.indexOf("{"))), request);
     }
@@ -87,14 +129,20 @@ test("requests have the form of the protocol", async () => {
 /** Returns the names in the first column of the table that has this heading. */
 function column(heading) {
     const [, rows] = page.split(`\n| ${heading} |`);
-    const cells = rows.split("\n\n")[0].split("\n").slice(2).map((row) => row.split(" | ")[0]);
+    const cells = rows
+        .split("\n\n")[0]
+        .split("\n")
+        .slice(2)
+        .map((row) => row.split(" | ")[0]);
     return cells.flatMap((cell) => [...cell.matchAll(/`(.+?)`/g)].map(([, name]) => name));
 }
 
 /** Returns the names in quotation marks of a type, as the protocol spells them. */
 function names(module, type) {
     const text = readFileSync(join(declarations, `${module}.d.ts`), "utf8");
-    const [, declaration] = new RegExp(`export type ${type} = ([^;]*(?:\\{[^}]*\\}[^;]*)*);`).exec(text);
+    const [, declaration] = new RegExp(`export type ${type} = ([^;]*(?:\\{[^}]*\\}[^;]*)*);`).exec(
+        text,
+    );
     return [...declaration.matchAll(/"(\w+)"/g)].map(([, name]) => snake(name));
 }
 
@@ -106,31 +154,54 @@ test("every call of the protocol has a method", () => {
 });
 
 test("every parameter of a rule is known", () => {
-    const known = new Set(REQUESTS.filter(([, { call }]) => call === "add_rule").flatMap(([, request]) => Object.keys(request)));
+    const known = new Set(
+        REQUESTS.filter(([, { call }]) => call === "add_rule").flatMap(([, request]) =>
+            Object.keys(request),
+        ),
+    );
     known.delete("call");
     const rows = page.split("\n| Parameter |")[1].split("\n\n")[0].split("\n").slice(2);
     assert.deepEqual([...known].sort(), rows.map((row) => /`(\w+)`/.exec(row)[1]).sort());
     const operations = rows.find((row) => row.startsWith("| `operation`")).split(" | ")[1];
-    assert.deepEqual(names("rule", "Operation").sort(), [...operations.matchAll(/`(\w+)`/g)].map(([, name]) => name).sort());
+    assert.deepEqual(
+        names("rule", "Operation").sort(),
+        [...operations.matchAll(/`(\w+)`/g)].map(([, name]) => name).sort(),
+    );
 });
 
 test("every verdict, condition and error code is known", () => {
-    const verdicts = column("Verdict").map((text) => JSON.parse(text)).filter((verdict) => typeof verdict === "string");
+    const verdicts = column("Verdict")
+        .map((text) => JSON.parse(text))
+        .filter((verdict) => typeof verdict === "string");
     assert.deepEqual(names("rule", "Verdict").sort(), verdicts.sort());
     const conditions = column("Condition").map((text) => Object.keys(JSON.parse(text)).join());
-    const known = REQUESTS.filter(([, { call }]) => call === "until").map(([, { condition }]) => Object.keys(condition).join());
+    const known = REQUESTS.filter(([, { call }]) => call === "until").map(([, { condition }]) =>
+        Object.keys(condition).join(),
+    );
     assert.deepEqual([...new Set(known)].sort(), [...new Set(conditions)].sort());
     const own = ["no_binary", "not_started", "closed", "no_response"];
     assert.deepEqual(names("error", "ErrorCode").sort(), [...column("Error code"), ...own].sort());
 });
 
 test("the packages have licences, and need no others", () => {
-    const packages = ["zk-test-server", `@zk-curator/test-server-${process.platform}-${process.arch}`];
+    const packages = [
+        "zk-test-server",
+        `@zk-curator/test-server-${process.platform}-${process.arch}`,
+    ];
     for (const name of packages) {
         const folder = file(`node_modules/${name}`);
-        const { dependencies, devDependencies, scripts } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
-        assert.deepEqual([dependencies, devDependencies, scripts], [undefined, undefined, undefined]);
-        assert(["LICENSE-APACHE", "LICENSE-MIT", "README.md"].every((name) => existsSync(join(folder, name))));
+        const { dependencies, devDependencies, scripts } = JSON.parse(
+            readFileSync(join(folder, "package.json"), "utf8"),
+        );
+        assert.deepEqual(
+            [dependencies, devDependencies, scripts],
+            [undefined, undefined, undefined],
+        );
+        assert(
+            ["LICENSE-APACHE", "LICENSE-MIT", "README.md"].every((name) =>
+                existsSync(join(folder, name)),
+            ),
+        );
         assert(!existsSync(join(folder, "src")));
     }
 });

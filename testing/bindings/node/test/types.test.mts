@@ -23,7 +23,12 @@ test("blocks close servers, and remove rules", async (t) => {
     {
         await using server = await TestServer.launch(options);
         closed = server;
-        const lost: RuleOptions = { operation: ["create", "getData"], under: "/locks", verdict: "loseReply", times: 1 };
+        const lost: RuleOptions = {
+            operation: ["create", "getData"],
+            under: "/locks",
+            verdict: "loseReply",
+            times: 1,
+        };
         let removed: Rule;
         {
             await using rule = await server.addRule(lost);
@@ -35,7 +40,10 @@ test("blocks close servers, and remove rules", async (t) => {
         const waited: number = await server.until(missing, { timeoutMs: 1_000 });
         assert(waited >= 0);
     }
-    await assert.rejects(closed.info(), (error) => error instanceof TestServerError && error.code === "closed");
+    await assert.rejects(
+        closed.info(),
+        (error) => error instanceof TestServerError && error.code === "closed",
+    );
 });
 
 test("the types of results", async (t) => {
