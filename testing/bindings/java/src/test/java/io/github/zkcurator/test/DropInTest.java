@@ -1,0 +1,202 @@
+package io.github.zkcurator.test;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.File;
+import java.net.ConnectException;
+import java.net.Socket;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.retry.RetryNTimes;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
+
+/** What the differential program does not show: settings, and what is refused. */
+@Timeout(120)
+@Execution(ExecutionMode.SAME_THREAD) // the ids of servers are a counter of the class
+class DropInTest {
+    @TempDir
+    Path directory;
+
+    private static void refusesConnections(int port) {
+        assertThrows(ConnectException.class, () -> new Socket("127.0.0.1", port).close());
+    }
+
+    private static void connects(int port) throws Exception {
+        new Socket("127.0.0.1", port).close();
+    }
+
+    @Test
+    void aServerHasItsPortBeforeItStarts() throws Exception {
+        try (TestingServer server = new TestingServer(false)) {
+            int port = server.getPort();
+            refusesConnections(port);
+            server.start();
+            connects(port);
+            assertEquals("127.0.0.1:" + port, server.getConnectString());
+            server.stop();
+            refusesConnections(port);
+            // As in Curator, only `restart` starts it again.
+            server.start();
+            refusesConnections(port);
+            server.restart();
+            connects(port);
+        }
+    }
+
+    @Test
+    void everyConstructor() throws Exception {
+        int port = InstanceSpec.getRandomPort();
+        try (TestingServer server = new TestingServer(port)) {
+            assertEquals(port, server.getPort());
+            connects(port);
+        }
+        refusesConnections(port);
+        try (TestingServer server = new TestingServer(port, false)) {
+            refusesConnections(port);
+            assertEquals(port, server.getPort());
+        }
+        File temporary = directory.resolve("given").toFile();
+        assertTrue(temporary.mkdir());
+        try (TestingServer server = new TestingServer(port, temporary)) {
+            assertEquals(temporary, server.getTempDirectory());
+            connects(port);
+        }
+        assertFalse(temporary.exists());
+        try (TestingServer server = new TestingServer(-1, null, false)) {
+            refusesConnections(server.getPort());
+            temporary = server.getTempDirectory();
+            assertTrue(temporary.isDirectory());
+        }
+        assertFalse(temporary.exists());
+    }
+
+    @Test
+    void aPortInUseFailsTheConstructor() throws Exception {
+        try (TestingServer server = new TestingServer()) {
+            assertThrows(ServerStartException.class, () -> new TestingServer(server.getPort()));
+        }
+    }
+
+    /** Returns the session timeout that a client is given. */
+    private static Duration timeout(TestingServer server, int wanted) throws Exception {
+        try (CuratorFramework client = CuratorFrameworkFactory.newClient(
+                server.getConnectString(), wanted, 20_000, new RetryNTimes(100, 50))) {
+            client.start();
+            client.blockUntilConnected();
+            return server.getZkTestServer().probe().getSession(Clients.id(client)).orElseThrow().getTimeout();
+        }
+    }
+
+    @Test
+    void theTickLimitsSessionTimeouts() throws Exception {
+        InstanceSpec spec = new InstanceSpec(null, -1, -1, -1, true, -1, 1000, 7,
+                Map.of("minSessionTimeout", 15_000, "extendedTypesEnabled", true), "localhost");
+        try (TestingServer server = new TestingServer(spec, true)) {
+            assertEquals("localhost:" + spec.getPort(), server.getConnectString());
+            assertEquals(Duration.ofSeconds(15), timeout(server, 1));
+            assertEquals(Duration.ofSeconds(20), timeout(server, 60_000));
+        }
+        try (TestingServer server = new TestingServer()) {
+            assertEquals(Duration.ofMillis(200), timeout(server, 1));
+            assertEquals(Duration.ofSeconds(60), timeout(server, 100_000));
+        }
+    }
+
+    @Test
+    void aDirectoryThatIsNotDeletedKeepsTheNodes() throws Exception {
+        InstanceSpec spec = new InstanceSpec(directory.resolve("kept").toFile(), -1, -1, -1, false, 5);
+        assertEquals(5, spec.getServerId());
+        for (int round = 0; round < 2; round++) {
+            try (TestingServer server = new TestingServer(spec, true);
+                    CuratorFramework client = Clients.start(server.getConnectString())) {
+                assertEquals(round, client.getChildren().forPath("/").size() - 1);
+                client.create().forPath("/n" + round);
+            }
+        }
+        assertTrue(spec.getDataDirectory().isDirectory());
+    }
+
+    @Test
+    void unknownPropertiesAreRefused() {
+        InstanceSpec spec = new InstanceSpec(null, 0, 0, 0, true, 1, -1, -1, Map.of("authProvider.1", "x"));
+        IllegalArgumentException error =
+                assertThrows(IllegalArgumentException.class, () -> new TestingServer(spec, true));
+        assertEquals("start: the property authProvider.1=x is not supported", error.getMessage());
+        assertThrows(IllegalArgumentException.class, () -> new TestingCluster(spec, InstanceSpec.newInstanceSpec()));
+        assertThrows(IllegalArgumentException.class, () -> new TestingCluster(Collections.emptyList()));
+        assertThrows(IllegalArgumentException.class, () -> new TestingCluster(0));
+    }
+
+    @Test
+    void specsAreEqualByAddress() {
+        InstanceSpec spec = new InstanceSpec(directory.toFile(), 2181, 1, 2, true, 3);
+        assertEquals(spec, new InstanceSpec(null, 2181, 4, 5, false, 6));
+        assertEquals(spec.hashCode(), new InstanceSpec(null, 2181, 4, 5, false, 6).hashCode());
+        assertNotEquals(spec, new InstanceSpec(directory.toFile(), 2182, 1, 2, true, 3));
+        InstanceSpec.reset();
+        assertEquals(1, InstanceSpec.newInstanceSpec().getServerId());
+        assertEquals(2, InstanceSpec.newInstanceSpec().getServerId());
+    }
+
+    @Test
+    void aMemberOfAClusterDiesAndComesBack() throws Exception {
+        try (TestingCluster cluster = new TestingCluster(3)) {
+            refusesConnections(cluster.getInstances().iterator().next().getPort());
+            cluster.start();
+            ZkTestCluster faults = cluster.getZkTestCluster();
+            faults.until(Condition.leader(true));
+            try (CuratorFramework client = Clients.start(cluster.getConnectString())) {
+                client.create().forPath("/a");
+                InstanceSpec instance = cluster.findConnectionInstance(Clients.session(client));
+                assertTrue(cluster.getInstances().contains(instance));
+                assertTrue(cluster.killServer(instance));
+                refusesConnections(instance.getPort());
+                client.create().forPath("/b");
+                assertNotEquals(instance, cluster.findConnectionInstance(Clients.session(client)));
+                assertTrue(cluster.restartServer(instance));
+                connects(instance.getPort());
+                assertFalse(cluster.killServer(InstanceSpec.newInstanceSpec()));
+                assertFalse(cluster.restartServer(InstanceSpec.newInstanceSpec()));
+                cluster.stop();
+                refusesConnections(instance.getPort());
+            }
+            TestingZooKeeperServer first = cluster.getServers().get(0);
+            first.close();
+            assertThrows(IllegalStateException.class, first::restart);
+            assertTrue(faults.isRunning());
+        }
+    }
+
+    @Test
+    void clustersOfSpecs() throws Exception {
+        Map<InstanceSpec, Collection<InstanceSpec>> specs = TestingCluster.makeSpecs(3);
+        List<InstanceSpec> members = new ArrayList<>(specs.keySet());
+        try (TestingCluster cluster = new TestingCluster(specs)) {
+            assertEquals(members, cluster.getInstances());
+            assertEquals(members, cluster.getServers().get(1).getInstanceSpecs());
+            cluster.start();
+            cluster.getZkTestCluster().until(Condition.leader(true));
+            connects(members.get(2).getPort());
+        }
+        try (TestingCluster cluster = new TestingCluster(members.toArray(new InstanceSpec[0]))) {
+            assertEquals(members, cluster.getInstances());
+        }
+        specs.put(members.get(0), List.of(members.get(0)));
+        assertThrows(IllegalArgumentException.class, () -> new TestingCluster(specs));
+    }
+}
