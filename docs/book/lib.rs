@@ -76,6 +76,7 @@ pages! {
     "src/testing/other-clients.md" testing_other_clients,
     "src/testing/python.md" testing_python,
     "src/testing/node.md" testing_node,
+    "src/testing/java.md" testing_java,
     "src/testing/control-protocol.md" testing_control_protocol,
     "src/examples/sql-writer.md" examples_sql_writer,
     "src/examples/leader-http.md" examples_leader_http,

@@ -34,7 +34,7 @@ class JsonTest {
         for (String text : new String[] {"", " ", "[", "{", "[1", "{\"a\"", "{\"a\":", "{\"a\":1", "[1,", "{\"a\":1,"}) {
             refuses("the text ends", text);
         }
-        for (String text : new String[] {"tru", "nul", "falsy", "+1", ".5", "-", "01", "-01", "NaN", "'a'", "[,1]", "]"}) {
+        for (String text : new String[] {"tr", "nul", "falsy", "+1", ".5", "-", "01", "-01", "NaN", "'a'", "[,1]", "]"}) {
             refuses("no value", text);
         }
         for (String text : new String[] {"1 2", "{}}", "\"a\"b", "nullnull", "1.5.5", "1x"}) {
