@@ -42,7 +42,7 @@ import org.apache.zookeeper.data.Stat;
 
 /**
  * Prints what the recipes of Apache Curator do on a TestingServer and on a TestingCluster. The output must
- * be the same with the classes of Curator, and with those that replace them: only the imports are changed.
+ * be the same with the classes of Curator, and with the classes that replace them. Only the imports change.
  */
 public final class DropInProgram {
     private static final long SECONDS = 60;
@@ -123,7 +123,8 @@ public final class DropInProgram {
                 .forOperations(
                         client.transactionOp().check().withVersion(1).forPath("/nodes/a"),
                         client.transactionOp().create().forPath("/nodes/t"))
-                .forEach(result -> System.out.println(result.getType() + " " + result.getForPath() + " " + result.getError()));
+                .forEach(result -> System.out.println(
+                        result.getType() + " " + result.getForPath() + " " + result.getError()));
         List<String> children = new ArrayList<>(client.getChildren().forPath("/nodes"));
         Collections.sort(children);
         System.out.println(children);
@@ -170,7 +171,8 @@ public final class DropInProgram {
             }
             System.out.println(participants);
             first.close();
-            System.out.println("successor " + second.await(SECONDS, TimeUnit.SECONDS) + " " + second.getLeader().getId());
+            System.out.println("successor " + second.await(SECONDS, TimeUnit.SECONDS));
+            System.out.println(second.getLeader().getId());
         }
     }
 
@@ -203,7 +205,8 @@ public final class DropInProgram {
         System.out.println(counter.compareAndSet(1L, 2L).succeeded() + " " + counter.get().preValue());
         try (SharedCount count = new SharedCount(client, "/shared", 3)) {
             count.start();
-            System.out.println(count.getCount() + " " + count.trySetCount(count.getVersionedValue(), 4) + " " + count.getCount());
+            System.out.println(count.getCount());
+            System.out.println(count.trySetCount(count.getVersionedValue(), 4) + " " + count.getCount());
         }
     }
 
@@ -212,18 +215,22 @@ public final class DropInProgram {
         for (String item : List.of("a", "b", "c")) {
             queue.offer(item.getBytes(UTF_8));
         }
-        System.out.println(new String(queue.peek(), UTF_8) + new String(queue.take(), UTF_8) + new String(queue.poll(), UTF_8)
-                + new String(queue.remove(), UTF_8) + queue.poll());
+        for (byte[] item : List.of(queue.peek(), queue.take(), queue.poll(), queue.remove())) {
+            System.out.println(new String(item, UTF_8));
+        }
+        System.out.println(queue.poll());
     }
 
-    private static void outages(TestingServer server, CuratorFramework client, CuratorFramework other) throws Exception {
+    private static void outages(TestingServer server, CuratorFramework client, CuratorFramework other)
+            throws Exception {
         BlockingQueue<String> events = new LinkedBlockingQueue<>();
         other.create().creatingParentsIfNeeded().forPath("/cached/a", "one".getBytes(UTF_8));
         CountDownLatch ready = new CountDownLatch(2);
         long session = client.getZookeeperClient().getZooKeeper().getSessionId();
         try (CuratorCache cache = CuratorCache.build(client, "/cached");
                 PathChildrenCache children = new PathChildrenCache(client, "/cached", true);
-                PersistentNode node = new PersistentNode(client, CreateMode.EPHEMERAL, false, "/present", new byte[0])) {
+                PersistentNode node =
+                        new PersistentNode(client, CreateMode.EPHEMERAL, false, "/present", new byte[0])) {
             BlockingQueue<ConnectionState> states = new LinkedBlockingQueue<>();
             client.getConnectionStateListenable().addListener((framework, state) -> states.add(state));
             node.start();
@@ -248,7 +255,8 @@ public final class DropInProgram {
             System.out.println(states.poll(SECONDS, TimeUnit.SECONDS));
             server.restart();
             System.out.println(states.poll(SECONDS, TimeUnit.SECONDS));
-            System.out.println("same session " + (client.getZookeeperClient().getZooKeeper().getSessionId() == session));
+            long present = client.getZookeeperClient().getZooKeeper().getSessionId();
+            System.out.println("same session " + (present == session));
             System.out.println("nodes stay " + new String(client.getData().forPath("/cached/a"), UTF_8) + " "
                     + (client.checkExists().forPath("/present").getEphemeralOwner() == session));
             other.create().forPath("/cached/b");

@@ -134,7 +134,7 @@ public final class Condition {
         return new Condition("leader", present);
     }
 
-    /** Returns the condition as it is sent, for messages. */
+    /** Returns the condition in the form of the protocol, for messages. */
     @Override
     public String toString() {
         return "Condition" + Json.write(parameters);

@@ -73,8 +73,14 @@ final class Fields {
         return list(name, item -> of.apply(new Fields(call, item)));
     }
 
-    Map<?, ?> object(String name) {
-        return as(Map.class, name, object.get(name));
+    Fields object(String name) {
+        return new Fields(call, as(Map.class, name, object.get(name)));
+    }
+
+    List<String> names() {
+        List<String> names = new ArrayList<>();
+        object.keySet().forEach(name -> names.add((String) name));
+        return names;
     }
 
     private <T> List<T> list(String name, Function<Object, T> of) {

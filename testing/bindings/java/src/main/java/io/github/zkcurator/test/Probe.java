@@ -30,9 +30,9 @@ public final class Probe {
         nodes = Collections.unmodifiableMap(byPath);
         sessions = probe.objects("sessions", Session::new);
         watches = probe.objects("watches", Watch::new);
-        Fields counts = new Fields("probe", probe.object("requests"));
+        Fields counts = probe.object("requests");
         Map<String, Long> byOperation = new LinkedHashMap<>();
-        probe.object("requests").forEach((name, count) -> byOperation.put((String) name, counts.integer((String) name)));
+        counts.names().forEach(name -> byOperation.put(name, counts.integer(name)));
         requests = Collections.unmodifiableMap(byOperation);
     }
 
@@ -85,7 +85,7 @@ public final class Probe {
     /**
      * Returns all sessions.
      *
-     * @return those that have neither expired nor been closed
+     * @return the sessions that have neither expired nor been closed
      */
     public List<Session> getSessions() {
         return sessions;

@@ -210,7 +210,7 @@ public final class RuleSpec {
         return with("times", Values.atLeast(0, "times", "the number of times", count));
     }
 
-    /** Returns the parameters as they are sent, for messages. */
+    /** Returns the parameters in the form of the protocol, for messages. */
     @Override
     public String toString() {
         return String.format(Locale.ROOT, "RuleSpec%s", Json.write(parameters));

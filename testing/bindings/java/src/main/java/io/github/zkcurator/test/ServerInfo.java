@@ -34,7 +34,7 @@ public final class ServerInfo {
     }
 
     /**
-     * Returns all members, those that are stopped included.
+     * Returns all members, including stopped ones.
      *
      * @return the members by number
      */

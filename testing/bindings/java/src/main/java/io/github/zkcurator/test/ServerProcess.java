@@ -136,8 +136,9 @@ final class ServerProcess {
                 long left = timeout.toNanos() - (System.nanoTime() - start);
                 Optional<String> line = output.poll(left, TimeUnit.NANOSECONDS);
                 if (line == null) {
+                    String limit = timeout.toMillis() + " ms";
                     throw new ServerStartException(
-                            "start: " + program + " was not ready within " + timeout.toMillis() + " ms" + status(), null);
+                            "start: " + program + " was not ready within " + limit + status(), null);
                 }
                 if (line.isEmpty()) {
                     // A program that has closed one of its outputs is about to end.

@@ -52,7 +52,7 @@ public final class ZkTestCluster extends ZkTestServer {
     /**
      * Returns the number of members.
      *
-     * @return the number, those that are stopped included
+     * @return the number, including stopped members
      */
     public int getMembers() {
         return members;
@@ -194,7 +194,8 @@ public final class ZkTestCluster extends ZkTestServer {
      * @throws IllegalArgumentException if the delay is out of range
      */
     public Lag lag(int member, Duration delay) {
-        return new Lag(this, control().call("lag", "member", member, "delay_ms", Values.millis("lag", delay)).integer("lag"));
+        long millis = Values.millis("lag", delay);
+        return new Lag(this, control().call("lag", "member", member, "delay_ms", millis).integer("lag"));
     }
 
     /**

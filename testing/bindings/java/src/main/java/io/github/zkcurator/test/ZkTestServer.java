@@ -611,8 +611,9 @@ public class ZkTestServer implements AutoCloseable {
             }
             Duration twenty = tick.multipliedBy(20);
             Duration longest = twenty.compareTo(MAX_SESSION_TIMEOUT) > 0 ? twenty : MAX_SESSION_TIMEOUT;
+            Duration shortest = tick.multipliedBy(2);
             addMillis(all, "--tick-time", tick);
-            addMillis(all, "--min-session-timeout", minSessionTimeout == null ? tick.multipliedBy(2) : minSessionTimeout);
+            addMillis(all, "--min-session-timeout", minSessionTimeout == null ? shortest : minSessionTimeout);
             addMillis(all, "--max-session-timeout", maxSessionTimeout == null ? longest : maxSessionTimeout);
             all.addAll(more);
             return all;

@@ -68,7 +68,8 @@ class ControlClientTest {
 
     private void serve(Socket socket, UnaryOperator<String> answer) {
         try (Socket closed = socket) {
-            BufferedReader in = new BufferedReader(new InputStreamReader(closed.getInputStream(), StandardCharsets.UTF_8));
+            BufferedReader in =
+                    new BufferedReader(new InputStreamReader(closed.getInputStream(), StandardCharsets.UTF_8));
             for (String line = in.readLine(); line != null; line = in.readLine()) {
                 received.add(line);
                 String response = line.contains("\"hello\"") ? GREETING : answer.apply(line);
@@ -138,7 +139,8 @@ class ControlClientTest {
     @Test
     void fieldsOfAnotherTypeAreRefused() throws IOException {
         ControlClient client = client(Duration.ofSeconds(20), line ->
-                "{\"id\":2,\"ok\":{\"zxid\":5,\"session\":\"1f\",\"version\":4294967296,\"data\":\"*\",\"paths\":[1]}}\n");
+                "{\"id\":2,\"ok\":{\"zxid\":5,\"session\":\"1f\",\"version\":4294967296,"
+                        + "\"data\":\"*\",\"paths\":[1]}}\n");
         Fields result = client.call("probe");
         assertThrows(ServerGoneException.class, () -> result.id("zxid"));
         assertThrows(ServerGoneException.class, () -> result.id("session"));
@@ -159,7 +161,8 @@ class ControlClientTest {
     @Test
     void aConnectionIsNotReusedAfterATimeout() throws IOException {
         // The late response must not become that of the next request.
-        ControlClient client = client(Duration.ofMillis(50), line -> line.contains("first") ? "" : "{\"id\":2,\"ok\":{}}\n");
+        ControlClient client = client(
+                Duration.ofMillis(50), line -> line.contains("first") ? "" : "{\"id\":2,\"ok\":{}}\n");
         assertThrows(ServerGoneException.class, () -> client.call("first"));
         client.call("second");
         assertEquals(2, received.stream().filter(line -> line.contains("hello")).count());

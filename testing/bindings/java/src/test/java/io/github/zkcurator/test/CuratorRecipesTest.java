@@ -203,8 +203,9 @@ class CuratorRecipesTest {
                 return new String(bytes, UTF_8);
             }
         };
-        try (Rule reads = server.addRule(RuleSpec.loseRequest().on(Operation.GET_DATA).under("/queue").after(1).times(2));
-                Rule puts = server.addRule(RuleSpec.loseRequest().on(Operation.CREATE).under("/queue").after(1).times(1));
+        RuleSpec lose = RuleSpec.loseRequest().under("/queue").after(1);
+        try (Rule reads = server.addRule(lose.on(Operation.GET_DATA).times(2));
+                Rule puts = server.addRule(lose.on(Operation.CREATE).times(1));
                 DistributedQueue<String> producer =
                         QueueBuilder.builder(two, null, serializer, "/queue").buildQueue();
                 DistributedQueue<String> queue =

@@ -25,7 +25,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.api.parallel.Execution;
 import org.junit.jupiter.api.parallel.ExecutionMode;
 
-/** What the differential program does not show: settings, and what is refused. */
+/** Settings, and refused calls, which are not in the program that also runs with the classes of Curator. */
 @Timeout(120)
 @Execution(ExecutionMode.SAME_THREAD) // the ids of servers are a counter of the class
 class DropInTest {

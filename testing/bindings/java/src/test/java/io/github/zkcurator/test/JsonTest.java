@@ -31,10 +31,12 @@ class JsonTest {
 
     @Test
     void refusesWhatIsNotJson() {
-        for (String text : new String[] {"", " ", "[", "{", "[1", "{\"a\"", "{\"a\":", "{\"a\":1", "[1,", "{\"a\":1,"}) {
+        for (String text :
+                new String[] {"", " ", "[", "{", "[1", "{\"a\"", "{\"a\":", "{\"a\":1", "[1,", "{\"a\":1,"}) {
             refuses("the text ends", text);
         }
-        for (String text : new String[] {"tr", "nul", "falsy", "+1", ".5", "-", "01", "-01", "NaN", "'a'", "[,1]", "]"}) {
+        for (String text :
+                new String[] {"tr", "nul", "falsy", "+1", ".5", "-", "01", "-01", "NaN", "'a'", "[,1]", "]"}) {
             refuses("no value", text);
         }
         for (String text : new String[] {"1 2", "{}}", "\"a\"b", "nullnull", "1.5.5", "1x"}) {
@@ -89,7 +91,8 @@ class JsonTest {
         for (int round = 0; round < 50_000; round++) {
             StringBuilder damaged = new StringBuilder(text);
             for (int change = 0; change <= random.nextInt(3); change++) {
-                damaged.setCharAt(random.nextInt(damaged.length()), (char) random.nextInt(round % 2 == 0 ? 128 : 0x10000));
+                int symbol = random.nextInt(round % 2 == 0 ? 128 : 0x10000);
+                damaged.setCharAt(random.nextInt(damaged.length()), (char) symbol);
             }
             try {
                 Json.parse(damaged.substring(0, random.nextInt(damaged.length() + 1)));

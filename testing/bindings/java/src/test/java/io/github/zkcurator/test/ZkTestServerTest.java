@@ -172,7 +172,9 @@ class ZkTestServerTest {
         server.pause();
         CompletableFuture<Object> created = new CompletableFuture<>();
         client.create().inBackground((framework, event) -> created.complete(event.getResultCode())).forPath("/a");
-        assertThrows(ConditionTimeoutException.class, () -> server.until(Condition.exists("/a"), Duration.ofMillis(300)));
+        assertThrows(
+                ConditionTimeoutException.class,
+                () -> server.until(Condition.exists("/a"), Duration.ofMillis(300)));
         server.resume();
         assertEquals(0, created.get(30, TimeUnit.SECONDS));
     }
@@ -257,7 +259,8 @@ class ZkTestServerTest {
 
     @Test
     void aLostReplyIsApplied() throws Exception {
-        try (Rule lost = server.addRule(RuleSpec.loseReply().on(Operation.SET_DATA, Operation.DELETE).path("/a").times(1))) {
+        RuleSpec first = RuleSpec.loseReply().on(Operation.SET_DATA, Operation.DELETE).path("/a").times(1);
+        try (Rule lost = server.addRule(first)) {
             client.create().forPath("/a");
             client.setData().withVersion(0).forPath("/a");
             throw new AssertionError("Curator cannot know that its write was applied");
@@ -361,7 +364,8 @@ class ZkTestServerTest {
         server.until(Condition.sessions(1), none);
         server.until(Condition.sessionConnected(id), none);
         ConditionTimeoutException error = assertThrows(
-                ConditionTimeoutException.class, () -> server.until(Condition.children("/a", 2), Duration.ofMillis(10)));
+                ConditionTimeoutException.class,
+                () -> server.until(Condition.children("/a", 2), Duration.ofMillis(10)));
         assertEquals(ErrorCode.TIMEOUT, error.getCode());
         assertThrows(ConditionTimeoutException.class, () -> server.until(Condition.sessionEnded(id), none));
         assertThrows(ConditionTimeoutException.class, () -> server.until(Condition.sessions(2), none));
@@ -443,9 +447,11 @@ class ZkTestServerTest {
         ServerStartException error = assertThrows(
                 ServerStartException.class, () -> ZkTestServer.builder().ports(server.getPort()).launch());
         assertTrue(error.getMessage().contains("in use"), error.getMessage());
-        error = assertThrows(ServerStartException.class, () -> ZkTestServer.builder().options("--no-such-option").launch());
+        ZkTestServer.Builder wrong = ZkTestServer.builder().options("--no-such-option");
+        error = assertThrows(ServerStartException.class, wrong::launch);
         assertTrue(error.getMessage().contains("--no-such-option"), error.getMessage());
-        error = assertThrows(ServerStartException.class, () -> ZkTestServer.builder().zooKeeperVersion("2.0").launch());
+        ZkTestServer.Builder old = ZkTestServer.builder().zooKeeperVersion("2.0");
+        error = assertThrows(ServerStartException.class, old::launch);
         assertTrue(error.getMessage().contains("2.0"), error.getMessage());
     }
 
