@@ -67,7 +67,7 @@ const RULES: &[(&str, &[&str])] = &[
         &[
             "src/background.rs",
             "testing/sim/src",
-            "testing/src/fault_proxy.rs",
+            "testing/src/fault_proxy",
             "testing/real/src/chaos",
         ],
     ),
