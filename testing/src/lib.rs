@@ -10,7 +10,8 @@
 //!   [`partition`](TestServer::partition), [`set_read_only`](TestServer::set_read_only),
 //!   [`stop`](TestServer::stop), [`restart`](TestServer::restart): faults of the server and the
 //!   network.
-//! * [`FaultProxy`]: network faults between a client and any servers, in real time.
+//! * [`FaultProxy`]: the same rules, and network faults, between clients and any servers, in real
+//!   time.
 //! * [`TestServer::probe`]: a printable snapshot of nodes, sessions and watches, for assertions
 //!   such as "nothing is left behind"; [`TestServer::until`] waits for one.
 //! * [`TestServer::snapshot`]: nodes and sessions, to start other servers with or to save to a
@@ -87,7 +88,9 @@ pub use cluster::{
     ClusterProbe, LagGuard, MemberProbe, MemberRole, TestCluster, TestClusterBuilder,
 };
 pub use ensemble::{Fault, Journal, JournalEntry, NodeWrite, Snapshot, SnapshotError, WriteKind};
-pub use fault_proxy::{FaultProxy, Flow, ProxyCounts};
+pub use fault_proxy::{
+    FaultProxy, FaultProxyBuilder, FaultProxyError, Flow, ProxyCounts, ProxySession, ProxyTraffic,
+};
 #[cfg(feature = "framework")]
 pub use framework::{SERVERS_VARIABLE, TestEnsemble};
 pub use paused::paused;

@@ -12,6 +12,7 @@ mod common;
 mod differential;
 mod differential_real;
 mod ensemble_real;
+mod fault_proxy;
 mod four_letter_words;
 mod interop_java;
 mod launcher_real;

@@ -159,6 +159,15 @@ pub enum ReadOp {
 }
 
 impl ReadOp {
+    /// Returns the opcode in the header.
+    #[must_use]
+    pub const fn opcode(&self) -> OpCode {
+        match self {
+            Self::GetData(_) => OpCode::GetData,
+            Self::GetChildren(_) => OpCode::GetChildren,
+        }
+    }
+
     /// Returns the path of the node that the operation reads.
     #[must_use]
     pub fn path(&self) -> &str {

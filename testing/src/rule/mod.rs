@@ -25,5 +25,5 @@ mod verdict;
 pub use glob::matches as path_matches;
 pub use request::RuleRequest;
 pub use rules::RuleGuard;
-pub(crate) use rules::Rules;
+pub(crate) use rules::{Judgement, Rules};
 pub use verdict::Verdict;

@@ -1,0 +1,395 @@
+//! The task of a connection: moves bytes, and performs verdicts.
+
+use std::future::pending;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use zk_curator_client::internal::{Locked, Signal};
+use zk_curator_proto::Request;
+
+use super::conversation::{Conversation, Ended, Output};
+use super::shared::{Conditions, Flow, Shared};
+use super::split::{ClientStream, Content, Piece};
+use crate::rule::{Judgement, Verdict};
+
+/// The room for each read, in bytes.
+const CHUNK: usize = 16 << 10;
+
+/// The number of bytes for a server that are collected before they are written.
+const BATCH: usize = 64 << 10;
+
+/// The time limit for a connection to a server.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// The time to wait for a peer after the connection ended. Closing a TCP socket with unread bytes
+/// makes the kernel discard bytes that were sent but not delivered.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// The end of a connection.
+enum End {
+    /// The client has closed it.
+    Client,
+    /// The server has closed it, or a verdict ends it after the last reply.
+    Replies,
+    /// A verdict ends it immediately.
+    Disconnect(Judgement),
+}
+
+/// The end of the requests.
+enum Stop {
+    ByClient,
+    /// No further request is handled.
+    Sealed,
+    Disconnect(Judgement),
+}
+
+/// A failure to move requests.
+enum Failure {
+    Client,
+    Server,
+}
+
+/// Serves a connection until it ends, or `cut` is cancelled.
+pub(super) async fn serve(
+    shared: Arc<Shared>,
+    client: TcpStream,
+    peer: SocketAddr,
+    server: Arc<str>,
+    cut: CancellationToken,
+) {
+    let id = shared.traffic.modify(|live| live.open(peer, cut.clone()));
+    let connection = Connection {
+        shared,
+        id,
+        conversation: Signal::new(Conversation::new()),
+        lost: Locked::default(),
+    };
+    tokio::select! {
+        // The cut comes first, because bytes that are released after it must not pass.
+        biased;
+        () = cut.cancelled() => {}
+        () = connection.forward(client, &server) => {}
+    }
+}
+
+struct Connection {
+    shared: Arc<Shared>,
+    id: u64,
+    conversation: Signal<Conversation>,
+    /// The rule that has lost a reply.
+    lost: Locked<Option<Judgement>>,
+}
+
+/// Removes the connection, however its task ends.
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.closed();
+    }
+}
+
+impl Connection {
+    fn closed(&self) {
+        self.shared.traffic.modify(|live| live.close(self.id));
+        // Its reply cannot arrive any more.
+        if let Some(judgement) = self.lost.lock().take() {
+            judgement.has_taken_effect();
+        }
+    }
+
+    /// Forwards until one end has ended the connection, and ends it at the other end.
+    async fn forward(&self, client: TcpStream, server: &str) {
+        let server = match timeout(CONNECT, TcpStream::connect(server)).await {
+            Ok(Ok(server)) => server,
+            Ok(Err(error)) => return tracing::info!(server, %error, "the proxy cannot connect"),
+            Err(_) => return tracing::info!(server, "the proxy cannot connect in time"),
+        };
+        for stream in [&client, &server] {
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!(%error, "cannot set TCP_NODELAY");
+            }
+        }
+        self.shared.granted.lock().take();
+        let (mut from_client, mut to_client) = client.into_split();
+        let (mut from_server, mut to_server) = server.into_split();
+        let mut replies = Box::pin(self.replies(&mut from_server, &mut to_client));
+        let end = tokio::select! {
+            biased;
+            end = self.requests(&mut from_client, &mut to_server) => end,
+            () = &mut replies => End::Replies,
+        };
+        match end {
+            End::Client => {
+                self.closed();
+                shut_down(&mut to_server).await;
+                // The client may have closed only its sending half, as after a four-letter word.
+                if timeout(LINGER, replies).await.is_err() {
+                    tracing::debug!(connection = self.id, "closed: the server does not");
+                }
+            }
+            End::Replies => {
+                drop(replies);
+                drop((from_server, to_server));
+                shut_down(&mut to_client).await;
+                self.closed();
+                linger(&mut from_client).await;
+            }
+            End::Disconnect(judgement) => {
+                drop(replies);
+                drop((from_client, to_client));
+                self.closed();
+                judgement.has_taken_effect();
+                shut_down(&mut to_server).await;
+                linger(&mut from_server).await;
+            }
+        }
+    }
+
+    async fn requests(&self, from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf) -> End {
+        match self.forward_requests(from, to).await {
+            Ok(Stop::ByClient) | Err(Failure::Client) => End::Client,
+            Ok(Stop::Disconnect(judgement)) => End::Disconnect(judgement),
+            Ok(Stop::Sealed) => {
+                discard(from).await;
+                End::Client
+            }
+            // There may be replies left to read.
+            Err(Failure::Server) => pending().await,
+        }
+    }
+
+    async fn forward_requests(
+        &self,
+        from: &mut OwnedReadHalf,
+        to: &mut OwnedWriteHalf,
+    ) -> Result<Stop, Failure> {
+        let mut stream = ClientStream::new(self.shared.frame_limit);
+        let mut buf = BytesMut::new();
+        let mut out = Requests { shared: &self.shared, to, bytes: BytesMut::new(), frames: 0 };
+        loop {
+            buf.reserve(CHUNK);
+            let read = from.read_buf(&mut buf).await.map_err(|_| Failure::Client)?;
+            let pieces: Vec<_> = std::iter::from_fn(|| stream.next(&mut buf)).collect();
+            let frames = pieces.iter().filter(|piece| piece.ends_frame).count() as u64;
+            self.shared.counts.modify(|counts| counts.received += frames);
+            self.shared.delay().await;
+            if read == 0 {
+                self.shared.opens(Conditions::requests).await;
+                out.bytes.extend_from_slice(&buf);
+                out.flush().await?;
+                return Ok(Stop::ByClient);
+            }
+            for piece in pieces {
+                if let Some(stop) = self.handle(piece, &mut out).await? {
+                    return Ok(stop);
+                }
+            }
+            out.flush().await?;
+        }
+    }
+
+    async fn handle(&self, piece: Piece, out: &mut Requests<'_>) -> Result<Option<Stop>, Failure> {
+        match &piece.content {
+            Content::Connect(request) => self.conversation.modify(|talk| talk.connect(request)),
+            Content::Foreign => {
+                tracing::info!(connection = self.id, "not ZooKeeper's protocol: no rules apply");
+                self.conversation.modify(Conversation::make_opaque);
+            }
+            _ => {}
+        }
+        match self.shared.conditions.look(Conditions::requests) {
+            Flow::Open => {}
+            Flow::Lost => return Ok(None),
+            Flow::Stalled => {
+                out.flush().await?;
+                if self.shared.opens(Conditions::requests).await == Flow::Lost {
+                    return Ok(None);
+                }
+            }
+        }
+        match &piece.content {
+            Content::Connect(_) | Content::Foreign | Content::Raw => {}
+            Content::Unknown { xid } => {
+                if let Some(session) = self.session(out).await? {
+                    self.shared.traffic.modify(|live| live.count_unknown(session));
+                }
+                self.conversation.modify(|talk| talk.forward(*xid));
+            }
+            Content::Request { xid, request } => {
+                if let Some(session) = self.session(out).await? {
+                    return self.judge(session, *xid, request, &piece, out).await;
+                }
+            }
+        }
+        out.push(&piece).await?;
+        Ok(None)
+    }
+
+    /// Waits until the server has named the session. Returns `None` if it does not speak the
+    /// protocol of ZooKeeper.
+    async fn session(&self, out: &mut Requests<'_>) -> Result<Option<i64>, Failure> {
+        let session = |talk: &Conversation| match talk.session() {
+            _ if talk.is_opaque() => Some(None),
+            session => session.map(Some),
+        };
+        if self.conversation.look(session).is_none() {
+            out.flush().await?;
+        }
+        Ok(self.conversation.find(session).await)
+    }
+
+    async fn judge(
+        &self,
+        session: i64,
+        xid: i32,
+        request: &Request,
+        piece: &Piece,
+        out: &mut Requests<'_>,
+    ) -> Result<Option<Stop>, Failure> {
+        self.shared.traffic.modify(|live| live.count(session, request));
+        let judgement = self.shared.rules.judge(session, request);
+        let verdict = judgement.verdict;
+        if verdict != Verdict::Pass {
+            let opcode = request.opcode();
+            tracing::debug!(connection = self.id, session, ?opcode, ?verdict, "fault");
+        }
+        match verdict {
+            Verdict::Pass => {}
+            Verdict::Delay(delay) => {
+                out.flush().await?;
+                judgement.has_taken_effect();
+                sleep(delay).await;
+                if self.shared.opens(Conditions::requests).await == Flow::Lost {
+                    return Ok(None);
+                }
+            }
+            Verdict::Refuse(code) => {
+                self.conversation.modify(|talk| talk.refuse(xid, code));
+                judgement.has_taken_effect();
+                return Ok(None);
+            }
+            Verdict::LoseRequest => {
+                out.flush().await?;
+                self.conversation.modify(Conversation::lose_request);
+                judgement.has_taken_effect();
+                return Ok(Some(Stop::Sealed));
+            }
+            Verdict::LoseReply => {
+                *self.lost.lock() = Some(judgement);
+                self.conversation.modify(|talk| talk.lose_reply(xid));
+                out.push(piece).await?;
+                out.flush().await?;
+                return Ok(Some(Stop::Sealed));
+            }
+            Verdict::Disconnect => {
+                out.flush().await?;
+                return Ok(Some(Stop::Disconnect(judgement)));
+            }
+        }
+        self.conversation.modify(|talk| talk.forward(xid));
+        out.push(piece).await?;
+        Ok(None)
+    }
+
+    /// Forwards replies until the server has closed the connection, the client does not receive, or
+    /// a verdict ends the connection.
+    async fn replies(&self, from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf) {
+        let mut buf = BytesMut::new();
+        let mut read = 1;
+        loop {
+            if self.conversation.look(Conversation::has_output) || read == 0 {
+                self.shared.delay().await;
+                let flow = self.shared.opens(Conditions::replies).await;
+                let output = self.conversation.modify(Conversation::take);
+                let ended = output.ended;
+                if flow == Flow::Open && self.send(output, to).await.is_err() {
+                    return;
+                }
+                if let Some(ended) = ended {
+                    if ended == Ended::Malformed {
+                        tracing::warn!(connection = self.id, "closed: malformed reply");
+                    }
+                    return;
+                }
+            }
+            if read == 0 {
+                return;
+            }
+            buf.reserve(CHUNK);
+            tokio::select! {
+                biased;
+                received = from.read_buf(&mut buf) => {
+                    // A server that has reset the connection has ended it.
+                    read = received.unwrap_or(0);
+                    self.conversation.modify(|talk| match read {
+                        0 => talk.receive_last(&mut buf),
+                        _ => talk.receive(&mut buf),
+                    });
+                }
+                () = self.conversation.until(Conversation::has_output) => {}
+            }
+        }
+    }
+
+    async fn send(&self, output: Output, to: &mut OwnedWriteHalf) -> io::Result<()> {
+        if let Some(granted) = output.granted {
+            // Before the client can use it.
+            self.shared.traffic.modify(|live| live.has_session(self.id, granted.id.get()));
+            *self.shared.granted.lock() = Some(granted);
+        }
+        to.write_all(&output.bytes).await
+    }
+}
+
+/// Requests on their way to a server.
+struct Requests<'a> {
+    shared: &'a Shared,
+    to: &'a mut OwnedWriteHalf,
+    bytes: BytesMut,
+    frames: u64,
+}
+
+impl Requests<'_> {
+    async fn push(&mut self, piece: &Piece) -> Result<(), Failure> {
+        self.bytes.extend_from_slice(&piece.bytes);
+        self.frames += u64::from(piece.ends_frame);
+        if self.bytes.len() >= BATCH { self.flush().await } else { Ok(()) }
+    }
+
+    async fn flush(&mut self) -> Result<(), Failure> {
+        if self.bytes.is_empty() {
+            return Ok(());
+        }
+        self.to.write_all(&self.bytes).await.map_err(|_| Failure::Server)?;
+        self.bytes.clear();
+        let frames = std::mem::take(&mut self.frames);
+        self.shared.counts.modify(|counts| counts.requests += frames);
+        Ok(())
+    }
+}
+
+async fn shut_down(to: &mut OwnedWriteHalf) {
+    if let Err(error) = to.shutdown().await {
+        tracing::debug!(%error, "the peer closed first");
+    }
+}
+
+/// Waits for the peer to close the connection.
+async fn linger(from: &mut OwnedReadHalf) {
+    if timeout(LINGER, discard(from)).await.is_err() {
+        tracing::debug!("closed: the peer does not");
+    }
+}
+
+/// Reads until the peer closes the connection.
+async fn discard(from: &mut OwnedReadHalf) {
+    let mut ignored = [0; 1024];
+    while from.read(&mut ignored).await.is_ok_and(|read| read > 0) {}
+}

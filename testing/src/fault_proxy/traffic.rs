@@ -1,0 +1,319 @@
+//! [`ProxyTraffic`]: what a proxy has seen.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use tokio_util::sync::CancellationToken;
+use zk_curator_proto::records::{MultiOp, ReadOp};
+use zk_curator_proto::{OpCode, Request};
+
+use crate::collections::Map;
+
+/// The maximum number of paths with counts of their own, and their maximum length in bytes.
+const PATHS: usize = 10_000;
+const PATH_LENGTH: usize = 1024;
+
+/// The maximum number of sessions without a connection.
+const SESSIONS: usize = 1000;
+
+/// The requests and sessions that a [`FaultProxy`](crate::FaultProxy) has seen.
+///
+/// A request counts once it has arrived, before rules decide about it: delayed, refused and lost
+/// requests count too. Requests that wait in [`Flow::Stalled`](crate::Flow::Stalled) do not, nor do
+/// those discarded by [`Flow::Lost`](crate::Flow::Lost).
+#[derive(Debug, Clone, Default)]
+pub struct ProxyTraffic {
+    requests: Map<OpCode, u64>,
+    unknown: u64,
+    paths: Map<String, Map<OpCode, u64>>,
+    other_paths: u64,
+    sessions: Map<i64, ProxySession>,
+}
+
+/// A session in the [`ProxyTraffic`].
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProxySession {
+    /// The session id.
+    pub id: i64,
+    /// The address of the client's last connection.
+    pub peer: SocketAddr,
+    /// `true` if the client has a connection through the proxy.
+    pub connected: bool,
+    /// The number of requests.
+    pub requests: u64,
+}
+
+impl ProxyTraffic {
+    /// Returns the number of requests with this opcode, including pings. A multi counts once.
+    #[must_use]
+    pub fn requests(&self, opcode: OpCode) -> u64 {
+        self.requests.get(&opcode).copied().unwrap_or_default()
+    }
+
+    /// Returns the number of requests of each opcode, sorted by the number on the wire.
+    #[must_use]
+    pub fn opcodes(&self) -> Vec<(OpCode, u64)> {
+        sorted(&self.requests)
+    }
+
+    /// Returns the number of requests that the proxy cannot decode, or that are longer than its
+    /// limit. Rules do not see them.
+    #[must_use]
+    pub const fn unknown_requests(&self) -> u64 {
+        self.unknown
+    }
+
+    /// Returns the number of requests for this path, without sequence numbers. Each operation of a
+    /// multi counts as a request.
+    #[must_use]
+    pub fn requests_of(&self, path: &str) -> u64 {
+        self.paths.get(path).into_iter().flat_map(Map::values).sum()
+    }
+
+    /// Returns the number of requests for this path of each opcode, sorted by the number on the
+    /// wire. The operations of a multi count with their own opcodes.
+    #[must_use]
+    pub fn opcodes_of(&self, path: &str) -> Vec<(OpCode, u64)> {
+        self.paths.get(path).map(sorted).unwrap_or_default()
+    }
+
+    /// Returns the paths with counts, sorted: the first 10,000 of at most 1,024 bytes.
+    #[must_use]
+    pub fn paths(&self) -> Vec<&str> {
+        let mut paths: Vec<_> = self.paths.keys().map(String::as_str).collect();
+        paths.sort_unstable();
+        paths
+    }
+
+    /// Returns the number of requests for all other paths.
+    #[must_use]
+    pub const fn requests_of_other_paths(&self) -> u64 {
+        self.other_paths
+    }
+
+    /// Returns the sessions, sorted by id: those with a connection, and the last 1,000 others.
+    #[must_use]
+    pub fn sessions(&self) -> Vec<&ProxySession> {
+        let mut sessions: Vec<_> = self.sessions.values().collect();
+        sessions.sort_unstable_by_key(|session| session.id);
+        sessions
+    }
+
+    /// Returns the session with this id.
+    #[must_use]
+    pub fn session(&self, id: i64) -> Option<&ProxySession> {
+        self.sessions.get(&id)
+    }
+
+    fn count_path(&mut self, path: &str, opcode: OpCode) {
+        if let Some(counts) = self.paths.get_mut(path) {
+            *counts.entry(opcode).or_default() += 1;
+        } else if self.paths.len() < PATHS && path.len() <= PATH_LENGTH {
+            let counts = self.paths.entry(path.to_owned()).or_default();
+            *counts.entry(opcode).or_default() += 1;
+        } else {
+            self.other_paths += 1;
+        }
+    }
+}
+
+fn sorted(counts: &Map<OpCode, u64>) -> Vec<(OpCode, u64)> {
+    let mut counts: Vec<_> = counts.iter().map(|(opcode, count)| (*opcode, *count)).collect();
+    counts.sort_unstable_by_key(|(opcode, _)| opcode.code());
+    counts
+}
+
+/// The traffic so far, and the present connections.
+#[derive(Debug, Default)]
+pub(super) struct Live {
+    pub(super) traffic: ProxyTraffic,
+    connections: Map<u64, Connection>,
+    last_connection: u64,
+    /// Sessions that have lost a connection, in their order, with the connection.
+    left: VecDeque<(i64, u64)>,
+    /// The last connection of each session.
+    carriers: Map<i64, u64>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    peer: SocketAddr,
+    session: Option<i64>,
+    /// Ends the connection.
+    cut: CancellationToken,
+}
+
+impl Live {
+    /// Adds a connection, which `cut` ends. Returns its number.
+    pub(super) fn open(&mut self, peer: SocketAddr, cut: CancellationToken) -> u64 {
+        self.last_connection += 1;
+        self.connections.insert(self.last_connection, Connection { peer, session: None, cut });
+        self.last_connection
+    }
+
+    /// The server has granted a session to a connection.
+    pub(super) fn has_session(&mut self, id: u64, session: i64) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        connection.session = Some(session);
+        let peer = connection.peer;
+        self.carriers.insert(session, id);
+        let new = ProxySession { id: session, peer, connected: true, requests: 0 };
+        let known = self.traffic.sessions.entry(session).or_insert(new);
+        (known.peer, known.connected) = (peer, true);
+    }
+
+    /// Removes a connection. Its session may have moved to another one.
+    pub(super) fn close(&mut self, id: u64) {
+        let closed = self.connections.remove(&id);
+        let Some(session) = closed.and_then(|connection| connection.session) else { return };
+        if self.carriers.get(&session) != Some(&id) {
+            return;
+        }
+        if let Some(known) = self.traffic.sessions.get_mut(&session) {
+            known.connected = false;
+        }
+        self.left.push_back((session, id));
+        if self.left.len() > SESSIONS
+            && let Some((session, id)) = self.left.pop_front()
+            && self.carriers.get(&session) == Some(&id)
+        {
+            self.carriers.remove(&session);
+            self.traffic.sessions.remove(&session);
+        }
+    }
+
+    /// Counts a request.
+    pub(super) fn count(&mut self, session: i64, request: &Request) {
+        let opcode = request.opcode();
+        *self.traffic.requests.entry(opcode).or_default() += 1;
+        if let Some(known) = self.traffic.sessions.get_mut(&session) {
+            known.requests += 1;
+        }
+        let count = |(path, opcode)| self.traffic.count_path(path, opcode);
+        match request {
+            Request::Multi(ops) => {
+                ops.iter().map(|op| (MultiOp::path(op), op.opcode())).for_each(count);
+            }
+            Request::MultiRead(ops) => {
+                ops.iter().map(|op| (ReadOp::path(op), op.opcode())).for_each(count);
+            }
+            _ => request.path().map(|path| (path, opcode)).into_iter().for_each(count),
+        }
+    }
+
+    /// Counts a request that the proxy does not understand.
+    pub(super) fn count_unknown(&mut self, session: i64) {
+        self.traffic.unknown += 1;
+        if let Some(known) = self.traffic.sessions.get_mut(&session) {
+            known.requests += 1;
+        }
+    }
+
+    /// Cuts the matching connections. Returns `true` if there were any.
+    pub(super) fn cut(&self, matches: impl Fn(SocketAddr, Option<i64>) -> bool) -> bool {
+        let cut: Vec<_> = self
+            .connections
+            .values()
+            .filter(|connection| matches(connection.peer, connection.session))
+            .map(|connection| connection.cut.cancel())
+            .collect();
+        !cut.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_curator_proto::records::{DeleteRequest, ExistsRequest};
+
+    use super::*;
+
+    fn peer(port: u16) -> SocketAddr {
+        ([127, 0, 0, 1], port).into()
+    }
+
+    fn exists(path: &str) -> Request {
+        Request::Exists(ExistsRequest { path: path.into(), watch: false })
+    }
+
+    #[test]
+    fn requests_count_per_opcode_and_path() {
+        let mut live = Live::default();
+        live.count(1, &exists("/a"));
+        live.count(1, &exists("/a"));
+        live.count(1, &Request::Ping);
+        let delete = MultiOp::Delete(DeleteRequest { path: "/a".into(), version: -1 });
+        live.count(1, &Request::Multi(vec![delete.clone(), delete]));
+        live.count_unknown(1);
+        let traffic = &live.traffic;
+        let of = [OpCode::Exists, OpCode::Ping, OpCode::Multi, OpCode::Delete];
+        assert_eq!(of.map(|opcode| traffic.requests(opcode)), [2, 1, 1, 0]);
+        assert_eq!(traffic.requests_of("/a"), 4);
+        assert_eq!(traffic.opcodes_of("/a"), [(OpCode::Delete, 2), (OpCode::Exists, 2)]);
+        assert_eq!((traffic.paths(), traffic.unknown_requests()), (vec!["/a"], 1));
+        assert_eq!((traffic.requests_of("/b"), traffic.opcodes_of("/b")), (0, Vec::new()));
+    }
+
+    #[test]
+    fn memory_for_paths_is_bounded() {
+        let mut live = Live::default();
+        live.count(1, &exists(&format!("/{}", "a".repeat(PATH_LENGTH))));
+        for number in 0..PATHS + 10 {
+            live.count(1, &exists(&format!("/{number}")));
+        }
+        live.count(1, &exists("/0"));
+        assert_eq!(live.traffic.paths().len(), PATHS);
+        assert_eq!(
+            (live.traffic.requests_of("/0"), live.traffic.requests_of_other_paths()),
+            (2, 11)
+        );
+    }
+
+    #[test]
+    fn a_session_is_connected_until_its_last_connection_ends() {
+        let mut live = Live::default();
+        let first = live.open(peer(1), CancellationToken::new());
+        live.has_session(first, 7);
+        let second = live.open(peer(2), CancellationToken::new());
+        live.has_session(second, 7);
+        live.close(first);
+        let expected = ProxySession { id: 7, peer: peer(2), connected: true, requests: 0 };
+        assert_eq!(live.traffic.sessions(), [&expected]);
+        live.close(second);
+        assert!(!live.traffic.session(7).unwrap().connected);
+    }
+
+    #[test]
+    fn memory_for_sessions_is_bounded() {
+        let mut live = Live::default();
+        let stays = live.open(peer(1), CancellationToken::new());
+        live.has_session(stays, 0);
+        for round in 0..3 {
+            for session in 1..=SESSIONS as i64 {
+                let id = live.open(peer(1), CancellationToken::new());
+                live.has_session(id, session + 100 * round);
+                live.close(id);
+            }
+        }
+        assert_eq!(live.traffic.sessions().len(), SESSIONS + 1);
+        assert_eq!((live.carriers.len(), live.left.len()), (SESSIONS + 1, SESSIONS));
+        assert!(live.traffic.session(0).unwrap().connected);
+        assert_eq!(live.traffic.sessions()[1].id, 201);
+    }
+
+    #[test]
+    fn one_client_is_cut() {
+        let mut live = Live::default();
+        let tokens = [1, 2].map(|port| {
+            let token = CancellationToken::new();
+            let id = live.open(peer(port), token.clone());
+            live.has_session(id, port.into());
+            token
+        });
+        assert!(!live.cut(|_, session| session == Some(3)));
+        assert!(live.cut(|_, session| session == Some(1)));
+        assert_eq!(tokens.each_ref().map(CancellationToken::is_cancelled), [true, false]);
+        assert!(live.cut(|from, _| from == peer(2)));
+        assert!(tokens[1].is_cancelled());
+    }
+}
