@@ -89,7 +89,8 @@ pub use cluster::{
 };
 pub use ensemble::{Fault, Journal, JournalEntry, NodeWrite, Snapshot, SnapshotError, WriteKind};
 pub use fault_proxy::{
-    FaultProxy, FaultProxyBuilder, FaultProxyError, Flow, ProxyCounts, ProxySession, ProxyTraffic,
+    FaultProxy, FaultProxyBuilder, FaultProxyError, Flow, ProxiedServer, ProxyCounts, ProxySession,
+    ProxyTraffic,
 };
 #[cfg(feature = "framework")]
 pub use framework::{SERVERS_VARIABLE, TestEnsemble};

@@ -519,7 +519,7 @@ cases! {
         let zk = CuratorFramework::builder().connect_string(server.connect_string()).connector(Arc::new(connector));
         drop(timeout(MINUTE, zk.build().unwrap().start()).await);
     },
-    "testing/src/fault_proxy/mod.rs::delay" => |time| async move {
+    "testing/src/fault_proxy/proxy.rs::delay" => |time| async move {
         let proxy = zk_curator_testing::FaultProxy::start(&[([127, 0, 0, 1], 1).into()]).await.unwrap();
         proxy.delay(time);
     },

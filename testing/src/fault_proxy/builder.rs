@@ -1,4 +1,4 @@
-//! [`FaultProxyBuilder`]: the servers and addresses of a [`FaultProxy`].
+//! [`FaultProxyBuilder`], and the constructors of [`FaultProxy`].
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -7,12 +7,46 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::FaultProxy;
-use super::shared::Shared;
+use super::accept::accept;
+use super::proxy::FaultProxy;
+use super::shared::{Route, Shared};
 
 /// The default and the least maximum length of a request that is decoded, in bytes.
 const FRAME_LIMIT: usize = 4 << 20;
 const LEAST_FRAME_LIMIT: usize = 1 << 10;
+
+impl FaultProxy {
+    /// Listens on a free port of 127.0.0.1 for each server. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// Errors of binding the ports.
+    ///
+    /// # Cancel safety
+    /// Dropping the future starts nothing.
+    pub async fn start(servers: &[SocketAddr]) -> io::Result<Self> {
+        let mut builder = Self::builder();
+        for server in servers {
+            builder = builder.server(server.to_string());
+        }
+        Ok(builder.start().await?)
+    }
+
+    /// Returns a builder of a proxy for servers with host names, or with other addresses to listen
+    /// on.
+    ///
+    /// ```
+    /// # async fn test() -> Result<(), zk_curator_testing::FaultProxyError> {
+    /// let proxy = zk_curator_testing::FaultProxy::builder()
+    ///     .server_at(([0, 0, 0, 0], 12181).into(), "zk1.staging:2181")
+    ///     .server_at(([0, 0, 0, 0], 12182).into(), "zk2.staging:2181")
+    ///     .start()
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
+    pub const fn builder() -> FaultProxyBuilder {
+        FaultProxyBuilder::new()
+    }
+}
 
 /// Builds a [`FaultProxy`]; see [`FaultProxy::builder`].
 #[derive(Debug, Clone)]
@@ -20,6 +54,7 @@ const LEAST_FRAME_LIMIT: usize = 1 << 10;
 pub struct FaultProxyBuilder {
     servers: Vec<(String, SocketAddr)>,
     frame_limit: usize,
+    down: bool,
 }
 
 /// An error of [`FaultProxyBuilder::start`].
@@ -54,7 +89,7 @@ impl From<FaultProxyError> for io::Error {
 
 impl FaultProxyBuilder {
     pub(super) const fn new() -> Self {
-        Self { servers: Vec::new(), frame_limit: FRAME_LIMIT }
+        Self { servers: Vec::new(), frame_limit: FRAME_LIMIT, down: false }
     }
 
     /// Adds a server, `host:port`. The proxy listens for its clients on a free port of 127.0.0.1.
@@ -77,6 +112,13 @@ impl FaultProxyBuilder {
         self
     }
 
+    /// Starts the proxy as after [`FaultProxy::down`]. Rules can be installed before the first
+    /// client is served, which [`FaultProxy::up`] allows.
+    pub const fn down(mut self) -> Self {
+        self.down = true;
+        self
+    }
+
     /// Starts the proxy. Needs a tokio runtime.
     ///
     /// # Errors
@@ -93,17 +135,18 @@ impl FaultProxyBuilder {
             let failed = |source| FaultProxyError::Listen { address, source };
             let listener = TcpListener::bind(address).await.map_err(failed)?;
             let address = listener.local_addr().map_err(failed)?;
-            listeners.push((listener, address, Arc::from(server)));
+            listeners.push((listener, address, server));
         }
         let end = CancellationToken::new();
-        let shared = Arc::new(Shared::new(end.child_token(), self.frame_limit));
-        let mut addresses = Vec::new();
-        for (listener, address, server) in listeners {
-            addresses.push(address);
-            let accept = Arc::clone(&shared).accept(listener, server);
-            tokio::spawn(end.clone().run_until_cancelled_owned(accept));
+        let shared = Arc::new(Shared::new(self.frame_limit));
+        let mut routes = Vec::new();
+        for (number, (listener, address, server)) in listeners.into_iter().enumerate() {
+            let route = Arc::new(Route::new(number, server, address, self.down, end.clone()));
+            let accepts = accept(Arc::clone(&shared), Arc::clone(&route), listener);
+            tokio::spawn(end.clone().run_until_cancelled_owned(accepts));
+            routes.push(route);
         }
-        Ok(FaultProxy { addresses, shared, end })
+        Ok(FaultProxy::new(routes, shared, end))
     }
 }
 
@@ -136,7 +179,7 @@ mod tests {
     #[tokio::test]
     async fn an_address_in_use_is_an_error_that_names_it() {
         let taken = FaultProxy::builder().server("zk1:2181").start().await.unwrap();
-        let address = taken.addresses()[0];
+        let address = taken.servers().next().unwrap().address();
         let error = FaultProxy::builder().server_at(address, "zk1:2181").start().await.unwrap_err();
         assert_eq!(error.to_string(), format!("cannot start a proxy on {address}"));
         assert_eq!(io::Error::from(error).kind(), io::ErrorKind::AddrInUse);

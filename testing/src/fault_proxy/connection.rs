@@ -16,7 +16,7 @@ use zk_curator_client::internal::{Locked, Signal};
 use zk_curator_proto::Request;
 
 use super::conversation::{Conversation, Ended, Output};
-use super::shared::{Conditions, Flow, Shared};
+use super::shared::{Conditions, Flow, Route, Shared};
 use super::split::{ClientStream, Content, Piece};
 use crate::rule::{Judgement, Verdict};
 
@@ -60,14 +60,15 @@ enum Failure {
 /// Serves a connection until it ends, or `cut` is cancelled.
 pub(super) async fn serve(
     shared: Arc<Shared>,
+    route: Arc<Route>,
     client: TcpStream,
     peer: SocketAddr,
-    server: Arc<str>,
     cut: CancellationToken,
 ) {
-    let id = shared.traffic.modify(|live| live.open(peer, cut.clone()));
+    let id = shared.traffic.modify(|live| live.open(peer, route.number, cut.clone()));
     let connection = Connection {
         shared,
+        route,
         id,
         conversation: Signal::new(Conversation::new()),
         lost: Locked::default(),
@@ -76,12 +77,13 @@ pub(super) async fn serve(
         // The cut comes first, because bytes that are released after it must not pass.
         biased;
         () = cut.cancelled() => {}
-        () = connection.forward(client, &server) => {}
+        () = connection.forward(client) => {}
     }
 }
 
 struct Connection {
     shared: Arc<Shared>,
+    route: Arc<Route>,
     id: u64,
     conversation: Signal<Conversation>,
     /// The rule that has lost a reply.
@@ -105,7 +107,8 @@ impl Connection {
     }
 
     /// Forwards until one end has ended the connection, and ends it at the other end.
-    async fn forward(&self, client: TcpStream, server: &str) {
+    async fn forward(&self, client: TcpStream) {
+        let server = self.route.server.as_str();
         let server = match timeout(CONNECT, TcpStream::connect(server)).await {
             Ok(Ok(server)) => server,
             Ok(Err(error)) => return tracing::info!(server, %error, "the proxy cannot connect"),
@@ -179,9 +182,9 @@ impl Connection {
             let pieces: Vec<_> = std::iter::from_fn(|| stream.next(&mut buf)).collect();
             let frames = pieces.iter().filter(|piece| piece.ends_frame).count() as u64;
             self.shared.counts.modify(|counts| counts.received += frames);
-            self.shared.delay().await;
+            self.route.delay().await;
             if read == 0 {
-                self.shared.opens(Conditions::requests).await;
+                self.route.opens(Conditions::requests).await;
                 out.bytes.extend_from_slice(&buf);
                 out.flush().await?;
                 return Ok(Stop::ByClient);
@@ -204,12 +207,12 @@ impl Connection {
             }
             _ => {}
         }
-        match self.shared.conditions.look(Conditions::requests) {
+        match self.route.conditions.look(Conditions::requests) {
             Flow::Open => {}
             Flow::Lost => return Ok(None),
             Flow::Stalled => {
                 out.flush().await?;
-                if self.shared.opens(Conditions::requests).await == Flow::Lost {
+                if self.route.opens(Conditions::requests).await == Flow::Lost {
                     return Ok(None);
                 }
             }
@@ -254,7 +257,7 @@ impl Connection {
         out: &mut Requests<'_>,
     ) -> Result<Option<Stop>, Failure> {
         self.shared.traffic.modify(|live| live.count(session, request));
-        let judgement = self.shared.rules.judge(session, request);
+        let judgement = self.route.rules.judge(session, request);
         let verdict = judgement.verdict;
         if verdict != Verdict::Pass {
             let opcode = request.opcode();
@@ -266,7 +269,7 @@ impl Connection {
                 out.flush().await?;
                 judgement.has_taken_effect();
                 sleep(delay).await;
-                if self.shared.opens(Conditions::requests).await == Flow::Lost {
+                if self.route.opens(Conditions::requests).await == Flow::Lost {
                     return Ok(None);
                 }
             }
@@ -305,8 +308,8 @@ impl Connection {
         let mut read = 1;
         loop {
             if self.conversation.look(Conversation::has_output) || read == 0 {
-                self.shared.delay().await;
-                let flow = self.shared.opens(Conditions::replies).await;
+                self.route.delay().await;
+                let flow = self.route.opens(Conditions::replies).await;
                 let output = self.conversation.modify(Conversation::take);
                 let ended = output.ended;
                 if flow == Flow::Open && self.send(output, to).await.is_err() {

@@ -1,21 +1,16 @@
-//! [`Shared`]: the state that the connections of a proxy share.
+//! [`Shared`]: the state that the connections of a proxy share. [`Route`]: that of one server.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use zk_curator_client::SessionCredentials;
 use zk_curator_client::internal::{Locked, Signal};
 
-use super::connection;
 use super::traffic::Live;
 use crate::rule::Rules;
-
-/// The pause before the next attempt to accept a connection, after the system has run out of
-/// resources.
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// The treatment of the bytes of one direction of a [`FaultProxy`](crate::FaultProxy).
 #[non_exhaustive]
@@ -45,17 +40,30 @@ pub struct ProxyCounts {
 /// The state of a proxy.
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) conditions: Signal<Conditions>,
     pub(super) counts: Signal<ProxyCounts>,
     pub(super) traffic: Signal<Live>,
-    pub(super) rules: Arc<Rules>,
     /// The session that a server granted on the last connection.
     pub(super) granted: Locked<Option<SessionCredentials>>,
     /// The maximum length of a request that is decoded, in bytes.
     pub(super) frame_limit: usize,
 }
 
-/// The faults of all connections of a proxy.
+/// The faults of the connections to one server.
+#[derive(Debug)]
+pub(super) struct Route {
+    /// The number of the server.
+    pub(super) number: usize,
+    /// The server, `host:port`.
+    pub(super) server: String,
+    /// The address of the proxy.
+    pub(super) address: SocketAddr,
+    pub(super) conditions: Signal<Conditions>,
+    pub(super) rules: Arc<Rules>,
+    /// Ends the proxy.
+    end: CancellationToken,
+}
+
+/// The faults of the network.
 #[derive(Debug)]
 pub(super) struct Conditions {
     pub(super) down: bool,
@@ -63,14 +71,10 @@ pub(super) struct Conditions {
     pub(super) replies: Flow,
     pub(super) delay: Duration,
     /// Ends the present connections.
-    pub(super) cut: CancellationToken,
+    cut: CancellationToken,
 }
 
 impl Conditions {
-    pub(super) const fn new(cut: CancellationToken) -> Self {
-        Self { down: false, requests: Flow::Open, replies: Flow::Open, delay: Duration::ZERO, cut }
-    }
-
     pub(super) const fn requests(&self) -> Flow {
         self.requests
     }
@@ -81,35 +85,49 @@ impl Conditions {
 }
 
 impl Shared {
-    pub(super) fn new(cut: CancellationToken, frame_limit: usize) -> Self {
+    pub(super) fn new(frame_limit: usize) -> Self {
         Self {
-            conditions: Signal::new(Conditions::new(cut)),
             counts: Signal::default(),
             traffic: Signal::default(),
-            rules: Arc::default(),
             granted: Locked::default(),
             frame_limit,
         }
     }
+}
 
-    /// Accepts and serves connections to one server.
-    pub(super) async fn accept(self: Arc<Self>, listener: TcpListener, server: Arc<str>) {
-        loop {
-            let (client, peer) = match listener.accept().await {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    tracing::warn!(%error, "a proxy accepts no connection");
-                    sleep(PAUSE).await;
-                    continue;
-                }
-            };
-            self.counts.modify(|counts| counts.connections += 1);
-            let cut = |now: &Conditions| (!now.down).then(|| now.cut.child_token());
-            if let Some(cut) = self.conditions.look(cut) {
-                let server = Arc::clone(&server);
-                tokio::spawn(connection::serve(Arc::clone(&self), client, peer, server, cut));
-            }
-        }
+impl Route {
+    pub(super) fn new(
+        number: usize,
+        server: String,
+        address: SocketAddr,
+        down: bool,
+        end: CancellationToken,
+    ) -> Self {
+        let conditions = Conditions {
+            down,
+            requests: Flow::Open,
+            replies: Flow::Open,
+            delay: Duration::ZERO,
+            cut: end.child_token(),
+        };
+        let conditions = Signal::new(conditions);
+        Self { number, server, address, conditions, rules: Arc::default(), end }
+    }
+
+    /// Changes the faults of the network.
+    pub(super) fn change(&self, change: impl FnOnce(&mut Conditions)) {
+        self.conditions.modify(change);
+    }
+
+    /// Cuts every connection.
+    pub(super) fn cut(&self) {
+        let cut = |now: &mut Conditions| std::mem::replace(&mut now.cut, self.end.child_token());
+        self.conditions.modify(cut).cancel();
+    }
+
+    /// Returns the token that cuts a new connection; `None` while connections are refused.
+    pub(super) fn admit(&self) -> Option<CancellationToken> {
+        self.conditions.look(|now| (!now.down).then(|| now.cut.child_token()))
     }
 
     /// Waits for the present delay.

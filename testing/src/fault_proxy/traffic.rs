@@ -38,6 +38,8 @@ pub struct ProxySession {
     pub id: i64,
     /// The address of the client's last connection.
     pub peer: SocketAddr,
+    /// The number of the server of that connection, from 0, in the order of the builder.
+    pub server: usize,
     /// `true` if the client has a connection through the proxy.
     pub connected: bool,
     /// The number of requests.
@@ -139,16 +141,19 @@ pub(super) struct Live {
 #[derive(Debug)]
 struct Connection {
     peer: SocketAddr,
+    /// The number of its server.
+    server: usize,
     session: Option<i64>,
     /// Ends the connection.
     cut: CancellationToken,
 }
 
 impl Live {
-    /// Adds a connection, which `cut` ends. Returns its number.
-    pub(super) fn open(&mut self, peer: SocketAddr, cut: CancellationToken) -> u64 {
+    /// Adds a connection to a server, which `cut` ends. Returns its number.
+    pub(super) fn open(&mut self, peer: SocketAddr, server: usize, cut: CancellationToken) -> u64 {
         self.last_connection += 1;
-        self.connections.insert(self.last_connection, Connection { peer, session: None, cut });
+        let connection = Connection { peer, server, session: None, cut };
+        self.connections.insert(self.last_connection, connection);
         self.last_connection
     }
 
@@ -156,11 +161,11 @@ impl Live {
     pub(super) fn has_session(&mut self, id: u64, session: i64) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         connection.session = Some(session);
-        let peer = connection.peer;
+        let (peer, server) = (connection.peer, connection.server);
         self.carriers.insert(session, id);
-        let new = ProxySession { id: session, peer, connected: true, requests: 0 };
+        let new = ProxySession { id: session, peer, server, connected: true, requests: 0 };
         let known = self.traffic.sessions.entry(session).or_insert(new);
-        (known.peer, known.connected) = (peer, true);
+        (known.peer, known.server, known.connected) = (peer, server, true);
     }
 
     /// Removes a connection. Its session may have moved to another one.
@@ -210,15 +215,16 @@ impl Live {
         }
     }
 
-    /// Cuts the matching connections. Returns `true` if there were any.
-    pub(super) fn cut(&self, matches: impl Fn(SocketAddr, Option<i64>) -> bool) -> bool {
-        let cut: Vec<_> = self
-            .connections
-            .values()
-            .filter(|connection| matches(connection.peer, connection.session))
-            .map(|connection| connection.cut.cancel())
-            .collect();
-        !cut.is_empty()
+    /// Cuts the matching connections. Returns their number.
+    pub(super) fn cut(&self, matches: impl Fn(SocketAddr, Option<i64>) -> bool) -> usize {
+        let all = self.connections.values();
+        let cut = all.filter(|connection| matches(connection.peer, connection.session));
+        cut.map(|connection| connection.cut.cancel()).count()
+    }
+
+    /// Returns the number of connections to a server.
+    pub(super) fn connections(&self, server: usize) -> usize {
+        self.connections.values().filter(|connection| connection.server == server).count()
     }
 }
 
@@ -272,13 +278,15 @@ mod tests {
     #[test]
     fn a_session_is_connected_until_its_last_connection_ends() {
         let mut live = Live::default();
-        let first = live.open(peer(1), CancellationToken::new());
+        let first = live.open(peer(1), 0, CancellationToken::new());
         live.has_session(first, 7);
-        let second = live.open(peer(2), CancellationToken::new());
+        let second = live.open(peer(2), 1, CancellationToken::new());
         live.has_session(second, 7);
         live.close(first);
-        let expected = ProxySession { id: 7, peer: peer(2), connected: true, requests: 0 };
+        let expected =
+            ProxySession { id: 7, peer: peer(2), server: 1, connected: true, requests: 0 };
         assert_eq!(live.traffic.sessions(), [&expected]);
+        assert_eq!((live.connections(0), live.connections(1)), (0, 1));
         live.close(second);
         assert!(!live.traffic.session(7).unwrap().connected);
     }
@@ -286,11 +294,11 @@ mod tests {
     #[test]
     fn memory_for_sessions_is_bounded() {
         let mut live = Live::default();
-        let stays = live.open(peer(1), CancellationToken::new());
+        let stays = live.open(peer(1), 0, CancellationToken::new());
         live.has_session(stays, 0);
         for round in 0..3 {
             for session in 1..=SESSIONS as i64 {
-                let id = live.open(peer(1), CancellationToken::new());
+                let id = live.open(peer(1), 0, CancellationToken::new());
                 live.has_session(id, session + 100 * round);
                 live.close(id);
             }
@@ -306,14 +314,14 @@ mod tests {
         let mut live = Live::default();
         let tokens = [1, 2].map(|port| {
             let token = CancellationToken::new();
-            let id = live.open(peer(port), token.clone());
+            let id = live.open(peer(port), 0, token.clone());
             live.has_session(id, port.into());
             token
         });
-        assert!(!live.cut(|_, session| session == Some(3)));
-        assert!(live.cut(|_, session| session == Some(1)));
+        assert_eq!(live.cut(|_, session| session == Some(3)), 0);
+        assert_eq!(live.cut(|_, session| session == Some(1)), 1);
         assert_eq!(tokens.each_ref().map(CancellationToken::is_cancelled), [true, false]);
-        assert!(live.cut(|from, _| from == peer(2)));
+        assert_eq!(live.cut(|from, _| from == peer(2)), 1);
         assert!(tokens[1].is_cancelled());
     }
 }

@@ -19,6 +19,10 @@ async fn proxied() -> (TestServer, FaultProxy) {
     (server, proxy)
 }
 
+fn address(proxy: &FaultProxy) -> std::net::SocketAddr {
+    proxy.servers().next().expect("a server").address()
+}
+
 async fn client(proxy: &FaultProxy) -> RawClient {
     RawClient::over_tcp(&proxy.connect_string(), 10_000).await
 }

@@ -7,7 +7,7 @@ use zk_curator_proto::records::{CreateMode, CreateRequest, RequestHeader};
 use zk_curator_proto::{ErrorCode, Record, Request, Response, frame};
 use zk_curator_testing::{FaultProxy, Flow, TestServer, Verdict};
 
-use super::{client, create_a, on_create, proxied};
+use super::{address, client, create_a, on_create, proxied};
 use crate::common::{LONG, RawClient, create_body};
 
 #[tokio::test]
@@ -15,7 +15,7 @@ async fn four_letter_words_pass() {
     let (_server, proxy) = proxied().await;
     let _rule = proxy.rule(|_| Verdict::Disconnect);
     for (word, starts) in [("ruok", "imok"), ("srvr", "Zookeeper version"), ("isro", "rw")] {
-        let mut stream = TcpStream::connect(proxy.addresses()[0]).await.unwrap();
+        let mut stream = TcpStream::connect(address(&proxy)).await.unwrap();
         stream.write_all(word.as_bytes()).await.unwrap();
         // As `nc` does.
         stream.shutdown().await.unwrap();
@@ -38,7 +38,7 @@ async fn other_protocols_pass_and_network_faults_apply() {
             tokio::io::copy(&mut reader, &mut writer).await.unwrap();
         }
     });
-    let mut stream = TcpStream::connect(proxy.addresses()[0]).await.unwrap();
+    let mut stream = TcpStream::connect(address(&proxy)).await.unwrap();
     let mut hello = vec![0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
     hello.resize(200_000, 7);
     let (mut reader, mut writer) = stream.split();
@@ -123,7 +123,7 @@ async fn host_names_are_resolved_for_each_connection() {
     let listen = ([0, 0, 0, 0], 0).into();
     let builder = FaultProxy::builder().server_at(listen, format!("localhost:{port}"));
     let proxy = builder.server("no-such-host.invalid:2181").start().await.unwrap();
-    assert!(proxy.addresses()[0].ip().is_unspecified());
+    assert!(address(&proxy).ip().is_unspecified());
     let both = proxy.connect_string();
     let (first, second) = both.split_once(',').unwrap();
     assert!(first.starts_with("127.0.0.1:"), "{first}");

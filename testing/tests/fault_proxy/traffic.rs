@@ -2,10 +2,10 @@
 
 use zk_curator_proto::records::{CreateMode, DeleteRequest, MultiOp};
 use zk_curator_proto::{ErrorCode, OpCode, Request};
-use zk_curator_testing::Verdict;
+use zk_curator_testing::{FaultProxy, Flow, TestServer, Verdict};
 
 use super::{client, create_a, on_create, proxied};
-use crate::common::{LONG, create_body};
+use crate::common::{LONG, RawClient, create_body};
 
 #[tokio::test]
 async fn requests_count_whatever_becomes_of_them() {
@@ -84,4 +84,39 @@ async fn the_session_is_that_of_the_last_connection() {
     assert_eq!(Some(session.password), zk.session.password);
     let other = client(&proxy).await;
     assert_eq!(proxy.session().unwrap().id.get(), other.id());
+}
+
+#[tokio::test]
+async fn faults_of_one_server_leave_others_alone() {
+    let (first, second) = (TestServer::start().await, TestServer::start().await);
+    let builder = FaultProxy::builder().server(first.connect_string()).down();
+    let proxy = builder.server(second.connect_string()).start().await.unwrap();
+    let servers: Vec<_> = proxy.servers().collect();
+    assert_eq!(servers[1].server(), second.connect_string());
+    let both = format!("{},{}", servers[0].address(), servers[1].address());
+    assert_eq!(proxy.connect_string(), both);
+    let open =
+        async |index: usize| RawClient::over_tcp(&servers[index].connect_string(), 10_000).await;
+
+    assert!(servers.iter().all(|server| server.is_down()));
+    let mut early = tokio::net::TcpStream::connect(servers[0].address()).await.unwrap();
+    assert_eq!(tokio::io::AsyncReadExt::read(&mut early, &mut [0]).await.unwrap_or(0), 0);
+    proxy.up();
+
+    let mut zks = [open(0).await, open(1).await];
+    assert_eq!(proxy.traffic().session(zks[1].id()).map(|session| session.server), Some(1));
+    let _refused = servers[0].rule(on_create(Verdict::Refuse(ErrorCode::NoAuth)));
+    assert_eq!(zks[0].call(create_a()).await, Err(ErrorCode::NoAuth));
+    assert!(zks[1].call(create_a()).await.is_ok());
+    servers[0].requests(Flow::Stalled);
+    zks[0].send(Request::Ping).await;
+    zks[1].ping().await;
+    assert_eq!(servers[0].cut(), 1);
+    zks[0].closed().await;
+    servers[0].requests(Flow::Open);
+    let mut again = open(0).await;
+    servers[1].down();
+    zks[1].closed().await;
+    again.ping().await;
+    assert_eq!((servers[0].is_down(), servers[1].is_down()), (false, true));
 }

@@ -14,7 +14,7 @@ use zk_curator_proto::{ErrorCode, OpCode, Record, Request, frame};
 use zk_curator_real as real;
 use zk_curator_testing::{FaultProxy, Flow, RuleGuard, RuleRequest, TestServer, Verdict};
 
-use super::{client, create_a, on_create, proxied, put};
+use super::{address, client, create_a, on_create, proxied, put};
 use crate::common::{
     LONG, Message, RawClient, auth, create, create_body, delete, new_session, set_data,
 };
@@ -99,12 +99,16 @@ async fn transcript(
         zk.send(before()).await;
     }
     zk.send(request).await;
-    zk.send(before()).await;
+    // Apache ZooKeeper may answer a request behind the end of the session.
+    let follows = opcode != OpCode::CloseSession;
+    if follows {
+        zk.send(before()).await;
+    }
     let mut messages = Vec::new();
     let ends = matches!(verdict, Verdict::LoseRequest | Verdict::LoseReply | Verdict::Disconnect)
         || (opcode == OpCode::CloseSession && !matches!(verdict, Verdict::Refuse(_)));
     let mut replies = 0;
-    while ends || replies < 2 + usize::from(!waits) {
+    while ends || replies < 1 + usize::from(!waits) + usize::from(follows) {
         let seen = zk.last_zxid;
         match zk.message().await {
             Some(Message::Event(event, path)) => messages.push(format!("{event:?} {path}")),
@@ -349,7 +353,7 @@ async fn a_stalled_network_holds_refusals_too() {
 #[tokio::test]
 async fn rules_see_requests_behind_the_handshake() {
     let (_server, proxy) = proxied().await;
-    let (host, port) = ("127.0.0.1", proxy.addresses()[0].port());
+    let (host, port) = ("127.0.0.1", address(&proxy).port());
     let rule = proxy.rule(|request| {
         assert_ne!(request.session_id(), 0);
         on_create(Verdict::Refuse(ErrorCode::NoAuth))(request)
@@ -377,7 +381,7 @@ async fn a_session_keeps_its_id_on_another_connection() {
     });
     proxy.cut();
     zk.closed().await;
-    let (host, port) = ("127.0.0.1", proxy.addresses()[0].port());
+    let (host, port) = ("127.0.0.1", address(&proxy).port());
     let stream = TcpConnector::default().connect(host, port).await.unwrap();
     let mut zk = RawClient::open(stream, zk.reattach_request()).await.unwrap();
     assert_eq!(zk.create("/b", CreateMode::Ephemeral).await, Err(ErrorCode::NoAuth));
