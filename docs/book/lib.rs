@@ -73,6 +73,7 @@ pages! {
     "src/testing/simulating-services.md" testing_simulating_services,
     "src/testing/simulation.md" testing_simulation,
     "src/testing/chaos.md" testing_chaos,
+    "src/testing/fault-proxy.md" testing_fault_proxy,
     "src/testing/other-clients.md" testing_other_clients,
     "src/testing/python.md" testing_python,
     "src/testing/node.md" testing_node,

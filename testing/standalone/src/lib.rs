@@ -7,3 +7,4 @@
 pub mod control;
 pub mod program;
 pub mod scenario;
+pub mod serve;

@@ -7,6 +7,7 @@ mod common;
 mod control_calls;
 mod control_messages;
 mod control_rules;
+mod fault_proxy;
 mod interop_clients;
 mod interop_guide;
 mod program;

@@ -33,7 +33,18 @@ impl Program {
         let options = [&["--port", "0"], options].concat();
         let count = options.iter().position(|option| *option == "--ensemble");
         let count = count.map_or(1, |at| options[at + 1].parse().unwrap());
-        let mut process = command(&options)
+        Self::launch(command(&options), count, options.contains(&"--control")).await
+    }
+
+    /// Starts `zk-fault-proxy`.
+    pub(crate) async fn start_proxy(options: &[&str]) -> Self {
+        let count = options.iter().filter(|option| **option == "--server").count();
+        Self::launch(proxy_command(options), count, options.contains(&"--control")).await
+    }
+
+    /// Starts a program with a number of servers.
+    async fn launch(mut command: Command, count: usize, has_control: bool) -> Self {
+        let mut process = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -46,7 +57,7 @@ impl Program {
             let Some(address) = line.strip_prefix("listening on ") else { panic!("{line}") };
             program.addresses.push(address.to_owned());
         }
-        if options.contains(&"--control") {
+        if has_control {
             let line = program.line().await;
             let Some(address) = line.strip_prefix("control on ") else { panic!("{line}") };
             program.control = Some(address.to_owned());
@@ -130,7 +141,16 @@ impl Program {
 
 /// Returns the command of `zk-test-server`, with the token.
 pub(crate) fn command(options: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zk-test-server"));
+    with_token(env!("CARGO_BIN_EXE_zk-test-server"), options)
+}
+
+/// Returns the command of `zk-fault-proxy`, with the token.
+pub(crate) fn proxy_command(options: &[&str]) -> Command {
+    with_token(env!("CARGO_BIN_EXE_zk-fault-proxy"), options)
+}
+
+fn with_token(program: &str, options: &[&str]) -> Command {
+    let mut command = Command::new(program);
     command.args(options).env("ZK_TEST_SERVER_TOKEN", TOKEN).kill_on_drop(true);
     command
 }

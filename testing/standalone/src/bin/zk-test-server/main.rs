@@ -13,9 +13,10 @@ use options::{Options, Task};
 use store::Store;
 use target::Servers;
 use zk_curator_testing::{TestCluster, TestServer, stop_signal};
-use zk_test_server::control::{Listener, Service, Token};
-use zk_test_server::program::{complain, end_of_input, print};
-use zk_test_server::scenario::{Scenario, ScenarioError};
+use zk_test_server::control::Service;
+use zk_test_server::program::{complain, print};
+use zk_test_server::scenario::Scenario;
+use zk_test_server::serve::{Control, Tasks};
 
 const NAME: &str = "zk-test-server";
 
@@ -23,8 +24,6 @@ const NAME: &str = "zk-test-server";
 const CANNOT_START: u8 = 2;
 /// The exit code of a server that ran, but could not save its state.
 const CANNOT_SAVE: u8 = 1;
-/// The exit code of a scenario with a step that failed.
-const SCENARIO_FAILED: u8 = 3;
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -46,12 +45,8 @@ async fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
     // Registers the handler before a user can know that the server runs, and send a signal.
     let stopped = stop_signal().map_err(|error| format!("cannot receive signals: {error}"))?;
     let control = match options.control {
+        Some(port) => Some(Control::open(port).await?),
         None => None,
-        Some(port) => {
-            let token =
-                Token::from_env().map_err(|error| format!("option '--control': {error}"))?;
-            Some((Listener::open(port).await?, token))
-        }
     };
     let mut scenario = options.scenario.as_deref().map(Scenario::load).transpose()?;
     let store = options.data_dir.map(Store::open).transpose()?;
@@ -75,44 +70,15 @@ async fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
     for addr in servers.members().iter().filter_map(TestServer::addr) {
         print(&format!("listening on {addr}"))?;
     }
-    if let Some((listener, _)) = &control {
-        print(&format!("control on {}", listener.addr()))?;
+    if let Some(control) = &control {
+        control.announce()?;
     }
-    let code = tokio::select! {
-        () = stopped => ExitCode::SUCCESS,
-        () = end_of_input(), if options.until_eof => ExitCode::SUCCESS,
-        () = controlled(control, &service) => ExitCode::SUCCESS,
-        ended = played(scenario, &service, options.until_scenario_ends) => match ended {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => complain(NAME, &error, SCENARIO_FAILED),
-        },
-    };
+    let Options { until_scenario_ends, until_eof, .. } = options;
+    let tasks = Tasks { name: NAME, control, scenario, until_scenario_ends, until_eof };
+    let code = tasks.run(&service, stopped).await;
     for server in servers.members() {
         server.stop().await;
     }
     let saved = store.map_or(Ok(()), |store| store.save(&servers));
     Ok(saved.map_or_else(|error| complain(NAME, &error, CANNOT_SAVE), |()| code))
-}
-
-/// Serves the control port, if there is one.
-async fn controlled(control: Option<(Listener, Token)>, service: &Arc<Service<Servers>>) {
-    match control {
-        Some((listener, token)) => listener.serve(Arc::clone(service), token).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Runs the scenario. Returns when a step fails, or after the last one if `ends`.
-async fn played(
-    scenario: Option<Scenario>,
-    service: &Service<Servers>,
-    ends: bool,
-) -> Result<(), ScenarioError> {
-    if let Some(scenario) = scenario {
-        scenario.run(service, print).await?;
-        if ends {
-            return Ok(());
-        }
-    }
-    std::future::pending().await
 }

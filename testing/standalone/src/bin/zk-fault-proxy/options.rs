@@ -1,0 +1,140 @@
+//! The options of the command line.
+
+use std::fmt::Display;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use lexopt::{Arg, Parser};
+
+const HELP: &str = "\
+A proxy in front of ZooKeeper servers that understands their protocol, for faults in staging: it loses
+the reply to a create, delays pings, cuts one client, and counts requests.
+
+usage: zk-fault-proxy --server HOST:PORT [--listen ADDRESS:PORT] [OPTION…]
+
+Prints one line `listening on ADDRESS:PORT` per server when it is ready. Clients connect there, without
+TLS. Ends with SIGTERM or Ctrl-C, exit code 0. The exit code is 2 for a wrong option or a port in use.
+
+  --server HOST:PORT      a server; repeat it for an ensemble. The name is resolved for each connection
+  --listen ADDRESS:PORT   the address for clients of the server before it; port 0 is any free one [127.0.0.1:0]
+  --max-frame BYTES       the longest request that rules see; longer ones pass [4194304]
+  --control PORT          serve the control protocol on this port of 127.0.0.1; 0 is any free one, printed as
+                          `control on HOST:PORT`. Needs a token in the environment variable ZK_TEST_SERVER_TOKEN
+  --scenario FILE         the rules and steps to run from the start, in TOML; a step that fails ends the program
+                          with exit code 3
+  --until-scenario-ends   end after the last step, with exit code 0
+  --until-eof             end at the end of standard input, with exit code 0
+  -h, --help              print this
+  -V, --version           print the version";
+
+const VERSION: &str = concat!("zk-fault-proxy ", env!("CARGO_PKG_VERSION"));
+
+/// The range of `--max-frame`, in bytes.
+const FRAMES: RangeInclusive<u32> = 1024..=i32::MAX.cast_unsigned();
+
+/// The request of the command line.
+#[derive(Debug)]
+pub(crate) enum Task {
+    /// A text for standard output.
+    Print(String),
+    Serve(Options),
+}
+
+/// The options of serving.
+#[derive(Debug, Default)]
+pub(crate) struct Options {
+    /// The servers, and the addresses for their clients.
+    pub(crate) servers: Vec<(String, SocketAddr)>,
+    pub(crate) max_frame: Option<usize>,
+    /// The control port.
+    pub(crate) control: Option<u16>,
+    /// The file of the scenario.
+    pub(crate) scenario: Option<PathBuf>,
+    pub(crate) until_scenario_ends: bool,
+    pub(crate) until_eof: bool,
+}
+
+/// Reads the command line.
+///
+/// # Errors
+/// A text of one line that describes the error.
+pub(crate) fn parse(mut arguments: Parser) -> Result<Task, lexopt::Error> {
+    let mut options = Options::default();
+    // The last server has no address yet.
+    let mut is_bare = false;
+    while let Some(argument) = arguments.next()? {
+        let name = match argument {
+            Arg::Long(name) => format!("--{name}"),
+            Arg::Short(name) => format!("-{name}"),
+            Arg::Value(_) => return Err(argument.unexpected()),
+        };
+        let mut value = Value { option: &name, arguments: &mut arguments };
+        match name.as_str() {
+            "-h" | "--help" => return Ok(Task::Print(HELP.to_owned())),
+            "-V" | "--version" => return Ok(Task::Print(VERSION.to_owned())),
+            "--server" => {
+                options.servers.push((value.text()?, (Ipv4Addr::LOCALHOST, 0).into()));
+                is_bare = true;
+            }
+            "--listen" => {
+                let listen = value.parsed("an address with a port, such as 0.0.0.0:2181")?;
+                match options.servers.last_mut().filter(|_| is_bare) {
+                    Some((_, address)) => *address = listen,
+                    None => return Err("option '--listen' follows its '--server'".into()),
+                }
+                is_bare = false;
+            }
+            "--max-frame" => options.max_frame = Some(value.number(FRAMES)? as usize),
+            "--control" => options.control = Some(value.number(0..=u16::MAX)?),
+            "--scenario" => options.scenario = Some(value.path()?),
+            "--until-scenario-ends" => options.until_scenario_ends = true,
+            "--until-eof" => options.until_eof = true,
+            _ => return Err(lexopt::Error::UnexpectedOption(name)),
+        }
+    }
+    if options.servers.is_empty() {
+        return Err("no '--server' is given".into());
+    }
+    if options.until_scenario_ends && options.scenario.is_none() {
+        return Err("option '--until-scenario-ends' is for '--scenario'".into());
+    }
+    Ok(Task::Serve(options))
+}
+
+/// The value of an option, before it is parsed.
+struct Value<'a> {
+    option: &'a str,
+    arguments: &'a mut Parser,
+}
+
+impl Value<'_> {
+    fn text(&mut self) -> Result<String, lexopt::Error> {
+        self.arguments.value()?.into_string().map_err(|value| self.wrong(&value.display(), "UTF-8"))
+    }
+
+    fn wrong(&self, value: &dyn Display, wanted: &str) -> lexopt::Error {
+        format!("invalid value '{value}' for option '{}': wants {wanted}", self.option).into()
+    }
+
+    fn path(&mut self) -> Result<PathBuf, lexopt::Error> {
+        let path = self.arguments.value()?;
+        if path.is_empty() { Err(self.wrong(&"", "a file")) } else { Ok(path.into()) }
+    }
+
+    fn parsed<T: FromStr>(&mut self, wanted: &str) -> Result<T, lexopt::Error> {
+        let text = self.text()?;
+        text.parse().map_err(|_| self.wrong(&text, wanted))
+    }
+
+    fn number<T>(&mut self, range: RangeInclusive<T>) -> Result<T, lexopt::Error>
+    where
+        T: FromStr + PartialOrd + Display,
+    {
+        let text = self.text()?;
+        text.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| {
+            self.wrong(&text, &format!("a number from {} to {}", range.start(), range.end()))
+        })
+    }
+}

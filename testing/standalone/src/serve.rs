@@ -1,0 +1,103 @@
+//! What the programs do while they serve.
+
+use std::io;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use crate::control::{Listener, Service, Target, Token};
+use crate::program::{complain, end_of_input, print};
+use crate::scenario::{Scenario, ScenarioError};
+
+/// The exit code of a scenario with a step that failed.
+const SCENARIO_FAILED: u8 = 3;
+
+/// The control port with its token.
+#[derive(Debug)]
+pub struct Control {
+    listener: Listener,
+    token: Token,
+}
+
+impl Control {
+    /// Opens the control port; 0 is any free one. The token comes from the environment.
+    ///
+    /// # Errors
+    /// A text of one line: the token is missing or wrong, or the port cannot be bound.
+    ///
+    /// # Cancel safety
+    /// Dropping the future opens nothing.
+    pub async fn open(port: u16) -> Result<Self, String> {
+        let token = Token::from_env().map_err(|error| format!("option '--control': {error}"))?;
+        let listener = Listener::open(port).await.map_err(|error| error.to_string())?;
+        Ok(Self { listener, token })
+    }
+
+    /// Prints the line with the address.
+    ///
+    /// # Errors
+    /// The errors of standard output.
+    pub fn announce(&self) -> io::Result<()> {
+        print(&format!("control on {}", self.listener.addr()))
+    }
+}
+
+/// What a program does besides serving clients.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_structs, reason = "the programs of this package construct it")]
+pub struct Tasks {
+    /// The name of the program.
+    pub name: &'static str,
+    /// The control port.
+    pub control: Option<Control>,
+    /// The scenario, whose rules are installed.
+    pub scenario: Option<Scenario>,
+    /// The program ends after the last step of the scenario.
+    pub until_scenario_ends: bool,
+    /// The program ends at the end of standard input.
+    pub until_eof: bool,
+}
+
+impl Tasks {
+    /// Runs until the program ends: by `stopped`, the scenario, or the end of standard input.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends all connections of the control port, and calls that run.
+    pub async fn run<T: Target>(
+        self,
+        service: &Arc<Service<T>>,
+        stopped: impl Future<Output = ()>,
+    ) -> ExitCode {
+        tokio::select! {
+            () = stopped => ExitCode::SUCCESS,
+            () = end_of_input(), if self.until_eof => ExitCode::SUCCESS,
+            () = controlled(self.control, service) => ExitCode::SUCCESS,
+            ended = played(self.scenario, service, self.until_scenario_ends) => match ended {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => complain(self.name, &error, SCENARIO_FAILED),
+            },
+        }
+    }
+}
+
+/// Serves the control port, if there is one.
+async fn controlled<T: Target>(control: Option<Control>, service: &Arc<Service<T>>) {
+    match control {
+        Some(Control { listener, token }) => listener.serve(Arc::clone(service), token).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Runs the scenario. Returns when a step fails, or after the last one if `ends`.
+async fn played<T: Target>(
+    scenario: Option<Scenario>,
+    service: &Service<T>,
+    ends: bool,
+) -> Result<(), ScenarioError> {
+    if let Some(scenario) = scenario {
+        scenario.run(service, print).await?;
+        if ends {
+            return Ok(());
+        }
+    }
+    std::future::pending().await
+}
