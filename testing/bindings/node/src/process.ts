@@ -1,4 +1,4 @@
-import { spawn, type ChildProcess } from "node:child_process";
+import { spawn, type ChildProcess, type ChildProcessWithoutNullStreams } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import type { Socket } from "node:net";
 import { createInterface } from "node:readline";
@@ -64,13 +64,7 @@ export class ServerProcess {
     /** Starts the program, and waits until it serves. */
     static async launch(members: number, options: LaunchOptions): Promise<ServerProcess> {
         const token = randomBytes(16).toString("hex");
-        const release = reserveDescriptors();
-        const child = spawn(options.binary ?? findBinary(), commandLine(members, options), {
-            env: { ...process.env, ZK_TEST_SERVER_TOKEN: token },
-            stdio: ["pipe", "pipe", "pipe"],
-            windowsHide: true,
-        });
-        release();
+        const child = start(options.binary ?? findBinary(), commandLine(members, options), token);
         // The program may end before it has read its input.
         child.stdin.on("error", () => undefined);
         const ended = new Promise<string>((resolve) => {
@@ -118,6 +112,26 @@ export class ServerProcess {
         const timer = setTimeout(() => this.#child.kill("SIGKILL"), END_TIMEOUT_MS);
         await this.ended;
         clearTimeout(timer);
+    }
+}
+
+function start(
+    binary: string,
+    parameters: readonly string[],
+    token: string,
+): ChildProcessWithoutNullStreams {
+    const release = reserveDescriptors();
+    try {
+        return spawn(binary, parameters, {
+            env: { ...process.env, ZK_TEST_SERVER_TOKEN: token },
+            stdio: ["pipe", "pipe", "pipe"],
+            windowsHide: true,
+        });
+    } catch (error) {
+        // A path that cannot be one, such as an empty one.
+        throw new TestServerError("not_started", "launch", (error as Error).message);
+    } finally {
+        release();
     }
 }
 

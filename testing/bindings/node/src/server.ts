@@ -325,13 +325,14 @@ export abstract class ControlledServer {
         await this.close();
     }
 
-    /** Gives the reason if a call fails because the server has ended. */
+    /** Names the call in an error, and gives the reason if the server has ended. */
     async #explain<T>(call: string, body: () => Promise<T>): Promise<T> {
         try {
             return await body();
         } catch (error) {
             if (!(error instanceof TestServerError && error.code === "closed")) {
-                throw error;
+                const isOther = error instanceof TestServerError && error.call !== call;
+                throw isOther ? new TestServerError(error.code, call, error.message) : error;
             }
             if (this.#ended === undefined) {
                 // The end of the connection can be noticed before the end of the process.

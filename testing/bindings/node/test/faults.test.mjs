@@ -237,3 +237,16 @@ for (const name of clients) {
         });
     });
 }
+
+test("sockets work after the C client has lost its own", async (t) => {
+    const server = await testServer(t);
+    const client = await connect(t, "zookeeper", server, 600);
+    const disconnected = once(client, "disconnected");
+    await server.partition();
+    await disconnected;
+
+    // The client has closed its socket, and still polls the number.
+    await server.until({ sessionEnded: client.session });
+    const other = await testServer(t);
+    await other.until({ sessions: 0 });
+});

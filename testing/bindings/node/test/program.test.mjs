@@ -63,7 +63,9 @@ test("a program that is not ready in time is reported", async () => {
 test("a file that is no program is reported", async (t) => {
     const path = join(folder(t), "zk-test-server");
     writeFileSync(path, "text");
-    await assert.rejects(TestServer.launch({ binary: path }), { code: "not_started" });
+    for (const binary of [path, `${path}-missing`, ""]) {
+        await assert.rejects(TestServer.launch({ binary }), { code: "not_started" });
+    }
     setVariable(t, "ZK_TEST_SERVER_BIN", path);
     const message = `launch: ZK_TEST_SERVER_BIN is not a program: ${path}`;
     assert.throws(findBinary, { code: "no_binary", message });
