@@ -281,7 +281,8 @@ class ZkTestServerTest {
     @Test
     void otherVerdicts() throws Exception {
         client.create().forPath("/a");
-        try (Rule refused = server.addRule(RuleSpec.refuse("no_auth").on(Operation.GET_DATA))) {
+        // Curator reads /zookeeper/config for itself, so rules for reads need a path.
+        try (Rule refused = server.addRule(RuleSpec.refuse("no_auth").on(Operation.GET_DATA).path("/a"))) {
             assertThrows(KeeperException.NoAuthException.class, () -> client.getData().forPath("/a"));
             assertEquals(1, refused.hits());
         }
@@ -289,11 +290,11 @@ class ZkTestServerTest {
             assertThrows(KeeperException.NodeExistsException.class, () -> client.create().forPath("/b"));
             assertEquals(1, refused.remove());
         }
-        try (Rule cut = server.addRule(RuleSpec.disconnect().on(Operation.GET_DATA).times(1))) {
+        try (Rule cut = server.addRule(RuleSpec.disconnect().on(Operation.GET_DATA).path("/a").times(1))) {
             client.getData().forPath("/a");
             cut.awaitHits(1, Duration.ZERO);
         }
-        try (Rule slow = server.addRule(RuleSpec.delay(Duration.ofMillis(50)).on(Operation.GET_DATA))) {
+        try (Rule slow = server.addRule(RuleSpec.delay(Duration.ofMillis(50)).on(Operation.GET_DATA).path("/a"))) {
             long start = System.nanoTime();
             client.getData().forPath("/a");
             assertTrue(System.nanoTime() - start >= 50_000_000, "a delay is a lower bound");
