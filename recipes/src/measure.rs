@@ -105,40 +105,45 @@ mod facade {
         }
     }
 
-    /// A timed lease was made.
-    pub(crate) fn timed_lease(zk: &CuratorFramework) {
-        add_to(zk, "zk_curator_locks_held", Leasing::RECIPE, 0.0);
-        count_of(zk, "zk_curator_locks_lost_total", Leasing::RECIPE, 0);
-        drop(time_of(zk, "zk_curator_lock_hold_duration_seconds", Leasing::RECIPE));
+    /// A lease of this kind was made.
+    pub(crate) fn lease(zk: &CuratorFramework, recipe: &'static str) {
+        add_to(zk, "zk_curator_locks_held", recipe, 0.0);
+        count_of(zk, "zk_curator_locks_lost_total", recipe, 0);
+        drop(time_of(zk, "zk_curator_lock_hold_duration_seconds", recipe));
     }
 
-    /// Holds a timed lease, which has no node of a session.
+    /// Holds a lease, which has no node of the session of its framework.
     #[derive(Debug)]
     pub(crate) struct Leasing {
         zk: CuratorFramework,
+        recipe: &'static str,
         since: Instant,
         has_ended: bool,
     }
 
     impl Leasing {
-        const RECIPE: &str = "timed_lease";
-
-        pub(crate) fn begin(zk: &CuratorFramework) -> Self {
-            add_to(zk, "zk_curator_locks_held", Self::RECIPE, 1.0);
-            Self { zk: zk.clone(), since: Instant::now(), has_ended: false }
+        pub(crate) fn begin(zk: &CuratorFramework, recipe: &'static str) -> Self {
+            add_to(zk, "zk_curator_locks_held", recipe, 1.0);
+            Self { zk: zk.clone(), recipe, since: Instant::now(), has_ended: false }
         }
 
         pub(crate) fn released(&mut self) {
             if !std::mem::replace(&mut self.has_ended, true) {
-                add_to(&self.zk, "zk_curator_locks_held", Self::RECIPE, -1.0);
-                time_of(&self.zk, "zk_curator_lock_hold_duration_seconds", Self::RECIPE)
+                add_to(&self.zk, "zk_curator_locks_held", self.recipe, -1.0);
+                time_of(&self.zk, "zk_curator_lock_hold_duration_seconds", self.recipe)
                     .record(self.since.elapsed());
+            }
+        }
+
+        pub(crate) fn end(mut self, is_lost: bool) {
+            if is_lost {
+                self.lost();
             }
         }
 
         pub(crate) fn lost(&mut self) {
             if !self.has_ended {
-                count_of(&self.zk, "zk_curator_locks_lost_total", Self::RECIPE, 1);
+                count_of(&self.zk, "zk_curator_locks_lost_total", self.recipe, 1);
             }
             self.released();
         }
@@ -475,18 +480,19 @@ mod facade {
         pub(crate) const fn end(self, _is_lost: bool) {}
     }
 
-    pub(crate) const fn timed_lease(_zk: &CuratorFramework) {}
+    pub(crate) const fn lease(_zk: &CuratorFramework, _recipe: &'static str) {}
 
     #[derive(Debug)]
     pub(crate) struct Leasing;
 
     impl Leasing {
-        pub(crate) const fn begin(_zk: &CuratorFramework) -> Self {
+        pub(crate) const fn begin(_zk: &CuratorFramework, _recipe: &'static str) -> Self {
             Self
         }
 
         pub(crate) const fn released(&self) {}
         pub(crate) const fn lost(&self) {}
+        pub(crate) const fn end(self, _is_lost: bool) {}
     }
 
     pub(crate) const fn handover_lock(_zk: &CuratorFramework) {}

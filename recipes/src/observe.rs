@@ -5,8 +5,8 @@
 //! |---|---|---|---|
 //! | `zk_curator_lock_acquire_duration_seconds` | histogram | `framework`, `recipe` | how long `acquire` took until the lock was held |
 //! | `zk_curator_lock_hold_duration_seconds` | histogram | `framework`, `recipe` | how long locks were held |
-//! | `zk_curator_locks_held` | gauge | `framework`, `recipe` | locks and leases that are held |
-//! | `zk_curator_locks_lost_total` | counter | `framework`, `recipe` | locks that were lost while they were held |
+//! | `zk_curator_locks_held` | gauge | `framework`, `recipe` | locks and leases that are held; timed leases as long as they have a guard |
+//! | `zk_curator_locks_lost_total` | counter | `framework`, `recipe` | locks and leases that were lost while they were held, timed leases also when they end before their guard does |
 //! | `zk_curator_lock_handovers_total` | counter | `framework` | times that a [`HandoverMutex`](crate::lock::HandoverMutex) was passed on within the process |
 //! | `zk_curator_leader_candidates` | gauge | `framework`, `recipe` | elections that this process takes part in, as the leader or as a candidate |
 //! | `zk_curator_leader` | gauge | `framework`, `recipe` | elections that this process leads |
@@ -34,11 +34,11 @@
 //! | `zk_curator_partitions_lost_total` | counter | `framework` | parts that were lost, and not given up |
 //!
 //! `framework` is the [name](zk_curator::CuratorFrameworkBuilder::name) of the framework, empty by
-//! default. `recipe` is `mutex`, `read_lock`, `write_lock`, `semaphore` or `timed_lease` of locks and leases;
-//! `latch`, `selector` or `election` of leaders; `simple`, `queue`, `priority_queue`, `delay_queue`,
-//! `id_queue`, `fifo`, `locking_queue` or `jobs` of queues. `path` is a path within the namespace:
-//! of queues that are consumed, of caches, of schedules and of partitioned sets. A process measures
-//! 1,000 different paths at most.
+//! default. `recipe` is `mutex`, `read_lock`, `write_lock`, `semaphore`, `timed_lease` or
+//! `session_lease` of locks and leases; `latch`, `selector` or `election` of leaders; `simple`,
+//! `queue`, `priority_queue`, `delay_queue`, `id_queue`, `fifo`, `locking_queue` or `jobs` of
+//! queues. `path` is a path within the namespace: of queues that are consumed, of caches, of
+//! schedules and of partitioned sets. A process measures 1,000 different paths at most.
 //!
 //! Counters exist, with the value 0, as soon as the recipe that they count for was constructed: a
 //! lock, a counter, a queue's consumer, a candidate, a member of a schedule or of a set. So an

@@ -19,6 +19,7 @@ use zk_curator_proto::OpCode;
 use zk_curator_recipes::cache::CuratorCache;
 use zk_curator_recipes::counter::{DistributedAtomicLong, PromotedToLock};
 use zk_curator_recipes::leader::{Election, LeaderLatch, LeaderSelector};
+use zk_curator_recipes::lease::{SessionLease, TimedLease};
 use zk_curator_recipes::lock::{
     InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore,
 };
@@ -93,6 +94,17 @@ impl Sums {
     /// Asserts that a series has this value.
     fn shows(&self, name: &str, value: f64) {
         assert_eq!(self.get(name), value, "{name}");
+    }
+
+    /// Waits until the tasks that can run have given a series this value.
+    async fn comes_to(&self, name: &str, value: f64) {
+        for _ in 0..100 {
+            if self.get(name) == value {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        self.shows(name, value);
     }
 
     fn find(&self, name: &str) -> Option<f64> {
@@ -305,6 +317,35 @@ async fn locks(sums: Sums, server: TestServer, zk: CuratorFramework) {
 }
 
 #[test]
+fn leases_are_timed_and_losses_counted() {
+    measured(leases);
+}
+
+async fn leases(sums: Sums, server: TestServer, zk: CuratorFramework) {
+    let minute = Duration::from_secs(60);
+    let mut timed = TimedLease::new(&zk, "/timed", "a").try_take(minute).await.unwrap().unwrap();
+    sums.shows("locks_held{framework=,recipe=timed_lease}", 1.0);
+    server.remove("/timed").unwrap();
+    timed.renew(minute).await.unwrap_err();
+    sums.shows("locks_held{framework=,recipe=timed_lease}", 0.0);
+    drop(timed);
+    sums.shows("locks_lost_total{framework=,recipe=timed_lease}", 1.0);
+
+    let revoked = SessionLease::builder(&zk).start().await.unwrap();
+    let lost = SessionLease::builder(&zk).start().await.unwrap();
+    let held = "locks_held{framework=,recipe=session_lease}";
+    sums.shows(held, 2.0);
+    revoked.revoke().await.unwrap();
+    sums.comes_to(held, 1.0).await;
+    sums.shows("locks_lost_total{framework=,recipe=session_lease}", 0.0);
+    assert!(server.expire(lost.session_id().get()).await);
+    lost.lost().await;
+    sums.comes_to(held, 0.0).await;
+    sums.shows("locks_lost_total{framework=,recipe=session_lease}", 1.0);
+    sums.shows("lock_hold_duration_seconds{framework=,recipe=session_lease}", 2.0);
+}
+
+#[test]
 fn terms_of_leaders_are_counted_and_timed() {
     measured(leaders);
 }
@@ -397,6 +438,10 @@ fn series_exist_before_what_they_count() {
             drop(InterProcessReadWriteLock::new(&zk, "/lock"));
             drop(InterProcessSemaphore::new(&zk, "/lock", 1));
             for recipe in ["mutex", "read_lock", "write_lock", "semaphore"] {
+                zero(&format!("locks_lost_total{{framework=billing,recipe={recipe}}}"));
+            }
+            drop((TimedLease::new(&zk, "/timed", "a"), SessionLease::builder(&zk)));
+            for recipe in ["timed_lease", "session_lease"] {
                 zero(&format!("locks_lost_total{{framework=billing,recipe={recipe}}}"));
             }
             drop(InterProcessMutex::new(&zk, "/lock").local_batch(1, Duration::MAX));

@@ -11,6 +11,9 @@ use super::site::Site;
 use crate::measure::Leasing;
 use crate::schedule::plan;
 
+/// The name in metrics.
+pub(super) const RECIPE: &str = "timed_lease";
+
 /// The longest sleep between two looks at the time for which the machine was suspended.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -29,7 +32,7 @@ pub struct TimedLeaseGuard {
 
 impl TimedLeaseGuard {
     pub(super) fn new(site: Site, held: Held) -> Self {
-        let held_since = Leasing::begin(&site.zk);
+        let held_since = Leasing::begin(&site.zk, RECIPE);
         Self { site, held, held_since }
     }
 

@@ -8,6 +8,11 @@ use zk_curator::{
     ConnectionState, ConnectionStatus, CreateMode, CuratorFramework, Error, SessionId, SessionInfo,
 };
 
+use crate::measure::{self, Leasing};
+
+/// The name in metrics.
+const RECIPE: &str = "session_lease";
+
 /// A session of its own, with its own time to live, whose nodes go together: a lease as in etcd.
 ///
 /// Nodes of one process that should vanish at different times need different sessions: for example
@@ -88,6 +93,14 @@ pub struct SessionLeaseBuilder {
 /// Closes a framework when it is dropped.
 struct Closing(CuratorFramework);
 
+impl Closing {
+    /// Waits until the session with this number is over. The framework would open another one.
+    async fn after(&self, epoch: u64, term: &CancellationToken, held: Leasing) {
+        until_over(&self.0, epoch, term).await;
+        held.end(self.0.state() != ConnectionState::Closed);
+    }
+}
+
 impl Drop for Closing {
     fn drop(&mut self) {
         self.0.close_in_background();
@@ -98,6 +111,7 @@ impl SessionLease {
     /// A lease beside the session of this framework. Nothing is sent until it is
     /// [started](SessionLeaseBuilder::start).
     pub fn builder(zk: &CuratorFramework) -> SessionLeaseBuilder {
+        measure::lease(zk, RECIPE);
         SessionLeaseBuilder { zk: zk.clone(), ttl: None }
     }
 
@@ -223,11 +237,10 @@ impl SessionLeaseBuilder {
         let Some(session) = status.session else {
             return Err(Error::closed("start", ""));
         };
-        let ending = Closing(zk.clone());
-        // The framework would open another session.
         let term = CancellationToken::new();
-        let over = term.clone();
-        zk.spawn_then(async move { until_over(&ending.0, epoch, &over).await }, |_| {});
+        let (held, over) = (Leasing::begin(zk, RECIPE), term.clone());
+        let ending = Closing(zk.clone());
+        zk.spawn_then(async move { ending.after(epoch, &over, held).await }, |_| {});
         Ok(SessionLease { zk: bound, session, epoch, term, _closing: closing })
     }
 }

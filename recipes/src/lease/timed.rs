@@ -3,7 +3,7 @@ use std::time::{Duration, SystemTime};
 use zk_curator::CuratorFramework;
 
 use super::error::Error;
-use super::guard::TimedLeaseGuard;
+use super::guard::{RECIPE, TimedLeaseGuard};
 use super::record::Record;
 use super::site::Site;
 use crate::measure;
@@ -112,7 +112,7 @@ impl TimedLease {
     pub fn new(zk: &CuratorFramework, path: impl Into<String>, id: impl Into<String>) -> Self {
         let path = path.into();
         let slots = vec![path.trim_end_matches('/').to_owned()];
-        measure::timed_lease(zk);
+        measure::lease(zk, RECIPE);
         Self { site: Site::new(zk, path, slots, id.into()) }
     }
 
@@ -238,7 +238,7 @@ impl MultiLease {
     ) -> Self {
         let path = path.into();
         let slots = (0..holders).map(|number| child(&path, &number.to_string())).collect();
-        measure::timed_lease(zk);
+        measure::lease(zk, RECIPE);
         Self { site: Site::new(zk, path, slots, id.into()) }
     }
 
