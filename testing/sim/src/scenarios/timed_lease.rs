@@ -23,7 +23,7 @@ pub(super) const SCENARIO: Scenario =
         sim.workload(work)
             .checker(Exclusion::mutual().notice(Duration::ZERO))
             .server_clocks_differ(CLOCKS)
-            .leaves(["/leases", LEASE, "/leases/orders/lease_holder"])
+            .leaves(["/leases", LEASE, "/leases/orders/lease_holder", "/leases/orders/_i_*"])
     });
 
 async fn work(client: Client) -> Result<(), Failure> {
