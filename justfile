@@ -129,6 +129,10 @@ semver *revision:
 deny:
     scripts/deny
 
+# Compares how long servers for tests take to start, with those of Curator and kazoo.
+starts *arguments:
+    scripts/measure-starts {{arguments}}
+
 # Measures how long users and contributors wait for builds.
 builds *arguments:
     scripts/measure-builds {{arguments}}
