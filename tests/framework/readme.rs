@@ -58,7 +58,7 @@ fn named(text: &str) -> Vec<(&str, &str, &str)> {
         .filter_map(|parts| match parts[..] {
             [
                 area @ ("framework" | "locks" | "queues" | "recipes" | "features" | "interop"
-                | "limits"),
+                | "kerberos" | "limits"),
                 file,
                 test,
             ] => Some((area, file, test)),

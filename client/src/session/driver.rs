@@ -58,22 +58,22 @@ async fn drive(
     let mut link = Link::None;
     let mut input = Buffer::default();
     let mut large_output = false;
-    let mut look: Option<Looking> = None;
-    let mut ask: Option<Asking> = None;
-    let mut prove: Option<Working> = None;
+    let mut aside = Aside::default();
     let mut batch = Batch::default();
     let mut handles_left = true;
     let mut alarm = pin!(sleep_until(Instant::now()));
     loop {
         while let Some(effect) = machine.next_effect() {
             match effect {
-                Effect::Look(host) => look = Some(Box::pin(look_at(Arc::clone(&connector), host))),
+                Effect::Look(host) => {
+                    aside.look = Some(Box::pin(look_at(Arc::clone(&connector), host)));
+                }
                 Effect::Ask => {
-                    ask = credentials.clone().map(|provider| -> Asking {
+                    aside.ask = credentials.clone().map(|provider| -> Asking {
                         Box::pin(async move { provider.credentials().await })
                     });
                 }
-                Effect::Prove => prove = machine.take_work(),
+                Effect::Prove => aside.prove = machine.take_work(),
                 Effect::Connect(host) => {
                     let attempt = open(Arc::clone(&connector), host.clone());
                     link.attempt(host, attempt);
@@ -81,8 +81,7 @@ async fn drive(
                 Effect::Abandon(host) => link.abandon(&host),
                 Effect::Disconnect => {
                     link = Link::None;
-                    ask = None;
-                    prove = None;
+                    (aside.ask, aside.prove) = (None, None);
                     input = Buffer::default();
                 }
                 Effect::Done => {
@@ -113,9 +112,7 @@ async fn drive(
             biased;
             event = poll_fn(|cx| link.poll(machine.output(), &mut input.bytes, cx)) => Wake::Link(event),
             () = poll_fn(|cx| queue.poll_take(&mut batch, !handles_left, cx)) => Wake::Commands,
-            (host, writable) = poll_fn(|cx| poll_some(&mut look, cx)) => Wake::Looked(host, writable),
-            answer = poll_fn(|cx| poll_some(&mut ask, cx)) => Wake::Asked(answer),
-            worked = poll_fn(|cx| poll_some(&mut prove, cx)) => Wake::Proven(worked),
+            wake = poll_fn(|cx| aside.poll(cx)) => wake,
             () = &mut alarm, if timer.is_some() => Wake::Timer,
         };
         suspended = states.suspended();
@@ -131,18 +128,9 @@ async fn drive(
                 machine.on_read(&mut input.bytes, now);
                 input.shrink();
             }
-            Wake::Looked(host, writable) => {
-                look = None;
-                machine.on_looked(&host, writable, now);
-            }
-            Wake::Asked(answer) => {
-                ask = None;
-                machine.on_credentials(answer, now);
-            }
-            Wake::Proven(worked) => {
-                prove = None;
-                machine.on_worked(worked, now);
-            }
+            Wake::Looked(host, writable) => machine.on_looked(&host, writable, now),
+            Wake::Asked(answer) => machine.on_credentials(answer, now),
+            Wake::Proven(worked) => machine.on_worked(worked, now),
             Wake::Link(LinkEvent::Written) | Wake::Timer | Wake::Commands => {}
             Wake::Link(LinkEvent::Failed(error)) => machine.on_io_error(now, error),
         }
@@ -228,9 +216,32 @@ enum Wake {
     Timer,
 }
 
-/// Polls a future if there is one.
-fn poll_some<F: Future + Unpin>(future: &mut Option<F>, cx: &mut Context<'_>) -> Poll<F::Output> {
-    future.as_mut().map_or(Poll::Pending, |future| Pin::new(future).poll(cx))
+/// The work that the session waits for in addition to its connection.
+#[derive(Default)]
+struct Aside {
+    look: Option<Looking>,
+    ask: Option<Asking>,
+    prove: Option<Working>,
+}
+
+impl Aside {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Wake> {
+        if let Poll::Ready((host, writable)) = poll_some(&mut self.look, cx) {
+            return Poll::Ready(Wake::Looked(host, writable));
+        }
+        if let Poll::Ready(answer) = poll_some(&mut self.ask, cx) {
+            return Poll::Ready(Wake::Asked(answer));
+        }
+        poll_some(&mut self.prove, cx).map(Wake::Proven)
+    }
+}
+
+/// Polls a future if there is one, and removes it when it is ready.
+fn poll_some<F: Future + Unpin>(slot: &mut Option<F>, cx: &mut Context<'_>) -> Poll<F::Output> {
+    let Some(future) = slot else { return Poll::Pending };
+    let output = std::task::ready!(Pin::new(future).poll(cx));
+    *slot = None;
+    Poll::Ready(output)
 }
 
 /// Asks a server if it is writable, with the four-letter word `isro`. The server responds with `rw`
