@@ -78,6 +78,7 @@ mod revocable;
 mod scenario;
 mod semaphore;
 mod semaphore_mutex;
+mod session_lease;
 mod shared_value;
 mod stm;
 mod support;
@@ -140,8 +141,10 @@ pub const ALL: &[Scenario] = &[
     revocable::SCENARIO,
     removed_waiter::SCENARIO,
     semaphore::SCENARIO,
+    semaphore::KAZOO,
     semaphore_mutex::SCENARIO,
     semaphore::LIMITED,
+    session_lease::SCENARIO,
     shared_value::SCENARIO,
     queue::SIMPLE,
     stm::SCENARIO,

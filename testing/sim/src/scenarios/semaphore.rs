@@ -1,5 +1,5 @@
-//! [`InterProcessSemaphore`]: clients acquire one lease or several at a time, with a constant limit
-//! and with a changing one.
+//! [`InterProcessSemaphore`]: clients acquire one lease or several at a time, with a constant limit,
+//! with a changing one, and in the layout of kazoo.
 
 use tokio::time::sleep;
 use zk_curator_recipes::lock::{InterProcessSemaphore, Lease};
@@ -38,8 +38,32 @@ pub(super) const LIMITED: Scenario = Scenario::new(
     },
 );
 
+/// The lock of kazoo's semaphore.
+const KAZOO_LOCK: &str = "/locks/printers-__lock__";
+
+pub(super) const KAZOO: Scenario = Scenario::new(
+    "semaphore_kazoo",
+    "InterProcessSemaphore: three leases in the layout of kazoo",
+    |sim| {
+        sim.workload(print_with_kazoo)
+            .operator(["/locks/printers/*"])
+            .checker(Exclusion::at_most(LEASES as usize))
+            .sequences([KAZOO_LOCK])
+            .leaves(["/locks", SEMAPHORE, KAZOO_LOCK])
+    },
+);
+
 async fn print(client: Client) -> Result<(), Failure> {
-    let semaphore = InterProcessSemaphore::new(&client.connect().await?, SEMAPHORE, LEASES);
+    let zk = client.connect().await?;
+    print_at(client, InterProcessSemaphore::new(&zk, SEMAPHORE, LEASES)).await
+}
+
+async fn print_with_kazoo(client: Client) -> Result<(), Failure> {
+    let zk = client.connect().await?;
+    print_at(client, InterProcessSemaphore::shared_with_kazoo(&zk, SEMAPHORE, LEASES)).await
+}
+
+async fn print_at(client: Client, semaphore: InterProcessSemaphore) -> Result<(), Failure> {
     let mut rng = client.rng();
     let pauses = Pauses::of(&client);
     while client.next_round().is_some() {
