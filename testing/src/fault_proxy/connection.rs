@@ -199,6 +199,10 @@ impl Connection {
     }
 
     async fn handle(&self, piece: Piece, out: &mut Requests<'_>) -> Result<Option<Stop>, Failure> {
+        if !self.conversation.look(Conversation::has_room) {
+            out.flush().await?;
+            self.conversation.until(Conversation::has_room).await;
+        }
         match &piece.content {
             Content::Connect(request) => self.conversation.modify(|talk| talk.connect(request)),
             Content::Foreign => {

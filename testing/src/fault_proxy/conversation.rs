@@ -15,6 +15,11 @@ const CONNECT: usize = 1024;
 const PREFIX: usize = 4;
 const HEADER: usize = 16;
 
+/// The most refusals that wait for earlier replies, and the most bytes that wait for the client.
+/// Requests wait above them, as a client may send requests without reading replies.
+const REFUSALS: usize = 10_000;
+const BACKLOG: usize = 1 << 20;
+
 /// The replies of one connection.
 #[derive(Debug)]
 pub(super) struct Conversation {
@@ -25,6 +30,8 @@ pub(super) struct Conversation {
     zxid: i64,
     /// The requests without a reply, in their order.
     pending: VecDeque<Pending>,
+    /// The number of refusals in `pending`.
+    refusals: usize,
     /// Bytes for the client.
     out: BytesMut,
     granted: Option<SessionCredentials>,
@@ -81,6 +88,7 @@ impl Conversation {
             session: None,
             zxid: 0,
             pending: VecDeque::new(),
+            refusals: 0,
             out: BytesMut::new(),
             granted: None,
             ended: None,
@@ -118,6 +126,7 @@ impl Conversation {
     /// The client receives this error in the place of a reply.
     pub(super) fn refuse(&mut self, xid: i32, code: ErrorCode) {
         self.pending.push_back(Pending::Refused { xid, code });
+        self.refusals += 1;
         self.settle();
     }
 
@@ -143,6 +152,11 @@ impl Conversation {
         if self.ended.is_none() && !self.loses_reply() {
             self.out.extend_from_slice(&buf.split());
         }
+    }
+
+    /// Returns `false` while requests must wait, because too many replies do.
+    pub(super) fn has_room(&self) -> bool {
+        self.refusals < REFUSALS && self.out.len() < BACKLOG
     }
 
     /// Returns `true` if there is something to take.
@@ -270,6 +284,7 @@ impl Conversation {
                 Some(Pending::Refused { xid, code }) => {
                     let header = ReplyHeader { xid: *xid, zxid: self.zxid, err: code.code() };
                     frame::put(&mut self.out, |out| header.encode(out));
+                    self.refusals -= 1;
                 }
                 Some(Pending::End(ended)) => self.ended = Some(*ended),
                 Some(Pending::Forwarded { .. } | Pending::LosesReply { .. }) | None => return,
@@ -356,6 +371,25 @@ mod tests {
         let mut expected = reply(XID_PING, 9, b"");
         expected.extend(refusal(5, 9, ErrorCode::NoAuth));
         assert_eq!(receives(&mut talk, &[reply(XID_PING, 9, b"")]), (expected.to_vec(), None));
+    }
+
+    #[test]
+    fn requests_wait_for_room() {
+        let mut talk = connected();
+        talk.forward(1);
+        for xid in 0..REFUSALS as i32 {
+            assert!(talk.has_room());
+            talk.refuse(2 + xid, ErrorCode::NoAuth);
+        }
+        assert!(!talk.has_room());
+        talk.receive(&mut reply(1, 9, b""));
+        assert!(talk.has_room());
+        for xid in 0..(BACKLOG / 20) as i32 {
+            talk.refuse(xid, ErrorCode::NoAuth);
+        }
+        assert!(!talk.has_room());
+        talk.take();
+        assert!(talk.has_room());
     }
 
     #[test]

@@ -46,7 +46,8 @@ use crate::server::HasSession;
 /// * connections with TLS, which the proxy does not terminate: connect the client without TLS.
 ///
 /// The proxy holds at most one incomplete request per connection in memory, and allocates only for
-/// bytes that have arrived. Replies are never collected.
+/// bytes that have arrived. Replies are never collected. Requests wait while a client does not read
+/// 1 MiB of replies, or 10,000 refusals wait for earlier replies.
 ///
 /// # Verdicts in front of a server
 /// Verdicts have the effects that [`Verdict`] describes, with these differences to rules of a

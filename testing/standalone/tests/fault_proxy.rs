@@ -212,6 +212,17 @@ async fn a_scenario_applies_from_the_first_request() {
 }
 
 #[tokio::test]
+async fn the_scenario_of_the_page_is_valid() {
+    let page = include_str!("../../../docs/book/src/testing/fault-proxy.md");
+    let scenario = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+    let file = std::env::temp_dir().join(format!("zk-fault-proxy-page-{}", std::process::id()));
+    std::fs::write(&file, scenario.expect("a block of TOML")).unwrap();
+    let options = ["--server", "zk1:2181", "--scenario", file.to_str().unwrap()];
+    Program::start_proxy(&options).await.end("TERM").await;
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[tokio::test]
 async fn the_program_ends_with_its_input_or_by_a_signal() {
     let server = TestServer::start().await;
     let address = server.connect_string();
