@@ -105,6 +105,10 @@ def test_hung_server_does_not_hang_the_end_of_a_test(pytester: pytest.Pytester) 
         def test_stopped(zk_server, zk_client):
             zk_server.stop()
 
+        def test_other_server(zk_server, zk_cluster, zk_connect):
+            zk_connect(hosts=zk_server.connect_string)
+            zk_server.pause()
+
         def test_closed(zk_server, zk_client):
             zk_server.close()
 
@@ -112,7 +116,7 @@ def test_hung_server_does_not_hang_the_end_of_a_test(pytester: pytest.Pytester) 
             os.kill(zk_server.pid, signal.SIGKILL)
         """
     )
-    pytester.runpytest_subprocess(timeout=120).assert_outcomes(passed=5)
+    pytester.runpytest_subprocess(timeout=120).assert_outcomes(passed=6)
 
 
 def test_workers_of_xdist_share_no_port(pytester: pytest.Pytester) -> None:

@@ -136,7 +136,9 @@ class Connections:
             connection.close()
 
     def _forget(self) -> None:
-        self._lock, self._idle = threading.Lock(), []
+        idle, self._idle, self._lock = self._idle, [], threading.Lock()
+        for connection in idle:
+            connection.close()
 
 
 _ALL: "weakref.WeakSet[Connections]" = weakref.WeakSet()

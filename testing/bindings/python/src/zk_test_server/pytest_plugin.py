@@ -7,7 +7,8 @@ Markers: `@pytest.mark.zk_server(...)` and `@pytest.mark.zk_cluster(...)` have t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Generator, List
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Callable, Dict, Generator
 
 import pytest
 
@@ -60,7 +61,7 @@ def zk_shared_server() -> Generator[TestServer, None, None]:
 def _zk_reset(request: pytest.FixtureRequest) -> Generator[None, None, None]:
     # Automatic fixtures are set up first and end last, after the clients of the test.
     yield
-    shared = getattr(request.node, "funcargs", {}).get("zk_shared_server")
+    shared = _servers(request.node).get("zk_shared_server")
     if shared is not None:
         shared.reset()
 
@@ -80,7 +81,7 @@ def zk_connect(
     except ImportError:
         pytest.fail("the fixtures zk_client and zk_connect need kazoo: pip install kazoo")
     server = _server_of(request)
-    clients: List[KazooClient] = []
+    ends = ExitStack()
 
     def connect(**options: Any) -> KazooClient:
         options.setdefault("hosts", server.connect_string)
@@ -89,19 +90,19 @@ def zk_connect(
             retry = {"max_tries": -1, "delay": 0.05, "max_delay": 0.5}
             options.setdefault("connection_retry", retry)
         client = KazooClient(**options)
-        clients.append(client)
+        ends.callback(client.close)
+        ends.callback(client.stop)
         client.start()
         return client
 
-    yield connect
-    try:
-        # A client cannot say goodbye to a server that hangs.
-        server.reset()
-    except ZkTestServerError:
-        pass  # The test has closed the server, or has ended it.
-    for client in clients:
-        client.stop()
-        client.close()
+    with ends:
+        yield connect
+        # A client cannot end its session at a server that hangs.
+        for one in {server, *_servers(request.node).values()}:
+            try:
+                one.reset()
+            except ZkTestServerError:
+                pass  # The test has closed the server, or has ended it.
 
 
 @pytest.fixture
@@ -126,10 +127,14 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
     report = outcome.get_result()
     if report.when != "call" or not report.failed:
         return
-    values = getattr(item, "funcargs", {})
-    for name, value in values.items():
-        if isinstance(value, TestServer):
-            report.sections.append((f"zk-test-server {name}", _summary(value)))
+    for name, server in _servers(item).items():
+        report.sections.append((f"zk-test-server {name}", _summary(server)))
+
+
+def _servers(item: Any) -> Dict[str, TestServer]:
+    """Returns the servers among the fixtures of a test. A `unittest.TestCase` has none."""
+    values = getattr(item, "funcargs", None) or {}
+    return {name: one for name, one in values.items() if isinstance(one, TestServer)}
 
 
 def _summary(server: TestServer) -> str:
