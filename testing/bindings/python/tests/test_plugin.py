@@ -51,6 +51,26 @@ def test_shared_server_loses_faults_but_no_nodes(pytester: pytest.Pytester) -> N
     pytester.runpytest_subprocess().assert_outcomes(passed=2)
 
 
+def test_shared_server_loses_faults_of_tests_without_clients(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        from zk_test_server import NoSuchRule
+
+        rules = []
+
+        def test_one(zk_shared_server):
+            rules.append(zk_shared_server.add_rule("lose_reply", "create"))
+            assert rules[0].hits == 0
+
+        def test_two(zk_shared_server):
+            with pytest.raises(NoSuchRule):
+                rules[0].hits
+        """
+    )
+    pytester.runpytest_subprocess().assert_outcomes(passed=2)
+
+
 def test_markers_have_the_options_of_the_server(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """

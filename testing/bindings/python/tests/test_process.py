@@ -98,23 +98,30 @@ def test_errors_of_the_program_are_in_the_message() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
-def test_forked_process_uses_the_server() -> None:
+def test_forked_process_uses_the_server_too() -> None:
     with TestServer() as server:
-        server.probe()
+        server.probe()  # Leaves a connection, which the other process must not use.
         context = multiprocessing.get_context("fork")
-        results = context.Queue()
+        both, results = context.Barrier(2), context.Queue()
+
+        def calls() -> None:
+            both.wait(30)
+            for _ in range(200):
+                server.probe()
 
         def child() -> None:
-            server.add_rule("disconnect", "create", name="of-the-child")
+            calls()
             server.close()
             results.put("done")
 
         process = context.Process(target=child)
         process.start()
+        calls()
         assert results.get(timeout=30) == "done"
         process.join(30)
         assert process.exitcode == 0
-        server.remove_rules()
+        # The other process has closed its connections, and not the server.
+        server.probe()
 
 
 def test_threads_do_not_wait_for_each_other() -> None:

@@ -104,11 +104,17 @@ def test_durations_out_of_range_are_refused(seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("session", "text"), [(0x1000, "0x1000"), (-1, "0xffffffffffffffff"), (2**63, hex(2**63))]
+    ("session", "text", "signed"),
+    [
+        (0x1000, "0x1000", 0x1000),
+        (-1, "0xffffffffffffffff", -1),
+        (2**63, "0x8000000000000000", -(2**63)),
+        (2**63 - 1, "0x7fffffffffffffff", 2**63 - 1),
+    ],
 )
-def test_sessions_are_unsigned_in_the_protocol(session: int, text: str) -> None:
+def test_sessions_are_unsigned_in_the_protocol(session: int, text: str, signed: int) -> None:
     assert session_text(session, "expire") == text
-    assert session_id(text) % 2**64 == session % 2**64
+    assert session_id(text) == signed
 
 
 def test_sessions_that_are_none_are_refused() -> None:
