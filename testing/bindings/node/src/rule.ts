@@ -98,7 +98,7 @@ export class Rule {
     /**
      * Waits until the rule has fired at least `hits` times. Default: 1.
      *
-     * Fails with `timeout` after `timeoutMs` milliseconds (default: 10,000), and with
+     * Fails with `timeout` after `timeoutMs` milliseconds (default: 30,000), and with
      * `no_such_rule` if it was removed.
      */
     async until(hits = 1, limit: TimeLimit = {}): Promise<void> {

@@ -10,7 +10,7 @@ import { sessionText, type Session } from "./session";
 
 /** The time limit of a wait. */
 export interface TimeLimit {
-    /** The maximum time in milliseconds, from 0 to 4,294,967,295. Default: 10,000. */
+    /** The maximum time in milliseconds, from 0 to 4,294,967,295. Default: 30,000. */
     timeoutMs?: number;
 }
 
@@ -41,7 +41,7 @@ export interface JournalEntry {
     readonly fault: string;
 }
 
-const DEFAULT_WAIT_MS = 10_000;
+const DEFAULT_WAIT_MS = 30_000;
 /** The maximum time until a call is answered, in addition to the time that it waits by itself. */
 const CALL_LIMIT_MS = 30_000;
 /** The maximum time between the end of a connection and that of the process, if it has ended. */
@@ -250,7 +250,7 @@ export abstract class ControlledServer {
      * Waits for a condition. Returns the time that it took, in milliseconds. Several waits, at most
      * 60, can run at the same time.
      *
-     * Fails with `timeout` after `timeoutMs` milliseconds (default: 10,000), with the present state
+     * Fails with `timeout` after `timeoutMs` milliseconds (default: 30,000), with the present state
      * in the message.
      */
     async until(

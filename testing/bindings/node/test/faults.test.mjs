@@ -92,8 +92,8 @@ for (const name of clients) {
 
         test("a session expires in a partition", async (t) => {
             const server = await testServer(t);
-            const client = await connect(t, name, server, 600);
-            assert.equal((await server.probe()).session(client.session).timeoutMs, 600);
+            const client = await connect(t, name, server, 2_000);
+            assert.equal((await server.probe()).session(client.session).timeoutMs, 2_000);
             await client.create("/mine", "", { ephemeral: true });
 
             // `node-zookeeper-client` does not notice a connection that is silent, only its end.
@@ -109,7 +109,7 @@ for (const name of clients) {
 
         test("a paused server answers later", async (t) => {
             const server = await testServer(t);
-            const client = await connect(t, name, server);
+            const client = await connect(t, name, server, 10_000);
 
             await server.pause();
             const created = client.create("/late");
@@ -240,7 +240,7 @@ for (const name of clients) {
 
 test("sockets work after the C client has lost its own", async (t) => {
     const server = await testServer(t);
-    const client = await connect(t, "zookeeper", server, 600);
+    const client = await connect(t, "zookeeper", server, 2_000);
     const disconnected = once(client, "disconnected");
     await server.partition();
     await disconnected;

@@ -106,7 +106,7 @@ const REQUESTS = [
         [{ leader: false }, { leader: false }],
     ].map(([given, condition]) => [
         (s) => s.until(given),
-        { call: "until", condition, timeout_ms: 10_000 },
+        { call: "until", condition, timeout_ms: 30_000 },
     ]),
 ];
 /** Calls that the other methods make: see `faults.test.mjs`. */
