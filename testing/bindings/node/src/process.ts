@@ -84,6 +84,8 @@ export class ServerProcess {
                 lines.control.slice(0, control),
                 Number(lines.control.slice(control + 1)),
             ];
+            // Warnings of the start, and later ones.
+            process.stderr.write(complaint);
             child.stderr
                 .removeAllListeners("data")
                 .on("data", (text: string) => process.stderr.write(text));

@@ -9,6 +9,9 @@ if (fault === "ends") {
     console.error("zk-test-server: port 1 is in use");
     process.exit(2);
 }
+if (fault === "warns") {
+    console.error("zk-test-server: a warning");
+}
 if (fault !== "silent") {
     const port = createServer(serve).listen(0, "127.0.0.1", () => {
         console.log("listening on 127.0.0.1:1");

@@ -1,5 +1,6 @@
 // The behaviour when the program is missing, does not start, or does not answer.
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import {
     chmodSync,
     copyFileSync,
@@ -81,6 +82,19 @@ test("it says hello, and ignores unknown fields", async () => {
     assert.equal(server.connectString, "127.0.0.1:1");
     assert.deepEqual(server.addresses, ["127.0.0.1:1"]);
     await server.close();
+});
+
+test("warnings of the program are shown", () => {
+    const code = `
+        import { TestServer } from "zk-test-server";
+        await (await TestServer.launch()).close();
+    `;
+    const { status, stderr } = spawnSync(process.execPath, ["--input-type=module", "-e", code], {
+        cwd: dirname(fakeProgram),
+        encoding: "utf8",
+        env: { ...process.env, FAKE: "warns", ZK_TEST_SERVER_BIN: fakeProgram },
+    });
+    assert.deepEqual([status, stderr], [0, "zk-test-server: a warning\n"]);
 });
 
 test("an unknown error code is kept", async () => {
