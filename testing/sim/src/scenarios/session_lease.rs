@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::time::sleep;
-use zk_curator::{CuratorFramework, ErrorKind, FencingToken};
+use zk_curator::{CuratorFramework, FencingToken};
 use zk_curator_recipes::lease::SessionLease;
 
 use super::Scenario;
@@ -77,7 +77,9 @@ impl Visit {
         if client.rng().u8(..3) == 0 {
             return Ok(());
         }
-        if let Some(Ok(())) = client.maybe_cancel(self.lease.revoke()).await
+        // A call that is dropped before its first poll revokes nothing.
+        let Some(revoked) = client.maybe_cancel(self.lease.revoke()).await else { return Ok(()) };
+        if revoked.is_ok()
             && let Some(left @ 1..) = self.present(&pair).await
         {
             return Err(format!("{left} nodes are left of a revoked lease").into());
@@ -127,10 +129,11 @@ impl Visit {
             if !self.is_over()? || !self.lease.remaining().is_zero() {
                 return Err("a lease lives on after its end".into());
             }
-            match self.lease.create(&pair[0]).await {
-                Err(error)
-                    if matches!(error.kind(), ErrorKind::Closed | ErrorKind::SessionExpired) => {}
-                other => return Err(format!("after the end of a lease: {other:?}").into()),
+            // Until it is closed, the session may live on. No other one may take its place.
+            if let Ok(created) = self.lease.create(&pair[0]).await
+                && created.stat.ephemeral_owner != self.lease.session_id().get()
+            {
+                return Err("a lease continues in another session".into());
             }
             sleep(self.client.moment(self.client.session_timeout())).await;
         }
