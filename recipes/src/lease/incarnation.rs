@@ -38,7 +38,7 @@ const DELETES_AT_ONCE: usize = 64;
 /// done unless it is called. Its fenced writes are refused, as of every lock that was deleted.
 ///
 /// Call it before the recipes of this process start: a node of a fixed name that is created between
-/// the read and the delete may be taken for the one that was read.
+/// the read and the delete may be mistaken for the former one.
 ///
 /// # Connection loss
 /// As for deletes of the framework: they are retried as its policy says.

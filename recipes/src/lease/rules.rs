@@ -33,8 +33,8 @@ pub(super) fn judge(record: Option<&Record>, id: &str, now: i64, margin: Duratio
     }
 }
 
-/// Chooses the lease to take: the first one that the client holds, or else the first one that it
-/// held last, or else the first free one.
+/// Chooses the lease to take: one that the client holds, or else one that it held last, or else a
+/// free one; the first of each kind.
 pub(super) fn choose(standings: &[Standing]) -> Option<usize> {
     let first = |wanted| standings.iter().position(|standing| *standing == wanted);
     [Standing::Ours, Standing::Lapsed, Standing::Free].into_iter().find_map(first)

@@ -16,7 +16,7 @@ const RECIPE: &str = "session_lease";
 /// A session of its own, with its own time to live, whose nodes go together: a lease as in etcd.
 ///
 /// Nodes of one process that should vanish at different times need different sessions: for example
-/// a presence that ends two seconds after a crash, beside locks that outlive a pause of thirty
+/// a presence that ends two seconds after a crash, and locks that outlive a pause of thirty
 /// seconds. The framework of the lease has the settings of the main one. Every recipe runs on it.
 ///
 /// # Layout
@@ -108,8 +108,8 @@ impl Drop for Closing {
 }
 
 impl SessionLease {
-    /// A lease beside the session of this framework. Nothing is sent until it is
-    /// [started](SessionLeaseBuilder::start).
+    /// Builds a lease with a second session to the servers of this framework. Nothing is sent until
+    /// it is [started](SessionLeaseBuilder::start).
     pub fn builder(zk: &CuratorFramework) -> SessionLeaseBuilder {
         measure::lease(zk, RECIPE);
         SessionLeaseBuilder { zk: zk.clone(), ttl: None }

@@ -47,7 +47,7 @@ pub(super) struct Site {
 struct Now {
     /// When the request was sent, or earlier.
     asked: Instant,
-    /// The time for which the machine had been suspended by then.
+    /// The time for which the machine had been suspended before that.
     suspended: Duration,
     millis: i64,
 }
@@ -68,7 +68,7 @@ struct Slot {
     /// The parent, whose version counts the changes of the lease. Its data are kept.
     data: Bytes,
     version: i32,
-    /// The path of a node that proves that the parent is the one that was read.
+    /// The path of a node that exists only in this lease, not in a later one of the same path.
     identity: Option<String>,
     holder: Option<(Record, Stat)>,
 }
@@ -101,7 +101,7 @@ impl Site {
             let (path, mut seen) = (&self.slots[index], seen.swap_remove(index));
             let lock = self.lock(path).await?;
             if lock.is_some() {
-                // Only what is read under the lock cannot be changed by kazoo.
+                // kazoo changes leases under the lock only, so they are read again under it.
                 let again = join(self.now(), self.read_one(path)).await;
                 (now, seen) = (again.0?, again.1?);
                 if self.judge(&seen, now) == Standing::Held {
@@ -166,7 +166,7 @@ impl Site {
         .await
     }
 
-    /// Reads who holds the leases: those that have a holder.
+    /// Reads the holders: the index of each lease that has one, and its record.
     pub(super) async fn holders(&self) -> Result<Vec<(usize, Record)>, Error> {
         ZPath::for_operation("holder", self.path.as_str())?;
         let seen = Self::usable(self.read(&self.slots).await?)?.into_iter().enumerate();
@@ -177,7 +177,7 @@ impl Site {
         Ok(seen.filter_map(record).collect())
     }
 
-    /// Ends leases that this id holds in addition to the one that it takes.
+    /// Ends the surplus leases of this id.
     async fn surrender(
         &self,
         surplus: impl Iterator<Item = usize>,

@@ -42,8 +42,8 @@ use crate::schedule::plan;
 /// * The holder is the id: a process that takes a lease which its id holds gets it again, with a
 ///   new end and a higher fencing token.
 /// * [Fencing tokens](TimedLeaseGuard::fencing_token) grow from guard to guard.
-/// * A lease that was deleted and taken again is another one: the guard of the first one can neither
-///   renew nor fence with it, although the versions of its nodes may be the same.
+/// * A lease that was deleted and taken again is another lease: the guard of the first lease can
+///   neither renew nor fence, although the nodes may have the same versions.
 /// * After a lost reply the outcome is determined as long as the session lives.
 ///
 /// # Assumptions
@@ -190,14 +190,14 @@ impl TimedLease {
 ///   ├─ _c_<uuid>-clock                 ephemeral: a client, to read the time of the leader
 ///   └─ _r_<uuid>                       ephemeral: the receipt of a client
 /// ```
-/// A holder has one of them: the one that it holds already, or else the one that it held last, if no
-/// other client has taken it, or else the first free one. A take ends the other leases of its id, so
-/// it never leaves two. kazoo's holder takes the first free one, and may then hold two until its
-/// next take here.
+/// A holder has one of them. If it holds a lease already, it renews that lease. Otherwise it takes
+/// the lease that it held last, if no other client has it, or the first free one. A take ends the
+/// other leases of its id, so it never leaves two. kazoo's holder takes the first free lease, and
+/// may then hold two until its next take here.
 ///
-/// A lease whose node has other data, or may not be read by this client, counts as held, and is
-/// logged; the other leases stay usable. kazoo also skips data of another version of the format, and
-/// fails at data that are not JSON.
+/// If a node has foreign data, or this client may not read it, its lease counts as held, and a
+/// warning is logged. The other leases stay usable. kazoo also skips data in another version of the
+/// format, and fails at data that are not JSON.
 ///
 /// All else is as for [`TimedLease`]; the leases are read in one round trip.
 ///

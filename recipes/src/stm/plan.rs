@@ -34,7 +34,7 @@ impl Change {
         matches!(self, Self::Delete(_) | Self::Create(_) | Self::CreateSequential(_))
     }
 
-    /// Returns `true` if the operation does more than check what was read.
+    /// Returns `true` if the operation is more than a check of reads.
     const fn writes(&self) -> bool {
         !matches!(self, Self::Check(_) | Self::AssertAbsent)
     }
@@ -79,7 +79,7 @@ impl Plan {
         Ok(Self { steps: planned })
     }
 
-    /// Returns `true` if the transaction only checks what was read.
+    /// Returns `true` if the transaction is only checks of reads.
     pub(super) fn only_reads(&self) -> bool {
         !self.steps.iter().any(|step| step.change.writes())
     }

@@ -9,7 +9,7 @@ use crate::path::child;
 /// The name of the node of a space that has the receipts as children.
 const RECEIPTS: &str = "_receipts";
 
-/// What protects the reads of a transaction.
+/// The protection of the reads of a transaction.
 #[derive(Debug)]
 pub(super) enum Scope {
     /// The roots of spaces. The version of a root counts the creates and deletes in its space.

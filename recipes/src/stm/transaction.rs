@@ -189,10 +189,10 @@ impl Transaction {
     /// be returned from it.
     ///
     /// # Errors
-    /// * The error of `body`, such as [`Error::abort`]. Nothing was written. If the error may have a
-    ///   read as its reason, the newest state is read first, with a quorum: if it differs from what
-    ///   the body has read, the body runs again. So the reason was true during the call. That
-    ///   applies to [`Error::Aborted`], [`Error::Exists`], [`Error::Unprotected`], and `Undecodable`.
+    /// * The error of `body`, such as [`Error::abort`]. Nothing was written. If the error may depend
+    ///   on reads, the newest state is read first, with a quorum. If it differs from the state that
+    ///   the body has read, the body runs again, so the reason was true during the call. These
+    ///   errors are [`Error::Aborted`], [`Error::Exists`], [`Error::Unprotected`] and `Undecodable`.
     /// * [`Error::Conflict`] after the last retry, [`Error::LockTimeout`].
     /// * [`Error::Unknown`].
     /// * [`Error::Exists`], [`Error::Unprotected`], [`Error::OutsideSpaces`].
@@ -245,14 +245,14 @@ enum Ended<T> {
 /// Another client was faster.
 struct Conflict {
     path: String,
-    /// What the next attempt needs.
+    /// The reads for the next attempt.
     next: Next,
 }
 
 enum Next {
     /// Reads that have shown the conflict, with the present state.
     Reads(ReadSet),
-    /// What the attempt has used, to be read again.
+    /// The reads of this attempt, to be repeated.
     Again(BTreeSet<Query>),
 }
 
@@ -291,8 +291,8 @@ impl Race<'_> {
             }
             Err(error) => return Err(error),
         };
-        // The body may have asked for a change that is none in the state that it has read, such as a
-        // delete of a missing node. That state is the present one only if its checks pass.
+        // The body may have asked for a change without effect, such as a delete of a node that was
+        // missing when it was read. Only checks show that it is still missing.
         if plan.only_reads() && writes.is_empty() && !self.of.confirmed {
             let applied = Applied { zxid: None, created: Some(Vec::new()) };
             return Ok(Ended::Committed { value, applied });

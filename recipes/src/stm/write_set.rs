@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::space::split;
 
-/// What becomes of a node.
+/// The change of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Write {
     /// It is replaced, or created.
