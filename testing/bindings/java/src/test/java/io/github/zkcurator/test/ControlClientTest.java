@@ -1,7 +1,6 @@
 package io.github.zkcurator.test;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -213,8 +212,18 @@ class ControlClientTest {
     @Test
     void moreCallsThanConnectionsWait() throws Exception {
         int calls = 200;
-        ControlClient client = client(Duration.ofSeconds(50), line ->
-                "{\"id\":" + line.replaceAll(".*\"id\":(\\d+).*", "$1") + ",\"ok\":{}}\n");
+        int connections = 48;
+        // No call ends before all connections are in use, so that the others would need more.
+        CountDownLatch full = new CountDownLatch(connections);
+        ControlClient client = client(Duration.ofSeconds(50), line -> {
+            full.countDown();
+            try {
+                full.await();
+            } catch (InterruptedException error) {
+                return null;
+            }
+            return "{\"id\":" + line.replaceAll(".*\"id\":(\\d+).*", "$1") + ",\"ok\":{}}\n";
+        });
         List<CompletableFuture<Void>> all = new ArrayList<>();
         CountDownLatch together = new CountDownLatch(calls);
         for (int call = 0; call < calls; call++) {
@@ -232,7 +241,6 @@ class ControlClientTest {
             }).start();
         }
         CompletableFuture.allOf(all.toArray(new CompletableFuture<?>[0])).get(50, TimeUnit.SECONDS);
-        long connections = received.stream().filter(line -> line.contains("hello")).count();
-        assertFalse(connections > 48, "connections: " + connections);
+        assertEquals(connections, received.stream().filter(line -> line.contains("hello")).count());
     }
 }
