@@ -232,6 +232,18 @@ async fn the_program_ends_while_calls_run() {
 }
 
 #[tokio::test]
+async fn the_program_ends_during_every_fault() {
+    for fault in ["pause", "partition", "stop"] {
+        let program = Program::start(&[CONTROL, &["--ensemble", "3"]].concat()).await;
+        let mut control = program.controlled().await;
+        let mut zk = program.client().await;
+        control.ok(fault, json!({})).await;
+        zk.write(b"\0\0").await;
+        program.end("TERM").await;
+    }
+}
+
+#[tokio::test]
 async fn random_lines_never_end_the_program() {
     let mut program = Program::start(CONTROL).await;
     let seed = fastrand::u64(..);
