@@ -75,11 +75,17 @@ enum Act {
     Close,
     /// Deletes an account and creates it again, with less money.
     Replace,
+    /// Creates an account that exists, which fails.
+    Again,
+    /// Gives up for what it has read.
+    GiveUp,
 }
 
 impl Act {
     fn any(rng: &mut Rng) -> Self {
-        match rng.u8(..12) {
+        match rng.u8(..14) {
+            12 => Self::Again,
+            13 => Self::GiveUp,
             0 | 1 => Self::Read { confirmed: rng.bool() },
             2 | 3 => Self::Open,
             4 | 5 => Self::Close,
@@ -115,16 +121,23 @@ impl Bank {
             let lock = PromotedToLock::new(LOCK, Duration::from_secs(5));
             transaction = transaction.retries(rng.u32(..3)).then_lock(lock);
         }
-        let confirmed = act == Act::Read { confirmed: true };
-        if confirmed {
+        if act == (Act::Read { confirmed: true }) {
             transaction = transaction.confirmed();
         }
+        // The state that refuses a transaction is the newest one too.
+        let confirmed = matches!(act, Act::Read { confirmed: true } | Act::Again | Act::GiveUp);
         self.client.record(Transact::Begun { txn, confirmed });
         let body = |tx: Tx| {
             let (client, rng) = (self.client.clone(), rng.fork());
             async move { Body { tx, client, rng, txn }.run(act).await }
         };
         let run = transaction.run(body);
+        let run = async {
+            match run.await.map(drop) {
+                Err(Error::Exists { .. } | Error::Aborted(_)) => Ok(()),
+                ended => ended,
+            }
+        };
         let outcome = self.caller.outcome(session, status, run, Error::may_have_applied).await;
         let has_failed = matches!(outcome, Err(None));
         self.client.record(match outcome {
@@ -156,18 +169,26 @@ impl Body {
             let broken = format!("a body sees the total {total}: {before:?}");
             self.client.run().fail(Violation::new("opacity", broken, Vec::new()));
         }
-        let after =
-            if is_new { BTreeMap::from([("a", Some(TOTAL))]) } else { self.plan(act, &before) };
+        let after = match act {
+            Act::Again | Act::GiveUp => BTreeMap::new(),
+            _ if is_new => BTreeMap::from([("a", Some(TOTAL))]),
+            _ => self.plan(act, &before),
+        };
         let mut writes = Values::new();
         for (name, balance) in after {
             writes.push((Name::from(name), self.write(name, balance, act)?));
         }
+        let open = before.iter().find(|(_, account)| account.is_some()).map(|(name, _)| *name);
         let reads = before.into_iter();
         let reads =
             reads.map(|(name, account)| (Name::from(name), account.map(|(_, number)| number)));
         let (txn, reads) = (self.txn, reads.collect());
         self.client.record(Transact::Attempted { txn, reads, writes });
-        Ok(())
+        match (act, open) {
+            (Act::Again, Some(open)) => self.tx.create(path(&open), ""),
+            (Act::Again | Act::GiveUp, _) => Err(Error::abort("enough was read")),
+            _ => Ok(()),
+        }
     }
 
     /// Reads all accounts, in one of several ways.
