@@ -59,6 +59,7 @@ mod barrier;
 mod cache;
 mod commit;
 mod discovery;
+mod division;
 mod group;
 mod hold;
 mod leader;
@@ -79,6 +80,7 @@ pub use barrier::Barrier;
 pub use cache::{Cache, CacheStep, Look, News, NodeState, Nodes};
 pub use commit::Commit;
 pub use discovery::{Discovery, Written};
+pub use division::Division;
 pub use group::Group;
 pub use hold::{Hold, Mode, ResourceUse};
 pub use leader::Leader;
@@ -157,6 +159,8 @@ pub enum Event {
     Commit(Commit),
     /// An event of a group.
     Group(Group),
+    /// An event of a set that members divide.
+    Division(Division),
     /// An event of service discovery.
     Discovery(Discovery),
     /// An event of a shared value, a counter, or a sequence.
@@ -223,8 +227,8 @@ macro_rules! events_of {
 }
 
 events_of!(
-    Lifecycle Hold Queue Barrier Commit Group Discovery Shared Transact Leader Cache Migration
-    Operator
+    Lifecycle Hold Queue Barrier Commit Group Division Discovery Shared Transact Leader Cache
+    Migration Operator
 );
 
 impl History {

@@ -1,7 +1,7 @@
 //! [`SetPartitioner`]: members come, go and die, while the list of parts changes. Each part has one
 //! body at a time, and its tokens grow; a body is dropped only when its part is lost, or was
 //! revoked for as long as it may drain. After the last fault, each part comes to the member that it
-//! is assigned to.
+//! is assigned to, and a member that comes or goes moves few of the others' parts.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,13 +10,13 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::partition::{
-    OwnedPartition, Partition, PartitionEvent, PartitionView, SetPartitioner,
+    OwnedPartition, PartView, Partition, PartitionEvent, PartitionView, SetPartitioner,
 };
 
 use super::Scenario;
 use super::support::driving::stopped_by;
-use crate::checkers::Exclusion;
-use crate::history::{Hold, Mode, Name};
+use crate::checkers::{Exclusion, Movement};
+use crate::history::{Division, Hold, Mode, Name};
 use crate::{Client, Failure};
 
 const SET: &str = "/shards/orders";
@@ -25,6 +25,8 @@ const PARTS: usize = 6;
 const SETTLE: Duration = Duration::from_millis(200);
 const LEAVE_DELAY: Duration = Duration::from_millis(300);
 const DRAIN: Duration = Duration::from_millis(400);
+/// The maximum time for which a member stays after the last fault, once the parts are settled.
+const STAY: Duration = Duration::from_secs(4);
 /// The maximum duration of a run in a round.
 const RUN: Duration = Duration::from_secs(3);
 
@@ -34,6 +36,7 @@ pub(super) const SCENARIO: Scenario = Scenario::new(
     |sim| {
         sim.workload(work)
             .checker(Exclusion::handed_over())
+            .checker(Movement)
             .operator(["/shards/orders/members/*", "/shards/orders/parts/*/_c_*"])
             .leaves(["/shards", SET, "/shards/orders/list"])
     },
@@ -59,12 +62,17 @@ async fn work(client: Client) -> Result<(), Failure> {
         }
     }
     client.faults_are_over().await;
-    run(&client, &member, settled(&client, &member.set), true).await
+    client.record(Division::Calm);
+    // The members come and go one by one.
+    sleep(client.moment(STAY)).await;
+    run(&client, &member, stay(&client, &member.set), true).await
 }
 
-/// A member, and whether its bodies are dropped when the connection is suspended.
 struct Member {
+    zk: CuratorFramework,
+    id: String,
     set: SetPartitioner,
+    /// `true` if its bodies are dropped when the connection is suspended.
     stops_early: bool,
 }
 
@@ -72,27 +80,47 @@ fn member(client: &Client, zk: &CuratorFramework) -> Member {
     let mut rng = client.rng();
     // The id of its earlier lives, or a new one.
     let id = if rng.bool() { format!("w-{}", client.number()) } else { client.id() };
-    let set = SetPartitioner::new(zk, SET, (0..PARTS).map(name)).id(id).shared_parts();
+    let set = SetPartitioner::new(zk, SET, (0..PARTS).map(name)).id(&id).shared_parts();
     let set = set.settle(SETTLE).leave_delay(LEAVE_DELAY).drain(DRAIN);
     let set = set.weight(rng.u32(1..=2)).restart(Duration::from_millis(10), RUN / 10);
     let stops_early = rng.u8(..4) == 0;
-    Member { set: if stops_early { set.stop_when_suspended() } else { set }, stops_early }
+    let set = if stops_early { set.stop_when_suspended() } else { set };
+    Member { zk: zk.clone(), id, set, stops_early }
 }
 
 fn name(part: usize) -> String {
     format!("s{part}")
 }
 
-/// Waits until each part is owned by the member that it is assigned to.
-async fn settled(client: &Client, set: &SetPartitioner) {
-    loop {
-        sleep(SETTLE).await;
+/// Waits until each part is owned by the member that it is assigned to, and for a while after that.
+async fn stay(client: &Client, set: &SetPartitioner) {
+    let mut end = None;
+    let mut told = None;
+    while end.is_none_or(|end| Instant::now() < end) {
+        sleep(client.moment(SETTLE)).await;
         match set.view().await {
-            Ok(view) if is_settled(&view) => return,
+            Ok(view) if is_settled(&view) => {
+                let settled = settled(&view);
+                if told.as_ref() != Some(&settled) {
+                    client.record(settled.clone());
+                    told = Some(settled);
+                }
+                end.get_or_insert_with(|| Instant::now() + client.moment(STAY));
+            }
             Ok(_) => {}
             Err(error) => client.note(format!("not read: {error}")),
         }
     }
+}
+
+fn settled(view: &PartitionView) -> Division {
+    let members = view.members.iter().map(|(id, member)| (id.as_str().into(), member.weight));
+    let part = |(name, part): (&String, &PartView)| {
+        let (owner, token) = (part.owner.as_deref()?, part.fencing_token?);
+        Some((name.as_str().into(), owner.into(), token.get()))
+    };
+    let parts = view.parts.iter().filter_map(part).collect();
+    Division::Settled { members: members.collect(), parts }
 }
 
 fn is_settled(view: &PartitionView) -> bool {
@@ -102,17 +130,21 @@ fn is_settled(view: &PartitionView) -> bool {
 /// Runs a member, which may be dropped in the middle, until `stop` resolves.
 async fn run(
     client: &Client,
-    Member { set, stops_early }: &Member,
+    member: &Member,
     stop: impl Future<Output = ()>,
     is_last: bool,
 ) -> Result<(), Failure> {
-    let claims = Claims::begin(client, *stops_early);
+    let claims = Claims::begin(client, member);
+    let id = || Name::from(member.id.as_str());
+    client.record(Division::Joining { member: id() });
+    let set = &member.set;
     let body = |part: Partition| {
         let claims = &claims;
         async move { claims.work(part, is_last).await }
     };
     let member = stopped_by(stop, |stop| set.run_until(stop.drain(DRAIN), body));
     let ended = if is_last { Some(member.await) } else { client.maybe_cancel(member).await };
+    client.record(Division::Parted { member: id() });
     claims.end();
     match ended {
         Some(Ok(())) => lock(&claims.dropped).take().map_or(Ok(()), |early| Err(early.into())),
@@ -126,7 +158,7 @@ async fn run(
 async fn follow(client: &Client, member: &Member) -> Result<(), Failure> {
     let mut events = member.set.follow();
     let end = Instant::now() + client.moment(RUN);
-    let claims = Claims::begin(client, member.stops_early);
+    let claims = Claims::begin(client, member);
     let mut works = BTreeMap::new();
     loop {
         let event = tokio::select! {
@@ -174,17 +206,15 @@ async fn hold_until_revoked(client: Client, part: OwnedPartition, hold: u64) {
 /// The attempts of a member to own parts, one for each part at a time.
 struct Claims<'a> {
     client: &'a Client,
-    /// `true` if bodies are dropped when the connection is suspended.
-    stops_early: bool,
+    of: &'a Member,
     holds: Mutex<BTreeMap<String, u64>>,
-    /// A body that was dropped too early.
+    /// A body that was dropped too early, or too late.
     dropped: Mutex<Option<String>>,
 }
 
 impl<'a> Claims<'a> {
-    fn begin(client: &'a Client, stops_early: bool) -> Self {
-        let claims =
-            Self { client, stops_early, holds: Mutex::default(), dropped: Mutex::default() };
+    fn begin(client: &'a Client, of: &'a Member) -> Self {
+        let claims = Self { client, of, holds: Mutex::default(), dropped: Mutex::default() };
         (0..PARTS).for_each(|part| claims.attempt(&name(part)));
         claims
     }
@@ -235,12 +265,18 @@ impl<'a> Claims<'a> {
         if is_last || self.client.rng().bool() { Ok(()) } else { Err("a body that fails") }
     }
 
+    /// The present connection, as members are told of it.
+    fn connection(&self) -> u64 {
+        self.of.zk.states().current().epoch
+    }
+
     async fn use_until_revoked(&self, part: &Partition, hold: u64, is_last: bool) {
         let (client, mut rng) = (self.client, self.client.rng());
         if rng.u8(..4) == 0 {
             part.accept_reprieve();
         }
         let resource = Name::from(part.name());
+        let since = self.connection();
         for _ in 0..if is_last { u32::MAX } else { rng.u32(1..40) } {
             tokio::select! {
                 biased;
@@ -253,6 +289,10 @@ impl<'a> Claims<'a> {
                     }
                 }
                 () = sleep(client.moment(Duration::from_millis(100))) => {
+                    if self.of.stops_early && self.connection() != since {
+                        let late = format!("the body of {} outlasts its connection", part.name());
+                        lock(&self.dropped).get_or_insert(late);
+                    }
                     let token = part.fencing_token();
                     client.use_resource(&resource, Mode::Exclusive, hold, token).await;
                 }
@@ -283,7 +323,7 @@ impl Drop for Body<'_> {
             return;
         }
         client.record(Hold::Releasing { hold });
-        let is_due = self.claims.stops_early
+        let is_due = self.claims.of.stops_early
             || self.part.is_revoked()
                 && lock(self.revoked).is_some_and(|since| since.elapsed() >= DRAIN);
         if !is_due {
