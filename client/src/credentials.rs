@@ -69,10 +69,12 @@ impl Credentials {
     }
 
     /// Authenticates with Kerberos, instead of
-    /// [`ZooKeeperBuilder::sasl_kerberos`](crate::ZooKeeperBuilder::sasl_kerberos).
+    /// [`ZooKeeperBuilder::sasl_kerberos`](crate::ZooKeeperBuilder::sasl_kerberos). Clone the same
+    /// [`Kerberos`](crate::kerberos::Kerberos) for every connection, so that a KDC that is silent
+    /// blocks one thread only.
     #[cfg(feature = "kerberos")]
     pub fn sasl_kerberos(mut self, kerberos: crate::kerberos::Kerberos) -> Self {
-        self.sasl = Some(Arc::new(crate::sasl::kerberos::Gssapi::new(kerberos)));
+        self.sasl = Some(Arc::new(crate::sasl::kerberos::Gssapi(kerberos)));
         self
     }
 }

@@ -31,7 +31,7 @@
 //!
 //! # Blocking
 //! The library may wait for a KDC for longer than an attempt to connect lasts. It runs on a thread
-//! of its own, one at a time for each builder, and the attempt is given up in time
+//! of its own, one at a time for a [`Kerberos`] and its clones, and the attempt is given up in time
 //! ([`KerberosErrorKind::TimedOut`]).
 
 pub use crate::sasl::kerberos::{Kerberos, KerberosError, KerberosErrorKind};

@@ -1,10 +1,12 @@
 //! The credentials of clients, and the errors of a client without them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use zk_curator_client::kerberos::{Kerberos, KerberosErrorKind};
 use zk_curator_client::{
-    CreateMode, DisconnectedPolicy, Error, ErrorCode, SessionState, ZooKeeper,
+    CreateMode, Credentials, CredentialsProvider, DisconnectedPolicy, Error, ErrorCode,
+    SessionState, ZooKeeper,
 };
 
 use crate::realm::{
@@ -79,8 +81,8 @@ fn a_client_chooses_among_the_principals_of_a_keytab() {
 
 #[test]
 #[ignore = "slow: scripts/test-all"]
-fn wrong_principals_and_keys_have_errors_of_their_own() {
-    in_realm("wrong_principals_and_keys_have_errors_of_their_own", LONG, async |realm: Realm| {
+fn wrong_principals_of_servers_are_named() {
+    in_realm("wrong_principals_of_servers_are_named", LONG, async |realm: Realm| {
         realm.use_keytab(ALICE).await;
         let server = realm.server().await;
         let by_name = by_name(&server);
@@ -94,12 +96,22 @@ fn wrong_principals_and_keys_have_errors_of_their_own() {
         tries(Kerberos::new().service_name("kafka"), unknown, "kafka/localhost").await;
         let malformed = Kerberos::new().server_principal("zookeeper/a@b@c");
         tries(malformed, KerberosErrorKind::Configuration, "Malformed").await;
+    });
+}
 
-        std::fs::remove_file(realm.kdc.cache()).unwrap();
+#[test]
+#[ignore = "slow: scripts/test-all"]
+fn wrong_keys_and_principals_of_clients_are_told_apart() {
+    let test = "wrong_keys_and_principals_of_clients_are_told_apart";
+    in_realm(test, LONG, async |realm: Realm| {
+        realm.use_keytab(ALICE).await;
+        let server = realm.server().await;
         realm.kdc.change_key(ALICE).await.unwrap();
-        tries(Kerberos::new(), KerberosErrorKind::WrongKey, "").await;
+        let zk = client(&by_name(&server)).connect().unwrap();
+        assert_tries(&zk, KerberosErrorKind::WrongKey, "").await;
         realm.kdc.remove(ALICE).await.unwrap();
-        tries(Kerberos::new(), KerberosErrorKind::UnknownClient, ALICE_ID).await;
+        let zk = client(&by_name(&server)).connect().unwrap();
+        assert_tries(&zk, KerberosErrorKind::UnknownClient, ALICE_ID).await;
     });
 }
 
@@ -129,6 +141,34 @@ fn a_kdc_that_is_down_is_only_another_attempt() {
         assert_tries(&zk, KerberosErrorKind::KdcUnreachable, "EXAMPLE.TEST").await;
         realm.kdc.restart().await.unwrap();
         zk.connected().await.unwrap();
+        zk.close().await.unwrap();
+    });
+}
+
+/// Supplies the same settings for every connection.
+#[derive(Debug)]
+struct Provider(Kerberos);
+
+#[async_trait::async_trait]
+impl CredentialsProvider for Provider {
+    async fn credentials(&self) -> Result<Credentials, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(Credentials::default().sasl_kerberos(self.0.clone()))
+    }
+}
+
+#[test]
+#[ignore = "slow: scripts/test-all"]
+fn a_provider_supplies_kerberos_for_every_connection() {
+    let test = "a_provider_supplies_kerberos_for_every_connection";
+    in_realm(test, LONG, async |realm: Realm| {
+        realm.use_keytab(ALICE).await;
+        let mut server = realm.server().await;
+        let provider = Arc::new(Provider(Kerberos::new()));
+        let builder = ZooKeeper::builder(by_name(&server)).session_timeout(SESSION);
+        let zk = start(builder.credentials_provider(provider)).await;
+        assert_eq!(proven(&zk).await, [ALICE_ID]);
+        server.restart().await.unwrap();
+        assert_eq!(proven(&zk).await, [ALICE_ID]);
         zk.close().await.unwrap();
     });
 }

@@ -22,6 +22,8 @@ pub use error::{KerberosError, KerberosErrorKind};
 /// By default the client is the principal of the ticket cache or of the client keytab, and the
 /// server is `zookeeper/<host>`, with the host of the connect string.
 ///
+/// The clients of a `Kerberos` and of its clones call the Kerberos library one after another.
+///
 /// ```
 /// use zk_curator_client::kerberos::Kerberos;
 ///
@@ -35,12 +37,16 @@ pub struct Kerberos {
     client: Option<String>,
     service: String,
     server: Option<String>,
+    /// Lets one call of the library run at a time. A library that waits for a KDC cannot be
+    /// interrupted, and later attempts to connect must not start a thread each.
+    turn: Arc<Semaphore>,
 }
 
 impl Kerberos {
     /// Returns the default settings.
     pub fn new() -> Self {
-        Self { client: None, service: "zookeeper".to_owned(), server: None }
+        let turn = Arc::new(Semaphore::new(1));
+        Self { client: None, service: "zookeeper".to_owned(), server: None, turn }
     }
 
     /// Sets the principal of the client, for example `orders` or `orders@EXAMPLE.COM`. Default: the
@@ -85,27 +91,16 @@ impl Default for Kerberos {
 
 /// The mechanism, with settings.
 #[derive(Debug)]
-pub(crate) struct Gssapi {
-    kerberos: Kerberos,
-    /// Lets one call of the library run at a time. A library that waits for a KDC cannot be
-    /// interrupted, and later attempts to connect must not start a thread each.
-    turn: Arc<Semaphore>,
-}
-
-impl Gssapi {
-    pub(crate) fn new(kerberos: Kerberos) -> Self {
-        Self { kerberos, turn: Arc::new(Semaphore::new(1)) }
-    }
-}
+pub(crate) struct Gssapi(pub(crate) Kerberos);
 
 impl SaslMechanism for Gssapi {
     fn start(&self, host: &str) -> Box<dyn SaslExchange> {
-        let service = self.kerberos.service(host);
-        let context = Context::new(self.kerberos.client.clone(), service.clone());
+        let service = self.0.service(host);
+        let context = Context::new(self.0.client.clone(), service.clone());
         Box::new(Exchange {
             service: service.name().into(),
             inner: Some(GssapiExchange::new(context)),
-            turn: Arc::clone(&self.turn),
+            turn: Arc::clone(&self.0.turn),
         })
     }
 }
