@@ -1,4 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::{Checker, Violation};
 use crate::history::{Division, Event, History, Hold, Lifecycle, Name, ProcessId};
@@ -12,12 +13,16 @@ use crate::history::{Division, Event, History, Hold, Lifecycle, Name, ProcessId}
 ///   many have moved as there are members besides it, and an eighth of the parts. So far may a
 ///   bound on the parts of a member move others.
 /// * A part with the same owner has the same fencing token: it was not given up in between. That is
-///   only checked if no other member has begun to come or to go, and no part was lost.
+///   only checked if no other member has begun to come or to go, not even in the two seconds before
+///   the first state, and no part was lost.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Movement;
 
 const NAME: &str = "movement";
+
+/// The time in which members have acted on a change.
+const SEEN: Duration = Duration::from_secs(2);
 
 /// A settled state.
 struct State<'h> {
@@ -51,7 +56,8 @@ impl<'h> State<'h> {
 struct Between {
     /// The number of members that have begun to come, or have gone.
     changes: usize,
-    /// `true` if a part was lost, or a process was killed.
+    /// `true` if a part was lost, a process was killed, or members may still act on a change before
+    /// the first state.
     is_disturbed: bool,
 }
 
@@ -62,6 +68,7 @@ impl Checker for Movement {
         let mut faults_are_over = false;
         let mut last: Option<State<'_>> = None;
         let mut between = Between::default();
+        let mut changed: Option<Duration> = None;
         for (place, record) in history.records().iter().enumerate() {
             match &record.event {
                 Event::Lifecycle(Lifecycle::Started) => {
@@ -81,6 +88,7 @@ impl Checker for Movement {
                 }
                 Event::Division(Division::Joining { .. } | Division::Parted { .. }) => {
                     between.changes += 1;
+                    changed = Some(record.at);
                 }
                 Event::Division(Division::Settled { members, parts }) => {
                     if !faults_are_over || !alive.is_subset(&calm) {
@@ -90,7 +98,8 @@ impl Checker for Movement {
                     if let Some(before) = &last {
                         compare(before, &now, &between)?;
                     }
-                    (last, between) = (Some(now), Between::default());
+                    let is_disturbed = changed.is_some_and(|at| record.at < at + SEEN);
+                    (last, between) = (Some(now), Between { changes: 0, is_disturbed });
                 }
                 _ => {}
             }

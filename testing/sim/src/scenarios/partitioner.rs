@@ -95,15 +95,18 @@ fn name(part: usize) -> String {
 /// Waits until each part is owned by the member that it is assigned to, and for a while after that.
 async fn stay(client: &Client, set: &SetPartitioner) {
     let mut end = None;
-    let mut told = None;
+    let mut told: Option<(Instant, Division)> = None;
     while end.is_none_or(|end| Instant::now() < end) {
         sleep(client.moment(SETTLE)).await;
         match set.view().await {
             Ok(view) if is_settled(&view) => {
                 let settled = settled(&view);
-                if told.as_ref() != Some(&settled) {
+                let is_known = |(at, before): &(Instant, Division)| {
+                    *before == settled && at.elapsed() < Duration::from_secs(1)
+                };
+                if !told.as_ref().is_some_and(is_known) {
                     client.record(settled.clone());
-                    told = Some(settled);
+                    told = Some((Instant::now(), settled));
                 }
                 end.get_or_insert_with(|| Instant::now() + client.moment(STAY));
             }
