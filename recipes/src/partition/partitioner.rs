@@ -250,11 +250,12 @@ impl SetPartitioner {
         Fut: Future<Output = Result<(), E>>,
         E: fmt::Display,
     {
+        let running = Running(&self.health);
         let ended = self.take_part(shutdown.into(), body).await;
-        self.health.report(match &ended {
-            Err(Error::Framework(error)) => Health::Failed(error.clone()),
-            _ => Health::Waiting,
-        });
+        drop(running);
+        if let Err(Error::Framework(error)) = &ended {
+            self.health.report(Health::Failed(error.clone()));
+        }
         ended
     }
 
@@ -408,6 +409,15 @@ impl SetPartitioner {
 
     fn invalid(&self, setting: &'static str, expected: &'static str) -> Error {
         Error::InvalidSetting { path: self.path.clone(), setting, expected }
+    }
+}
+
+/// A run of a member. Dropped with it, it reports that the member waits to run again.
+struct Running<'a>(&'a HealthReporter);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.report(Health::Waiting);
     }
 }
 

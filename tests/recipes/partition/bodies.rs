@@ -292,7 +292,7 @@ fn health_tells_whether_a_member_owns_its_parts() {
         let set = partitioner(&zk, "a", 10);
         let mut health = set.health();
         assert_matches!(health.next().await, Some(Health::Waiting));
-        let _one = stage.run(&zk, set, "a", 3 * SECOND);
+        let one = stage.run(&zk, set.clone(), "a", 3 * SECOND);
         assert_matches!(health.next().await, Some(Health::Working));
         assert_eq!(stage.until(&["a"], 10).await.len(), 10);
         // Its parts are still with the first member.
@@ -321,6 +321,10 @@ fn health_tells_whether_a_member_owns_its_parts() {
         drop(parts);
         assert_matches!(theirs.next().await, Some(Health::Waiting));
         assert_matches!(theirs.next().await, None);
+        one.abort();
+        assert_matches!(health.next().await, Some(Health::Waiting));
+        drop(set);
+        assert_matches!(health.next().await, None);
     });
 }
 
