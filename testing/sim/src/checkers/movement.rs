@@ -187,7 +187,7 @@ mod tests {
     fn parts_move_with_a_member_that_comes_or_goes() {
         let (two, three) = (settled(&["a", "b"], "aaabbb"), settled(&["a", "b", "c"], "aacbbc"));
         passes(&CHECKER, calm([(2, 1, two.clone()), (3, 1, three.clone())]));
-        passes(&CHECKER, calm([(2, 1, three.clone()), (3, 1, two)]));
+        passes(&CHECKER, calm([(2, 1, three), (3, 1, two)]));
         // Two others besides, as there are two other members.
         let more = settled(&["a", "b", "c"], "bacbac");
         passes(&CHECKER, calm([(2, 1, settled(&["a", "b"], "aaabbb")), (3, 1, more)]));
