@@ -27,8 +27,8 @@ pub(super) struct Held {
     pub(super) data: Bytes,
     pub(super) version: i32,
     pub(super) holder_version: i32,
-    /// The number of changes whose outcome is not known.
-    pub(super) unknown: i32,
+    /// The ends of renewals whose outcome is not known.
+    pub(super) unknown: Vec<i64>,
     pub(super) token: FencingToken,
     /// In seconds since the Unix epoch, by the leader's clock.
     pub(super) end: i64,

@@ -147,7 +147,7 @@ impl Site {
             // From here on others may see the earlier end, whatever becomes of the response.
             (held.end, held.deadline) = (end, deadline);
         }
-        self.change(held, lock, |held, transaction| {
+        self.change(held, lock, Some(end), |held, transaction| {
             let record = self.record(end).encode();
             transaction.set_data_if(held.holder(), record, held.holder_version)
         })
@@ -160,7 +160,7 @@ impl Site {
     /// Ends a held lease.
     pub(super) async fn release(&self, held: &mut Held) -> Result<(), Error> {
         let lock = self.lock(&held.path).await?;
-        self.change(held, lock, |held, transaction| {
+        self.change(held, lock, None, |held, transaction| {
             transaction.delete_if(held.holder(), held.holder_version)
         })
         .await
@@ -210,11 +210,13 @@ impl Site {
         Ok(())
     }
 
-    /// Applies a change to a lease that is held, or fails with [`Error::Lost`].
+    /// Applies a change to a lease that is held, or fails with [`Error::Lost`]. `end` is the end
+    /// that it writes; a release has none, and is the last change of a guard.
     async fn change(
         &self,
         held: &mut Held,
         mut lock: Option<MutexGuard>,
+        end: Option<i64>,
         change: impl Fn(&Held, Transaction) -> Transaction,
     ) -> Result<(), Error> {
         loop {
@@ -222,28 +224,33 @@ impl Site {
                 self.begin(lock.as_ref()).set_data_if(&held.path, held.data.clone(), held.version);
             let transaction = transaction.check(&held.identity, Version::Any);
             let transaction = change(held, transaction).certain(&self.receipt);
-            let unknown = held.unknown;
+            let unknown = held.unknown.len();
             // Until the outcome is known, also if this is dropped.
-            held.unknown = unknown.saturating_add(1);
+            held.unknown.extend(end);
             match transaction.commit().await {
                 Ok(_) => {
-                    held.unknown = 0;
+                    held.unknown.clear();
                     held.version = held.version.wrapping_add(1);
                     return Ok(());
                 }
                 Err(error) if error.kind() == ErrorKind::OwnershipLost => {
                     // The lock that kazoo shares was lost, and nothing was applied.
-                    held.unknown = unknown;
+                    held.unknown.truncate(unknown);
                     drop(lock.take());
                     lock = self.lock(&held.path).await?;
                 }
                 Err(error) if is_changed(&error) => {
-                    held.unknown = unknown;
+                    held.unknown.truncate(unknown);
                     if !self.adopt(held).await? {
                         return Err(Error::Lost { path: held.path.clone() });
                     }
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => {
+                    if !error.may_have_applied() {
+                        held.unknown.truncate(unknown);
+                    }
+                    return Err(error.into());
+                }
             }
         }
     }
@@ -251,7 +258,7 @@ impl Site {
     /// Learns of earlier renewals whose outcome is unknown. Returns `false` if the lease was
     /// changed by another client.
     async fn adopt(&self, held: &mut Held) -> Result<bool, Error> {
-        if held.unknown == 0 {
+        if held.unknown.is_empty() {
             return Ok(false);
         }
         let Seen::Lease(slot) = self.read_one(&held.path).await? else { return Ok(false) };
@@ -259,12 +266,14 @@ impl Site {
             return Ok(false);
         };
         let changes = version.wrapping_sub(held.version);
+        // A later guard of the same id has another end.
         let is_ours = record.holder == self.id
+            && held.unknown.contains(&record.end)
             && identity.as_deref() == Some(&held.identity)
-            && (1..=held.unknown).contains(&changes);
+            && usize::try_from(changes).is_ok_and(|n| (1..=held.unknown.len()).contains(&n));
         if is_ours {
             (held.version, held.holder_version) = (version, stat.version);
-            held.unknown = 0;
+            held.unknown.clear();
         }
         Ok(is_ours)
     }
@@ -320,7 +329,7 @@ impl Site {
             data: slot.data,
             version: slot.version.wrapping_add(1),
             holder_version: slot.holder.map_or(1, |(_, stat)| stat.version.wrapping_add(1)),
-            unknown: 0,
+            unknown: Vec::new(),
             token: FencingToken::new(applied.zxid()),
             end,
             deadline: Self::deadline(now, end),

@@ -204,11 +204,12 @@ impl SetPartitioner {
     /// error [runs again](Self::restart).
     ///
     /// # Errors
-    /// * [`Error::InvalidSetting`]; [`Error::Body`] with [`end_on_error`](Self::end_on_error).
-    /// * [`Error::NotAList`] if the shared list of parts was overwritten.
-    ///   The others have drained, and the member has left the group.
-    /// * [`Error::Framework`] with `InvalidPath`, `Closed`, and errors that do not pass, such as
-    ///   `NoAuth`. Then all bodies are dropped, and everything is released in the background.
+    /// * [`Error::InvalidSetting`].
+    /// * [`Error::Body`] with [`end_on_error`](Self::end_on_error). The other bodies have drained,
+    ///   and the member has left the group.
+    /// * [`Error::NotAList`] if the shared list of parts was overwritten; [`Error::Framework`] with
+    ///   `InvalidPath`, `Closed`, and errors that do not pass, such as `NoAuth`. Then all bodies are
+    ///   dropped, and everything is released in the background.
     ///
     /// # Panics
     /// When `body` does. Outside a tokio runtime, if the framework has no spawner.

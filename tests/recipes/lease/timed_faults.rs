@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 use zk_curator::CuratorFramework;
-use zk_curator_proto::OpCode;
+use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::lease::{Error, MultiLease, TimedLease, TimedLeaseGuard};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
-    assert_clean_but_for, connected, cut_at_next_multi, expire, in_memory, is_write_multi, pairs,
-    rule_if, simulated, simulated_drops, simulated_each_on, simulated_on, simulated_with,
+    assert_clean_but_for, connected, cut_at_next_multi, expire, in_memory, is_write_multi, once,
+    pairs, rule_if, simulated, simulated_drops, simulated_each_on, simulated_on, simulated_with,
     two_in_memory,
 };
 
@@ -103,6 +103,37 @@ fn renewal_of_unknown_outcome_is_found_by_the_next_one() {
         assert!(guard.is_expired());
         assert!(TimedLease::new(&other, PATH, "b").try_take(MINUTE).await.unwrap().is_some());
         assert!(matches!(guard.renew(MINUTE).await, Err(Error::Lost { .. })));
+    });
+}
+
+/// A renewal that was refused wrote nothing, so a later change is not its own.
+#[test]
+fn refused_renewal_does_not_take_over_a_later_guard() {
+    simulated_on(two_in_memory, async |(server, zk, _other)| {
+        let lease = TimedLease::new(&zk, PATH, "a");
+        let mut guard = lease.try_take(MINUTE).await.unwrap().unwrap();
+        let refused = once(&server, OpCode::Multi, Verdict::Refuse(ErrorCode::NoAuth));
+        guard.renew(2 * MINUTE).await.unwrap_err();
+        assert_eq!(refused.hits(), 1);
+        let mut later = lease.try_take(2 * MINUTE).await.unwrap().unwrap();
+        assert!(matches!(guard.renew(MINUTE).await, Err(Error::Lost { .. })));
+        later.renew(MINUTE).await.unwrap();
+    });
+}
+
+/// The end tells a later guard of the same id from a renewal of unknown outcome.
+#[test]
+fn lost_renewal_does_not_take_over_a_later_guard() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        let hasty = zk.with_deadline(SECOND);
+        let mut guard = TimedLease::new(&hasty, PATH, "a").try_take(MINUTE).await.unwrap().unwrap();
+        let cut = cut_at_next_multi(&server, &zk, Verdict::LoseRequest);
+        assert!(guard.renew(10 * MINUTE).await.unwrap_err().may_have_applied());
+        let mut later = TimedLease::new(&other, PATH, "a").try_take(MINUTE).await.unwrap().unwrap();
+        drop(cut);
+        zk.wait_connected().await.unwrap();
+        assert!(matches!(guard.renew(MINUTE).await, Err(Error::Lost { .. })));
+        later.renew(MINUTE).await.unwrap();
     });
 }
 
