@@ -264,8 +264,12 @@ impl Kdc {
     /// # Cancel safety
     /// If the future is dropped, the server is stopped.
     pub async fn restart_an_hour_ahead(&mut self) -> Result<(), RealError> {
-        let mut command = Command::new(find("faketime")?);
-        command.args(["-f", "+1h"]).arg(find("krb5kdc")?);
+        const AHEAD: &str = "+1h";
+        // `faketime` stays between this process and the program, so killing it would leave the
+        // program. It only tells where its library is.
+        let output = self.output("faketime", &["-f", AHEAD, "printenv", "LD_PRELOAD"]).await?;
+        let mut command = Command::new(find("krb5kdc")?);
+        command.env("LD_PRELOAD", output.trim()).env("FAKETIME", AHEAD);
         self.begin(command).await
     }
 
@@ -352,14 +356,19 @@ impl Kdc {
     }
 
     async fn run(&self, program: &'static str, args: &[&str]) -> Result<(), RealError> {
+        self.output(program, args).await.map(drop)
+    }
+
+    /// Returns the standard output of a program that succeeds.
+    async fn output(&self, program: &'static str, args: &[&str]) -> Result<String, RealError> {
         let path = find(program)?;
         let mut command = Command::new(&path);
         self.environ(&mut command).args(args).kill_on_drop(true);
         let output = command.output().await.map_err(io_error("run", &path))?;
-        if output.status.success() {
-            return Ok(());
-        }
         let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+        if output.status.success() {
+            return Ok(text);
+        }
         text.push_str(&String::from_utf8_lossy(&output.stderr));
         Err(RealError::KerberosFailed { program, output: text })
     }
