@@ -1,7 +1,8 @@
 //! SASL as ZooKeeper transports it: the interface of a mechanism, and the mechanisms.
 //!
-//! On every connection the session starts an exchange of the mechanism, before it re-arms watches
-//! and sends requests. The client sends the first token.
+//! On every connection the session starts an exchange of the mechanism. It obtains the first token
+//! before the handshake, and sends it after the handshake. It re-arms watches and sends requests
+//! after the exchange.
 
 #[cfg(feature = "sasl")]
 mod digest_md5;
@@ -28,7 +29,7 @@ pub(crate) trait SaslMechanism: Debug + Send + Sync {
 
 /// An exchange on one connection. Its `Debug` output contains no secret.
 pub(crate) trait SaslExchange: Debug + Send {
-    /// Returns the first token. Default: an empty one.
+    /// Returns the first token, before the handshake. Default: an empty one.
     fn begin(&mut self) -> Step {
         Step::Ready(Ok(Some(Bytes::new())))
     }

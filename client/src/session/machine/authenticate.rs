@@ -1,4 +1,5 @@
-//! The SASL exchange, between the handshake and all other requests.
+//! The SASL exchange: its first step before the handshake, and the others between the handshake and
+//! all other requests.
 
 use std::io;
 
@@ -15,25 +16,28 @@ use crate::sasl::{SaslExchange, SaslFailure, Step, Stepped, Work, Worked, Workin
 use crate::session::SessionState;
 
 impl Machine {
-    /// Begins the exchange, if SASL is configured. `deadline` is the deadline of the attempt to
-    /// connect.
-    pub(super) fn begins_sasl(&mut self, deadline: Instant, now: Instant) -> bool {
+    /// Obtains the first token, if SASL is configured, and then begins the handshake. `deadline` is
+    /// the deadline of the attempt to connect.
+    ///
+    /// A handshake renews the session on the server. So a client that cannot obtain a token must
+    /// not begin one: its session would never expire, and its locks would block other clients.
+    pub(super) fn prepare(&mut self, deadline: Instant, now: Instant) {
+        self.sasl.first = None;
         let mechanism = self.sasl.provided.as_ref().or(self.sasl.mechanism.as_ref());
         let host = self.peer.as_ref().map_or("", |peer| peer.host.as_str());
         let Some(mut exchange) = mechanism.map(|mechanism| mechanism.start(host)) else {
-            return false;
+            return self.handshake(deadline, now);
         };
+        self.phase = Phase::Preparing { deadline };
         let step = exchange.begin();
         self.sasl.exchange = Some(exchange);
-        self.on_step(step, deadline, now);
-        true
+        self.on_step(step, now);
     }
 
-    fn on_step(&mut self, step: Step, deadline: Instant, now: Instant) {
+    fn on_step(&mut self, step: Step, now: Instant) {
         match step {
-            Step::Ready(stepped) => self.on_stepped(stepped, deadline, now),
+            Step::Ready(stepped) => self.on_stepped(stepped, now),
             Step::Pending(Work { future, late }) => {
-                self.phase = Phase::Proving { deadline };
                 self.sasl.exchange = None;
                 self.sasl.work = Some(future);
                 self.sasl.late = Some(late);
@@ -49,9 +53,10 @@ impl Machine {
 
     /// Handles a step that the driver has performed.
     pub(in crate::session) fn on_worked(&mut self, (exchange, stepped): Worked, now: Instant) {
-        let Phase::Proving { deadline } = self.phase else { return };
-        self.sasl.exchange = Some(exchange);
-        self.on_stepped(stepped, deadline, now);
+        if matches!(self.phase, Phase::Preparing { .. } | Phase::Proving { .. }) {
+            self.sasl.exchange = Some(exchange);
+            self.on_stepped(stepped, now);
+        }
     }
 
     /// Handles a step that was not performed in time.
@@ -60,19 +65,27 @@ impl Machine {
         self.lose(now, self.failure(now, why));
     }
 
-    fn on_stepped(&mut self, stepped: Stepped, deadline: Instant, now: Instant) {
-        match stepped {
-            Ok(Some(answer)) => self.send_sasl(answer, deadline, now),
-            Ok(None) => {
+    fn on_stepped(&mut self, stepped: Stepped, now: Instant) {
+        match (self.phase, stepped) {
+            (Phase::Preparing { deadline }, Ok(first)) => {
+                self.sasl.first = first;
+                self.handshake(deadline, now);
+            }
+            (Phase::Proving { deadline }, Ok(Some(answer))) => {
+                self.send_sasl(answer, deadline, now);
+            }
+            (_, Ok(_)) => {
                 self.refused_once = false;
                 self.serve(now);
             }
-            Err(SaslFailure { why, is_final: true }) => self.sasl_failed(why, now),
-            Err(SaslFailure { why, is_final: false }) => self.lose(now, self.failure(now, why)),
+            (_, Err(SaslFailure { why, is_final: true })) => self.sasl_failed(why, now),
+            (_, Err(SaslFailure { why, is_final: false })) => {
+                self.lose(now, self.failure(now, why));
+            }
         }
     }
 
-    fn send_sasl(&mut self, token: Bytes, deadline: Instant, now: Instant) {
+    pub(super) fn send_sasl(&mut self, token: Bytes, deadline: Instant, now: Instant) {
         let xid = self.next_xid();
         self.phase = Phase::Authenticating { xid, sent_at: now, deadline };
         self.put_request(xid, &Request::Sasl(SaslToken { token: Some(token) }), now);
@@ -102,7 +115,8 @@ impl Machine {
                     Some(exchange) => exchange.step(&token),
                     None => Step::Ready(Err("the exchange has ended".into())),
                 };
-                self.on_step(step, deadline, now);
+                self.phase = Phase::Proving { deadline };
+                self.on_step(step, now);
             }
             Some(ErrorCode::AuthFailed | ErrorCode::SessionClosedRequireSaslAuth) => {
                 let why = self.sasl.exchange.as_deref().map(SaslExchange::refused);

@@ -98,7 +98,7 @@ impl Machine {
                 Phase::Waiting { .. } | Phase::Connecting { .. } | Phase::Ended(_) => {
                     return Ok(false);
                 }
-                Phase::Asking { .. } => {
+                Phase::Asking { .. } | Phase::Preparing { .. } => {
                     self.disconnect(now, "the server sent data before the client");
                     return Ok(false);
                 }
@@ -187,8 +187,9 @@ impl Machine {
         self.heard(sent_at);
         self.last_response = now;
         debug!(session = %id, timeout, "the server accepts the session");
-        if !self.begins_sasl(deadline, now) {
-            self.serve(now);
+        match self.sasl.first.take() {
+            Some(token) => self.send_sasl(token, deadline, now),
+            None => self.serve(now),
         }
         Ok(())
     }

@@ -172,6 +172,8 @@ enum Phase {
     Connecting { next: Instant },
     /// A connection is open; the provider is supplying its credentials.
     Asking { deadline: Instant },
+    /// A connection is open; the driver computes the first token for SASL.
+    Preparing { deadline: Instant },
     /// The connect request was sent.
     Handshaking { sent_at: Instant, deadline: Instant },
     /// A server has accepted the session; the driver computes the next token for SASL.
@@ -359,6 +361,7 @@ impl Machine {
                 self.attempts.iter().map(|attempt| attempt.deadline).chain([next]).min()
             }
             Phase::Asking { deadline }
+            | Phase::Preparing { deadline }
             | Phase::Proving { deadline }
             | Phase::Handshaking { deadline, .. }
             | Phase::Authenticating { deadline, .. } => Some(deadline),
@@ -446,7 +449,9 @@ impl Machine {
             Phase::Asking { deadline } if deadline <= now => {
                 self.disconnect(now, "the credentials provider did not respond in time");
             }
-            Phase::Proving { deadline } if deadline <= now => self.on_late_work(now),
+            Phase::Preparing { deadline } | Phase::Proving { deadline } if deadline <= now => {
+                self.on_late_work(now);
+            }
             Phase::Handshaking { deadline, .. } | Phase::Authenticating { deadline, .. }
                 if deadline <= now =>
             {
@@ -532,7 +537,7 @@ impl Machine {
             self.phase = Phase::Asking { deadline };
             self.effects.push_back(Effect::Ask);
         } else {
-            self.handshake(deadline, now);
+            self.prepare(deadline, now);
         }
     }
 
@@ -547,7 +552,7 @@ impl Machine {
             Ok(Credentials { auth, sasl }) => {
                 self.auth.provide(auth);
                 self.sasl.provide(sasl);
-                self.handshake(deadline, now);
+                self.prepare(deadline, now);
             }
             Err(why) => {
                 self.lose(now, self.failure(now, io::Error::other(why)));
@@ -563,7 +568,7 @@ impl Machine {
         asks_again
     }
 
-    fn handshake(&mut self, deadline: Instant, now: Instant) {
+    pub(super) fn handshake(&mut self, deadline: Instant, now: Instant) {
         self.phase = Phase::Handshaking { sent_at: now, deadline };
         self.last_sent = now;
         let request = ConnectRequest {

@@ -2,6 +2,8 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::sasl::{SaslExchange, SaslMechanism, Working};
 
 /// The SASL mechanism with which the client authenticates every connection, if there is one.
@@ -11,6 +13,8 @@ pub(super) struct Sasl {
     pub(super) provided: Option<Arc<dyn SaslMechanism>>,
     /// The exchange on the current connection.
     pub(super) exchange: Option<Box<dyn SaslExchange>>,
+    /// The first token, until a server has accepted the session.
+    pub(super) first: Option<Bytes>,
     /// A step for the driver to perform.
     pub(super) work: Option<Working>,
     /// The failure to report if that step takes too long.
@@ -29,7 +33,7 @@ impl fmt::Debug for Sasl {
 
 impl Sasl {
     pub(super) const fn new(mechanism: Option<Arc<dyn SaslMechanism>>) -> Self {
-        Self { mechanism, provided: None, exchange: None, work: None, late: None }
+        Self { mechanism, provided: None, exchange: None, first: None, work: None, late: None }
     }
 
     pub(super) fn provide(&mut self, mechanism: Option<Arc<dyn SaslMechanism>>) {

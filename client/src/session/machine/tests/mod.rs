@@ -146,6 +146,11 @@ impl Rig {
     fn open(&mut self) -> ConnectRequest {
         self.until_connect();
         self.connected_to();
+        self.connect_request()
+    }
+
+    /// Returns the connect request, which was sent on an open connection.
+    fn connect_request(&mut self) -> ConnectRequest {
         let body =
             frame::take(self.machine.output(), usize::MAX).unwrap().expect("a connect request");
         let mut body = Decoder::new(body);

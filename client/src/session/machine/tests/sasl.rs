@@ -99,6 +99,44 @@ fn perform(rig: &mut Rig) {
     perform_with(rig, |stepped| stepped);
 }
 
+/// Opens a connection, for which the machine requests the first step.
+fn open(rig: &mut Rig) {
+    rig.until_connect();
+    rig.connected_to();
+}
+
+/// Opens a connection with a session. The machine has sent its first token.
+fn connect(rig: &mut Rig) {
+    open(rig);
+    perform(rig);
+    rig.connect_request();
+    rig.accept(TIMEOUT);
+}
+
+/// Opens a connection, and responds to the first token. The machine requests the second step.
+fn challenge(rig: &mut Rig) {
+    connect(rig);
+    let (xid, first) = sent_token(rig);
+    assert!(first.is_empty());
+    rig.reply(xid, 0, token(b"challenge"));
+}
+
+/// Opens a connection, and completes the exchange.
+fn prove(rig: &mut Rig) {
+    challenge(rig);
+    perform(rig);
+    let (xid, second) = sent_token(rig);
+    assert_eq!(second, "response");
+    rig.reply(xid, 0, token(b"proof"));
+    assert_eq!(rig.states(), []);
+    perform(rig);
+    assert_eq!(rig.states(), [SessionState::Connected(info(TIMEOUT))]);
+}
+
+fn no_ticket() -> SaslFailure {
+    SaslFailure { why: io::Error::other("no ticket"), is_final: false }
+}
+
 fn last_failure(rig: &Rig) -> String {
     rig.machine.states.failure().expect("a failure").to_string()
 }
@@ -107,25 +145,44 @@ fn last_failure(rig: &Rig) -> String {
 fn steps_that_block_are_performed_by_the_driver() {
     let mut rig = slow_rig();
     let _early = rig.get("/early");
-    rig.connect();
-    perform(&mut rig);
-    let (xid, first) = sent_token(&mut rig);
-    assert!(first.is_empty());
-    rig.reply(xid, 0, token(b"challenge"));
-    perform(&mut rig);
-    let (xid, second) = sent_token(&mut rig);
-    assert_eq!(second, "response");
-    rig.reply(xid, 0, token(b"proof"));
-    assert_eq!(rig.states(), []);
-    perform(&mut rig);
-    assert_eq!(rig.states(), [SessionState::Connected(info(TIMEOUT))]);
+    prove(&mut rig);
     assert_eq!(rig.sent_opcodes(), [OpCode::GetData]);
+}
+
+/// A handshake would renew the session on the server, whose locks would block others without end.
+#[test]
+fn a_session_without_a_first_token_expires() {
+    for is_late in [false, true] {
+        let mut rig = slow_rig();
+        prove(&mut rig);
+        rig.cut();
+        assert_eq!(rig.states(), [SessionState::Disconnected]);
+        let (lost, mut attempts) = (rig.now, 0);
+        let ended = loop {
+            let states = rig.states();
+            if !states.is_empty() {
+                break states;
+            }
+            if matches!(rig.effects()[..], [.., Effect::Connect(_)]) {
+                rig.connected_to();
+                attempts += 1;
+                if !is_late {
+                    perform_with(&mut rig, |_| Err(no_ticket()));
+                }
+                assert!(rig.machine.output().is_empty());
+            }
+            rig.pass(rig.next_timer());
+        };
+        assert_eq!(ended, [SessionState::Expired(ExpiredBy::Clock)]);
+        assert_eq!(rig.now, lost + TIMEOUT);
+        assert!(attempts > 1, "{attempts}");
+    }
 }
 
 #[test]
 fn a_step_that_takes_too_long_is_a_failed_attempt() {
     let mut rig = slow_rig();
-    rig.connect();
+    open(&mut rig);
     assert_eq!(rig.effects(), [Effect::Prove]);
     let mut work = rig.machine.take_work().expect("a step");
     rig.pass(rig.next_timer());
@@ -137,23 +194,23 @@ fn a_step_that_takes_too_long_is_a_failed_attempt() {
     rig.machine.on_worked(worked, rig.now);
     assert!(rig.machine.output().is_empty());
     // The next connection begins a new exchange.
-    rig.connect();
-    perform(&mut rig);
-    assert!(sent_token(&mut rig).1.is_empty());
+    prove(&mut rig);
 }
 
 #[test]
 fn a_failure_that_may_pass_is_a_failed_attempt() {
     let mut rig = slow_rig();
     for attempt in 0..10 {
-        rig.connect();
+        open(&mut rig);
         let why = io::Error::other(format!("no ticket {attempt}"));
         perform_with(&mut rig, |_| Err(SaslFailure { why, is_final: false }));
         assert!(rig.effects().contains(&Effect::Disconnect));
         assert_eq!(last_failure(&rig), format!("h:1: no ticket {attempt}"));
     }
-    assert_eq!(rig.states(), []);
-    rig.connect();
+    challenge(&mut rig);
+    perform_with(&mut rig, |_| Err(no_ticket()));
+    assert_eq!((rig.states(), last_failure(&rig).as_str()), (vec![], "h:1: no ticket"));
+    challenge(&mut rig);
     let why = io::Error::other("an impostor");
     perform_with(&mut rig, |_| Err(SaslFailure { why, is_final: true }));
     assert_eq!(rig.states(), [SessionState::AuthFailed]);
@@ -165,9 +222,14 @@ fn a_failure_that_may_pass_is_a_failed_attempt() {
 #[test]
 fn a_server_must_not_respond_while_a_step_is_performed() {
     let mut rig = slow_rig();
-    rig.connect();
+    open(&mut rig);
     assert_eq!(rig.effects(), [Effect::Prove]);
     rig.reply(1, 0, token(b"challenge"));
+    assert!(rig.effects().contains(&Effect::Disconnect));
+    assert_eq!(last_failure(&rig), "h:1: the server sent data before the client");
+    challenge(&mut rig);
+    assert_eq!(rig.effects(), [Effect::Prove]);
+    rig.reply(2, 0, token(b"proof"));
     assert!(rig.effects().contains(&Effect::Disconnect));
     assert_eq!(last_failure(&rig), "h:1: the server responded out of order");
     assert_eq!(rig.states(), []);
@@ -176,17 +238,24 @@ fn a_server_must_not_respond_while_a_step_is_performed() {
 #[test]
 fn a_connection_that_is_lost_during_a_step_is_another_attempt() {
     let mut rig = slow_rig();
-    for _ in 0..3 {
-        rig.connect();
+    for step in [open, challenge, open, challenge] {
+        step(&mut rig);
         assert_eq!(rig.effects(), [Effect::Prove]);
         rig.cut();
         assert_eq!(rig.states(), []);
     }
+    // There is a session since the first handshake, which closing must end.
     let mut closed = rig.close();
     assert!(is_open(&mut closed));
-    rig.connect();
-    perform(&mut rig);
-    sent_token(&mut rig);
+    challenge(&mut rig);
+}
+
+#[test]
+fn closing_before_the_first_handshake_needs_no_token() {
+    let mut rig = slow_rig();
+    open(&mut rig);
+    assert_eq!(now(rig.close()), Ok(()));
+    rig.assert_ended();
 }
 
 fn rig() -> Rig {
