@@ -173,6 +173,30 @@ fn a_provider_supplies_kerberos_for_every_connection() {
     });
 }
 
+#[test]
+#[ignore = "slow: scripts/test-all"]
+fn a_silent_kdc_does_not_delay_services_with_tickets() {
+    let test = "a_silent_kdc_does_not_delay_services_with_tickets";
+    in_realm(test, LONG, async |realm: Realm| {
+        realm.use_keytab(ALICE).await;
+        let server = realm.server().await;
+        let kerberos = Kerberos::new();
+        let start_one = || start(client_with(&by_name(&server), kerberos.clone()));
+        start_one().await.close().await.unwrap();
+        realm.kdc.pause().unwrap();
+        // There is no ticket for this service. The thread that asks for one still waits.
+        let patient = DisconnectedPolicy::Wait(Duration::from_secs(3));
+        let other = client_with(server.connect_string(), kerberos.clone());
+        let other = other.disconnected(patient).connect().unwrap();
+        assert_tries(&other, KerberosErrorKind::TimedOut, "").await;
+        let zk = start_one().await;
+        assert_eq!(proven(&zk).await, [ALICE_ID]);
+        assert!(zk.last_failure().is_none(), "{:?}", zk.last_failure());
+        zk.close().await.unwrap();
+        realm.kdc.resume().unwrap();
+    });
+}
+
 /// The library waits for tens of seconds. The client does not.
 #[test]
 #[ignore = "slow: scripts/test-all"]

@@ -3,6 +3,7 @@
 mod context;
 mod error;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::gssapi::{Exchange as GssapiExchange, Fault};
 use super::{SaslExchange, SaslFailure, SaslMechanism, Step, Work, Worked};
+use crate::locked::Locked;
 use context::{Context, LibraryError, Service};
 pub use error::{KerberosError, KerberosErrorKind};
 
@@ -22,7 +24,7 @@ pub use error::{KerberosError, KerberosErrorKind};
 /// By default the client is the principal of the ticket cache or of the client keytab, and the
 /// server is `zookeeper/<host>`, with the host of the connect string.
 ///
-/// The clients of a `Kerberos` and of its clones call the Kerberos library one after another.
+/// The clients of a `Kerberos` and of its clones obtain the tickets for a service one after another.
 ///
 /// ```
 /// use zk_curator_client::kerberos::Kerberos;
@@ -37,16 +39,14 @@ pub struct Kerberos {
     client: Option<String>,
     service: String,
     server: Option<String>,
-    /// Lets one call of the library run at a time. A library that waits for a KDC cannot be
-    /// interrupted, and later attempts to connect must not start a thread each.
-    turn: Arc<Semaphore>,
+    turns: Arc<Turns>,
 }
 
 impl Kerberos {
     /// Returns the default settings.
     pub fn new() -> Self {
-        let turn = Arc::new(Semaphore::new(1));
-        Self { client: None, service: "zookeeper".to_owned(), server: None, turn }
+        let turns = Arc::default();
+        Self { client: None, service: "zookeeper".to_owned(), server: None, turns }
     }
 
     /// Sets the principal of the client, for example `orders` or `orders@EXAMPLE.COM`. Default: the
@@ -89,6 +89,24 @@ impl Default for Kerberos {
     }
 }
 
+/// The turns of the threads that obtain tickets, by service: one thread at a time for each.
+///
+/// A library that waits for a KDC cannot be interrupted, and later attempts to connect must not
+/// start a thread each.
+#[derive(Debug, Default)]
+struct Turns(Locked<HashMap<Arc<str>, Arc<Semaphore>>>);
+
+impl Turns {
+    /// Returns the turn of a service.
+    fn of(&self, service: &Arc<str>) -> Arc<Semaphore> {
+        let mut turns = self.0.lock();
+        // Only exchanges and threads hold turns. The others belong to servers that may be gone.
+        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+        let turn = turns.entry(Arc::clone(service));
+        Arc::clone(turn.or_insert_with(|| Arc::new(Semaphore::new(1))))
+    }
+}
+
 /// The mechanism, with settings.
 #[derive(Debug)]
 pub(crate) struct Gssapi(pub(crate) Kerberos);
@@ -96,12 +114,10 @@ pub(crate) struct Gssapi(pub(crate) Kerberos);
 impl SaslMechanism for Gssapi {
     fn start(&self, host: &str) -> Box<dyn SaslExchange> {
         let service = self.0.service(host);
-        let context = Context::new(self.0.client.clone(), service.clone());
-        Box::new(Exchange {
-            service: service.name().into(),
-            inner: Some(GssapiExchange::new(context)),
-            turn: Arc::clone(&self.0.turn),
-        })
+        let name = Arc::from(service.name());
+        let turn = Some(self.0.turns.of(&name));
+        let context = Context::new(self.0.client.clone(), service);
+        Box::new(Exchange { service: name, inner: Some(GssapiExchange::new(context)), turn })
     }
 }
 
@@ -109,7 +125,8 @@ struct Exchange {
     service: Arc<str>,
     /// `None` while a step is performed.
     inner: Option<GssapiExchange<Context>>,
-    turn: Arc<Semaphore>,
+    /// The turn for the first step. The other steps need no KDC, and wait for no other thread.
+    turn: Option<Arc<Semaphore>>,
 }
 
 impl fmt::Debug for Exchange {
@@ -129,7 +146,7 @@ impl SaslExchange for Exchange {
         let Some(inner) = self.inner.take() else {
             return Step::Ready(Err("the exchange has ended".into()));
         };
-        let (service, turn) = (Arc::clone(&self.service), Arc::clone(&self.turn));
+        let (service, turn) = (Arc::clone(&self.service), self.turn.take());
         let future = Box::pin(perform(service, inner, Bytes::copy_from_slice(token), turn));
         Step::Pending(Work { future, late })
     }
@@ -147,10 +164,13 @@ async fn perform(
     service: Arc<str>,
     mut inner: GssapiExchange<Context>,
     token: Bytes,
-    turn: Arc<Semaphore>,
+    turn: Option<Arc<Semaphore>>,
 ) -> Worked {
     let (sender, receiver) = oneshot::channel();
-    let permit = Arc::clone(&turn).acquire_owned().await;
+    let permit = match turn {
+        Some(turn) => Some(turn.acquire_owned().await),
+        None => None,
+    };
     let thread = thread::Builder::new().name("zk-kerberos".to_owned()).spawn(move || {
         let stepped = inner.advance(&token);
         // A failure means that the attempt to connect was given up.
@@ -165,7 +185,7 @@ async fn perform(
         Ok((inner, stepped)) => (Some(inner), stepped.map_err(|fault| failure(&service, fault))),
         Err(why) => (None, Err(failed(&service, KerberosErrorKind::Library, why))),
     };
-    (Box::new(Exchange { service, inner, turn }), stepped)
+    (Box::new(Exchange { service, inner, turn: None }), stepped)
 }
 
 fn failure(service: &str, fault: Fault<LibraryError>) -> SaslFailure {
@@ -181,4 +201,41 @@ fn failure(service: &str, fault: Fault<LibraryError>) -> SaslFailure {
 fn failed(service: &str, kind: KerberosErrorKind, words: String) -> SaslFailure {
     let why = KerberosError::new(service, kind, words).into_io();
     SaslFailure { why, is_final: kind.is_final() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    #[test]
+    fn first_steps_for_one_service_take_turns() {
+        let kerberos = Kerberos::new();
+        let turns = Arc::clone(&kerberos.turns);
+        let [a, b] = ["zookeeper@a", "zookeeper@b"].map(Arc::from);
+        let held = turns.of(&a).try_acquire_owned().unwrap();
+        // The clone of the settings has the same turns.
+        let mut exchange = Gssapi(kerberos.clone()).start("a");
+        let Step::Pending(Work { mut future, .. }) = exchange.begin() else { panic!() };
+        let mut context = std::task::Context::from_waker(Waker::noop());
+        assert!(future.as_mut().poll(&mut context).is_pending());
+        assert_eq!(turns.of(&b).available_permits(), 1);
+        // The first in line gets the turn, and not a later attempt.
+        drop(held);
+        turns.of(&a).try_acquire_owned().unwrap_err();
+        drop((future, exchange));
+        assert_eq!(turns.of(&a).available_permits(), 1);
+    }
+
+    #[test]
+    fn services_without_exchanges_are_forgotten() {
+        let turns = Turns::default();
+        let held = turns.of(&Arc::from("held"));
+        for host in 0..10 {
+            turns.of(&Arc::from(format!("zookeeper@{host}")));
+        }
+        assert_eq!(turns.0.lock().len(), 2);
+        drop(held);
+    }
 }
