@@ -218,7 +218,7 @@ async fn members_of_an_ensemble_are_stopped_and_started() {
     for _ in 0..2 {
         control.ok("start", json!({ "member": 1 })).await;
     }
-    let mut second = RawClient::over_tcp(second, 2_000).await;
+    let mut second = RawClient::over_tcp(second, 10_000).await;
     assert!(second.exists("/b", false).await.is_ok());
     control.ok("stop", json!({ "member": 0 })).await;
     control.ok("stop", json!({ "member": 2 })).await;

@@ -14,8 +14,9 @@ use crate::common::{LONG, RawClient};
 /// The token of all tests.
 pub(crate) const TOKEN: &str = "a token of tests";
 
-/// The options of a server whose control port is open.
-pub(crate) const CONTROL: &[&str] = &["--control", "0", "--tick-time", "100"];
+/// The options of a server whose control port is open. Sessions of 10 s are not shortened.
+pub(crate) const CONTROL: &[&str] =
+    &["--control", "0", "--tick-time", "100", "--max-session-timeout", "60000"];
 
 /// A process whose servers are ready.
 pub(crate) struct Program {
