@@ -8,7 +8,7 @@ use crate::control::{Listener, Service, Target, Token};
 use crate::program::{complain, end_of_input, print};
 use crate::scenario::{Scenario, ScenarioError};
 
-/// The exit code of a scenario with a step that failed.
+/// The exit code of a scenario with a step that failed, or that did not run.
 const SCENARIO_FAILED: u8 = 3;
 
 /// The control port with its token.
@@ -58,7 +58,8 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Runs until the program ends: by `stopped`, the scenario, or the end of standard input.
+    /// Runs until the program ends: by `stopped`, the scenario, or the end of standard input. It
+    /// fails if a step fails, or if the program should run every step and does not.
     ///
     /// # Cancel safety
     /// Dropping the future ends all connections of the control port, and calls that run.
@@ -67,15 +68,25 @@ impl Tasks {
         service: &Arc<Service<T>>,
         stopped: impl Future<Output = ()>,
     ) -> ExitCode {
-        tokio::select! {
-            () = stopped => ExitCode::SUCCESS,
-            () = end_of_input(), if self.until_eof => ExitCode::SUCCESS,
-            () = controlled(self.control, service) => ExitCode::SUCCESS,
-            ended = played(self.scenario, service, self.until_scenario_ends) => match ended {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(error) => complain(self.name, &error, SCENARIO_FAILED),
-            },
-        }
+        let steps = self.scenario.as_ref().map_or(0, Scenario::steps);
+        let mut completed = 0;
+        let played = played(self.scenario, service, &mut completed, self.until_scenario_ends);
+        let ended = tokio::select! {
+            () = stopped => Ok(()),
+            () = end_of_input(), if self.until_eof => Ok(()),
+            () = controlled(self.control, service) => Ok(()),
+            ended = played => ended,
+        };
+        let ended = ended.and_then(|()| match completed {
+            completed if completed < steps && self.until_scenario_ends => {
+                Err(ScenarioError::Stopped { step: completed + 1 })
+            }
+            _ => Ok(()),
+        });
+        ended.map_or_else(
+            |error| complain(self.name, &error, SCENARIO_FAILED),
+            |()| ExitCode::SUCCESS,
+        )
     }
 }
 
@@ -91,10 +102,11 @@ async fn controlled<T: Target>(control: Option<Control>, service: &Arc<Service<T
 async fn played<T: Target>(
     scenario: Option<Scenario>,
     service: &Service<T>,
+    completed: &mut usize,
     ends: bool,
 ) -> Result<(), ScenarioError> {
     if let Some(scenario) = scenario {
-        scenario.run(service, print).await?;
+        scenario.run(service, completed, print).await?;
         if ends {
             return Ok(());
         }

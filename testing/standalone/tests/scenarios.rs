@@ -87,6 +87,31 @@ async fn a_step_that_fails_ends_the_program() {
 }
 
 #[tokio::test]
+async fn an_unfinished_scenario_is_a_failure() {
+    let step = "[[step]]\nuntil = { exists = \"/a\" }\ncall = \"resume\"\n";
+    let text = format!("version = 1\n[[step]]\ncall = \"pause\"\n{step}");
+    let file = File::new("unfinished", &text);
+    let options = ["--scenario", file.path(), "--until-scenario-ends", "--until-eof"];
+    for signal in [None, Some("TERM"), Some("INT")] {
+        let mut program = Program::start(&options).await;
+        assert_eq!(program.line().await, "step 1: pause");
+        let (status, errors) = match signal {
+            Some(signal) => program.signal(signal).await,
+            None => {
+                drop(program.process.stdin.take());
+                program.ended().await
+            }
+        };
+        assert_eq!(errors, "zk-test-server: ended before step 2\n");
+        assert_eq!(status.code(), Some(3), "{signal:?}");
+    }
+    // The end of the scenario was not asked for.
+    let mut program = Program::start(&options[..2]).await;
+    assert_eq!(program.line().await, "step 1: pause");
+    program.end("TERM").await;
+}
+
+#[tokio::test]
 async fn a_wrong_scenario_is_refused_before_the_start() {
     for (text, part) in [
         ("version = 2", "version 2 is not supported"),

@@ -17,6 +17,12 @@ pub enum ScenarioError {
         /// The error of the call or of the wait.
         source: CallError,
     },
+    /// The program was asked to end.
+    #[error("ended before step {step}")]
+    Stopped {
+        /// The number of the first step that is not complete, from 1.
+        step: usize,
+    },
     /// Standard output cannot be written.
     #[error("cannot print")]
     Output(#[from] io::Error),
@@ -33,7 +39,13 @@ impl Scenario {
             .try_for_each(|rule| service.add_rule(rule).map(drop))
     }
 
-    /// Runs the steps, one after another, and prints a line after each.
+    /// Returns the number of steps.
+    #[must_use]
+    pub const fn steps(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Runs the steps, one after another, and prints a line after each. Counts `completed` steps.
     ///
     /// # Errors
     /// [`ScenarioError`]
@@ -43,6 +55,7 @@ impl Scenario {
     pub async fn run<T: Target>(
         self,
         service: &Service<T>,
+        completed: &mut usize,
         mut print: impl FnMut(&str) -> io::Result<()>,
     ) -> Result<(), ScenarioError> {
         for (step, number) in self.steps.into_iter().zip(1..) {
@@ -50,6 +63,7 @@ impl Scenario {
             step.run(service)
                 .await
                 .map_err(|source| ScenarioError::Step { step: number, source })?;
+            *completed = number;
             print(&name.map_or_else(
                 || format!("step {number}"),
                 |call| format!("step {number}: {call}"),

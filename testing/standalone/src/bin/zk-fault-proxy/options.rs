@@ -24,7 +24,7 @@ TLS. Ends with SIGTERM or Ctrl-C, exit code 0. The exit code is 2 for a wrong op
                           `control on HOST:PORT`. Needs a token in the environment variable ZK_TEST_SERVER_TOKEN
   --scenario FILE         the rules and steps to run from the start, in TOML; a step that fails ends the program
                           with exit code 3
-  --until-scenario-ends   end after the last step, with exit code 0
+  --until-scenario-ends   end after the last step, with exit code 0; 3 if it is ended earlier
   --until-eof             end at the end of standard input, with exit code 0
   -h, --help              print this
   -V, --version           print the version";
