@@ -132,8 +132,8 @@ pub(super) struct Live {
     pub(super) traffic: ProxyTraffic,
     connections: Map<u64, Connection>,
     last_connection: u64,
-    /// Sessions that have lost a connection, in their order, with the connection.
-    left: VecDeque<(i64, u64)>,
+    /// The sessions without a connection, in the order in which they lost it.
+    left: VecDeque<i64>,
     /// The last connection of each session.
     carriers: Map<i64, u64>,
 }
@@ -163,6 +163,7 @@ impl Live {
         connection.session = Some(session);
         let (peer, server) = (connection.peer, connection.server);
         self.carriers.insert(session, id);
+        self.left.retain(|left| *left != session);
         let new = ProxySession { id: session, peer, server, connected: true, requests: 0 };
         let known = self.traffic.sessions.entry(session).or_insert(new);
         (known.peer, known.server, known.connected) = (peer, server, true);
@@ -178,10 +179,9 @@ impl Live {
         if let Some(known) = self.traffic.sessions.get_mut(&session) {
             known.connected = false;
         }
-        self.left.push_back((session, id));
+        self.left.push_back(session);
         if self.left.len() > SESSIONS
-            && let Some((session, id)) = self.left.pop_front()
-            && self.carriers.get(&session) == Some(&id)
+            && let Some(session) = self.left.pop_front()
         {
             self.carriers.remove(&session);
             self.traffic.sessions.remove(&session);
@@ -215,16 +215,17 @@ impl Live {
         }
     }
 
-    /// Cuts the matching connections. Returns their number.
+    /// Cuts the matching connections. Returns their number, without those that are cut already.
     pub(super) fn cut(&self, matches: impl Fn(SocketAddr, Option<i64>) -> bool) -> usize {
-        let all = self.connections.values();
-        let cut = all.filter(|connection| matches(connection.peer, connection.session));
+        let open = self.connections.values().filter(|connection| !connection.cut.is_cancelled());
+        let cut = open.filter(|connection| matches(connection.peer, connection.session));
         cut.map(|connection| connection.cut.cancel()).count()
     }
 
-    /// Returns the number of connections to a server.
+    /// Returns the number of connections to a server, without those that are cut already.
     pub(super) fn connections(&self, server: usize) -> usize {
-        self.connections.values().filter(|connection| connection.server == server).count()
+        let open = self.connections.values().filter(|connection| !connection.cut.is_cancelled());
+        open.filter(|connection| connection.server == server).count()
     }
 }
 
@@ -323,5 +324,21 @@ mod tests {
         assert_eq!(tokens.each_ref().map(CancellationToken::is_cancelled), [true, false]);
         assert_eq!(live.cut(|from, _| from == peer(2)), 1);
         assert!(tokens[1].is_cancelled());
+        // Their tasks have not ended yet.
+        assert_eq!((live.cut(|_, _| true), live.connections(0)), (0, 0));
+    }
+
+    #[test]
+    fn a_session_that_reconnects_often_evicts_no_other() {
+        let mut live = Live::default();
+        let mut lose = |session: i64| {
+            let id = live.open(peer(1), 0, CancellationToken::new());
+            live.has_session(id, session);
+            live.close(id);
+        };
+        lose(1);
+        (0..2 * SESSIONS).for_each(|_| lose(2));
+        let ids: Vec<_> = live.traffic.sessions().iter().map(|session| session.id).collect();
+        assert_eq!((ids, live.left.len()), (vec![1, 2], 2));
     }
 }
