@@ -19,15 +19,16 @@ pub(super) async fn accept(shared: Arc<Shared>, route: Arc<Route>, listener: Tcp
         let (client, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::warn!(%error, "a proxy accepts no connection");
+                let server = route.server.as_str();
+                tracing::warn!(server, %error, "cannot accept a connection");
                 sleep(PAUSE).await;
                 continue;
             }
         };
         shared.counts.modify(|counts| counts.connections += 1);
-        if let Some(cut) = route.admit() {
+        if let Some(admission) = route.admit() {
             let (shared, route) = (Arc::clone(&shared), Arc::clone(&route));
-            tokio::spawn(connection::serve(shared, route, client, peer, cut));
+            tokio::spawn(connection::serve(shared, route, client, peer, admission));
         }
     }
 }

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::accept::accept;
@@ -14,6 +15,9 @@ use super::shared::{Route, Shared};
 /// The default and the least maximum length of a request that is decoded, in bytes.
 const FRAME_LIMIT: usize = 4 << 20;
 const LEAST_FRAME_LIMIT: usize = 1 << 10;
+
+/// The default maximum number of connections to one server.
+const CONNECTIONS: usize = 1000;
 
 impl FaultProxy {
     /// Listens on a free port of 127.0.0.1 for each server. Needs a tokio runtime.
@@ -54,6 +58,7 @@ impl FaultProxy {
 pub struct FaultProxyBuilder {
     servers: Vec<(String, SocketAddr)>,
     frame_limit: usize,
+    connection_limit: usize,
     down: bool,
 }
 
@@ -89,7 +94,12 @@ impl From<FaultProxyError> for io::Error {
 
 impl FaultProxyBuilder {
     pub(super) const fn new() -> Self {
-        Self { servers: Vec::new(), frame_limit: FRAME_LIMIT, down: false }
+        Self {
+            servers: Vec::new(),
+            frame_limit: FRAME_LIMIT,
+            connection_limit: CONNECTIONS,
+            down: false,
+        }
     }
 
     /// Adds a server, `host:port`. The proxy listens for its clients on a free port of 127.0.0.1.
@@ -109,6 +119,14 @@ impl FaultProxyBuilder {
     /// being held in memory. At least 1 KiB. Default: 4 MiB.
     pub fn frame_limit(mut self, bytes: usize) -> Self {
         self.frame_limit = bytes.max(LEAST_FRAME_LIMIT);
+        self
+    }
+
+    /// Sets the maximum number of open connections to each server. Further connections are closed
+    /// immediately. Connections that wait in [`Flow::Stalled`](crate::Flow::Stalled) count. At
+    /// least 1. Default: 1,000.
+    pub fn connection_limit(mut self, connections: usize) -> Self {
+        self.connection_limit = connections.clamp(1, Semaphore::MAX_PERMITS);
         self
     }
 
@@ -141,7 +159,9 @@ impl FaultProxyBuilder {
         let shared = Arc::new(Shared::new(self.frame_limit));
         let mut routes = Vec::new();
         for (number, (listener, address, server)) in listeners.into_iter().enumerate() {
-            let route = Arc::new(Route::new(number, server, address, self.down, end.clone()));
+            let limit = self.connection_limit;
+            let route = Route::new(number, server, address, self.down, limit, end.clone());
+            let route = Arc::new(route);
             let accepts = accept(Arc::clone(&shared), Arc::clone(&route), listener);
             tokio::spawn(end.clone().run_until_cancelled_owned(accepts));
             routes.push(route);

@@ -3,6 +3,7 @@
 use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,12 +12,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::{sleep, timeout};
-use tokio_util::sync::CancellationToken;
 use zk_curator_client::internal::{Locked, Signal};
 use zk_curator_proto::Request;
 
 use super::conversation::{Conversation, Ended, Output};
-use super::shared::{Conditions, Flow, Route, Shared};
+use super::shared::{Admission, Conditions, Flow, Route, Shared};
 use super::split::{ClientStream, Content, Piece};
 use crate::rule::{Judgement, Verdict};
 
@@ -37,6 +37,8 @@ const LINGER: Duration = Duration::from_secs(1);
 enum End {
     /// The client has closed it.
     Client,
+    /// The client has closed it, and the server has heard nothing of the client.
+    Unheard,
     /// The server has closed it, or a verdict ends it after the last reply.
     Replies,
     /// A verdict ends it immediately.
@@ -54,6 +56,8 @@ enum Stop {
 /// A failure to move requests.
 enum Failure {
     Client,
+    /// The client has closed the connection before anything of it was forwarded.
+    Unheard,
     Server,
 }
 
@@ -63,8 +67,9 @@ pub(super) async fn serve(
     route: Arc<Route>,
     client: TcpStream,
     peer: SocketAddr,
-    cut: CancellationToken,
+    admission: Admission,
 ) {
+    let cut = &admission.cut;
     let id = shared.traffic.modify(|live| live.open(peer, route.number, cut.clone()));
     let connection = Connection {
         shared,
@@ -111,8 +116,8 @@ impl Connection {
         let server = self.route.server.as_str();
         let server = match timeout(CONNECT, TcpStream::connect(server)).await {
             Ok(Ok(server)) => server,
-            Ok(Err(error)) => return tracing::info!(server, %error, "the proxy cannot connect"),
-            Err(_) => return tracing::info!(server, "the proxy cannot connect in time"),
+            Ok(Err(error)) => return tracing::warn!(server, %error, "cannot connect"),
+            Err(_) => return tracing::warn!(server, "cannot connect in time"),
         };
         for stream in [&client, &server] {
             if let Err(error) = stream.set_nodelay(true) {
@@ -137,6 +142,7 @@ impl Connection {
                     tracing::debug!(connection = self.id, "closed: the server does not");
                 }
             }
+            End::Unheard => {}
             End::Replies => {
                 drop(replies);
                 drop((from_server, to_server));
@@ -163,6 +169,7 @@ impl Connection {
                 discard(from).await;
                 End::Client
             }
+            Err(Failure::Unheard) => End::Unheard,
             // There may be replies left to read.
             Err(Failure::Server) => pending().await,
         }
@@ -179,11 +186,16 @@ impl Connection {
         loop {
             buf.reserve(CHUNK);
             let read = from.read_buf(&mut buf).await.map_err(|_| Failure::Client)?;
-            let pieces: Vec<_> = std::iter::from_fn(|| stream.next(&mut buf)).collect();
-            let frames = pieces.iter().filter(|piece| piece.ends_frame).count() as u64;
-            self.shared.counts.modify(|counts| counts.received += frames);
+            let mut pieces = self.pieces(&mut stream, &mut buf);
             self.route.delay().await;
+            if let Some(Content::Connect(_)) = pieces.first().map(|piece| &piece.content) {
+                pieces.extend(self.read_ahead(from, &mut stream, &mut buf).await?);
+            }
             if read == 0 {
+                let flow = self.route.conditions.look(Conditions::requests);
+                if stream.is_new() && flow == Flow::Stalled {
+                    return Err(Failure::Unheard);
+                }
                 self.route.opens(Conditions::requests).await;
                 out.bytes.extend_from_slice(&buf);
                 out.flush().await?;
@@ -198,6 +210,42 @@ impl Connection {
         }
     }
 
+    /// Takes the pieces off the front of `buf`.
+    fn pieces(&self, stream: &mut ClientStream, buf: &mut BytesMut) -> Vec<Piece> {
+        let pieces: Vec<_> = std::iter::from_fn(|| stream.next(buf)).collect();
+        let frames = pieces.iter().filter(|piece| piece.ends_frame).count() as u64;
+        self.shared.counts.modify(|counts| counts.received += frames);
+        pieces
+    }
+
+    /// Waits until the requests of a new connection are not stalled, and returns what follows the
+    /// handshake. Fails if the client closes the connection meanwhile: clients try again and again,
+    /// and every attempt would wait. Reads at most about a chunk, so a client that sends more before
+    /// it closes is not noticed.
+    async fn read_ahead(
+        &self,
+        from: &mut OwnedReadHalf,
+        stream: &mut ClientStream,
+        buf: &mut BytesMut,
+    ) -> Result<Vec<Piece>, Failure> {
+        let mut opens = pin!(self.route.opens(Conditions::requests));
+        let (mut pieces, mut ahead) = (Vec::new(), 0);
+        loop {
+            buf.reserve(CHUNK);
+            tokio::select! {
+                biased;
+                _ = &mut opens => return Ok(pieces),
+                read = from.read_buf(buf), if ahead < CHUNK => match read {
+                    Ok(0) | Err(_) => return Err(Failure::Unheard),
+                    Ok(read) => {
+                        ahead += read;
+                        pieces.extend(self.pieces(stream, buf));
+                    }
+                },
+            }
+        }
+    }
+
     async fn handle(&self, piece: Piece, out: &mut Requests<'_>) -> Result<Option<Stop>, Failure> {
         if !self.conversation.look(Conversation::has_room) {
             out.flush().await?;
@@ -206,7 +254,8 @@ impl Connection {
         match &piece.content {
             Content::Connect(request) => self.conversation.modify(|talk| talk.connect(request)),
             Content::Foreign => {
-                tracing::info!(connection = self.id, "not ZooKeeper's protocol: no rules apply");
+                let server = self.route.server.as_str();
+                tracing::info!(server, "rules do not apply: a client speaks another protocol");
                 self.conversation.modify(Conversation::make_opaque);
             }
             _ => {}
@@ -321,7 +370,8 @@ impl Connection {
                 }
                 if let Some(ended) = ended {
                     if ended == Ended::Malformed {
-                        tracing::warn!(connection = self.id, "closed: malformed reply");
+                        let server = self.route.server.as_str();
+                        tracing::warn!(server, "closed a connection: malformed reply");
                     }
                     return;
                 }

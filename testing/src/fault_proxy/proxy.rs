@@ -46,7 +46,9 @@ use crate::server::HasSession;
 /// * connections with TLS, which the proxy does not terminate: connect the client without TLS.
 ///
 /// The proxy holds at most one incomplete request per connection in memory, and allocates only for
-/// bytes that have arrived. Replies are never collected. Requests wait while a client does not read
+/// bytes that have arrived. Each server has at most
+/// [`FaultProxyBuilder::connection_limit`](crate::FaultProxyBuilder::connection_limit) open
+/// connections. Replies are never collected. Requests wait while a client does not read
 /// 1 MiB of replies, or 10,000 refusals wait for earlier replies.
 ///
 /// # Verdicts in front of a server

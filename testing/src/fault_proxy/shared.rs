@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use zk_curator_client::SessionCredentials;
@@ -18,7 +19,8 @@ use crate::rule::Rules;
 pub enum Flow {
     /// Bytes pass.
     Open,
-    /// Bytes and the end of the connection wait, as in a network that retransmits them later.
+    /// Bytes and the end of the connection wait, as in a network that retransmits them later. A
+    /// connection that the client closes before its handshake was forwarded ends.
     Stalled,
     /// Bytes are discarded. The rest of the stream is unusable: call
     /// [`FaultProxy::cut`](crate::FaultProxy::cut) before bytes pass again.
@@ -29,7 +31,7 @@ pub enum Flow {
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProxyCounts {
-    /// Connection attempts, including refused ones.
+    /// Connection attempts, including those that are closed immediately.
     pub connections: u64,
     /// Frames forwarded to servers, including handshakes and pings.
     pub requests: u64,
@@ -59,8 +61,18 @@ pub(super) struct Route {
     pub(super) address: SocketAddr,
     pub(super) conditions: Signal<Conditions>,
     pub(super) rules: Arc<Rules>,
+    /// The room for further connections.
+    room: Arc<Semaphore>,
     /// Ends the proxy.
     end: CancellationToken,
+}
+
+/// The admission of a connection.
+pub(super) struct Admission {
+    /// Cuts the connection.
+    pub(super) cut: CancellationToken,
+    /// Makes room when it is dropped.
+    _room: OwnedSemaphorePermit,
 }
 
 /// The faults of the network.
@@ -101,6 +113,7 @@ impl Route {
         server: String,
         address: SocketAddr,
         down: bool,
+        connection_limit: usize,
         end: CancellationToken,
     ) -> Self {
         let conditions = Conditions {
@@ -111,7 +124,8 @@ impl Route {
             cut: end.child_token(),
         };
         let conditions = Signal::new(conditions);
-        Self { number, server, address, conditions, rules: Arc::default(), end }
+        let room = Arc::new(Semaphore::new(connection_limit));
+        Self { number, server, address, conditions, rules: Arc::default(), room, end }
     }
 
     /// Changes the faults of the network.
@@ -125,9 +139,14 @@ impl Route {
         self.conditions.modify(cut).cancel();
     }
 
-    /// Returns the token that cuts a new connection; `None` while connections are refused.
-    pub(super) fn admit(&self) -> Option<CancellationToken> {
-        self.conditions.look(|now| (!now.down).then(|| now.cut.child_token()))
+    /// Admits a new connection. Returns `None` while connections are refused, or too many are open.
+    pub(super) fn admit(&self) -> Option<Admission> {
+        let cut = self.conditions.look(|now| (!now.down).then(|| now.cut.child_token()))?;
+        if let Ok(room) = Arc::clone(&self.room).try_acquire_owned() {
+            return Some(Admission { cut, _room: room });
+        }
+        tracing::warn!(server = self.server, "closed a new connection: there are too many");
+        None
     }
 
     /// Waits for the present delay.

@@ -68,6 +68,11 @@ impl ClientStream {
         Self { limit, state: State::Start }
     }
 
+    /// Returns `true` before the first piece.
+    pub(super) fn is_new(&self) -> bool {
+        self.state == State::Start
+    }
+
     /// Takes the next piece off the front of `buf`. Returns `None` if more bytes are needed, which
     /// are at most those of one frame within the limit.
     pub(super) fn next(&mut self, buf: &mut BytesMut) -> Option<Piece> {

@@ -7,8 +7,8 @@ use zk_curator_proto::records::{CreateMode, CreateRequest, RequestHeader};
 use zk_curator_proto::{ErrorCode, Record, Request, Response, frame};
 use zk_curator_testing::{FaultProxy, Flow, TestServer, Verdict};
 
-use super::{address, client, create_a, on_create, proxied};
-use crate::common::{LONG, RawClient, create_body};
+use super::{address, client, create_a, on_create, proxied, put};
+use crate::common::{LONG, RawClient, create_body, new_session};
 
 #[tokio::test]
 async fn four_letter_words_pass() {
@@ -131,4 +131,63 @@ async fn host_names_are_resolved_for_each_connection() {
     zk.ping().await;
     let mut unreachable = TcpStream::connect(second).await.unwrap();
     assert_eq!(unreachable.read(&mut [0; 8]).await.unwrap_or(0), 0);
+}
+
+#[tokio::test]
+async fn a_client_that_gives_up_in_a_stalled_network_is_forgotten() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = FaultProxy::start(&[listener.local_addr().unwrap()]).await.unwrap();
+    proxy.requests(Flow::Stalled);
+    let mut bytes = BytesMut::new();
+    frame::put(&mut bytes, |out| new_session().encode(out));
+    let handshake = bytes.len();
+    put(&mut bytes, 1, &create_a());
+    // Nothing, a part of the handshake, and the handshake with a part of a request.
+    for (length, frames) in [(0, 0), (10, 0), (handshake + 9, 1)] {
+        let mut stream = TcpStream::connect(address(&proxy)).await.unwrap();
+        let (mut server, _) = listener.accept().await.unwrap();
+        let received = proxy.counts().received;
+        stream.write_all(&bytes[..length]).await.unwrap();
+        tokio::time::timeout(LONG, proxy.received(received + frames)).await.unwrap();
+        drop(stream);
+        let end = tokio::time::timeout(LONG, server.read(&mut [0; 8])).await.unwrap();
+        assert_eq!(end.unwrap_or(0), 0, "{length}");
+    }
+    assert_eq!((proxy.counts().requests, proxy.counts().connections), (0, 3));
+    // A client that waits is served.
+    let mut stream = TcpStream::connect(address(&proxy)).await.unwrap();
+    let (mut server, _) = listener.accept().await.unwrap();
+    stream.write_all(&bytes).await.unwrap();
+    tokio::time::timeout(LONG, proxy.received(3)).await.unwrap();
+    proxy.requests(Flow::Open);
+    let mut found = vec![0; handshake];
+    tokio::time::timeout(LONG, server.read_exact(&mut found)).await.unwrap().unwrap();
+    assert_eq!(found, bytes[..handshake]);
+}
+
+#[tokio::test]
+async fn connections_above_the_limit_are_closed() {
+    let server = TestServer::start().await;
+    let builder = FaultProxy::builder().server(server.connect_string()).connection_limit(2);
+    let proxy = builder.start().await.unwrap();
+    let mut zks = vec![client(&proxy).await, client(&proxy).await];
+    let mut third = TcpStream::connect(address(&proxy)).await.unwrap();
+    assert_eq!(third.read(&mut [0; 8]).await.unwrap_or(0), 0);
+    for zk in &mut zks {
+        zk.ping().await;
+    }
+    drop(zks.pop());
+    let again = async {
+        loop {
+            let mut stream = TcpStream::connect(address(&proxy)).await.unwrap();
+            let written = stream.write_all(b"ruok").await;
+            let mut answer = String::new();
+            if written.is_ok()
+                && stream.read_to_string(&mut answer).await.is_ok_and(|_| answer == "imok")
+            {
+                break;
+            }
+        }
+    };
+    tokio::time::timeout(LONG, again).await.unwrap();
 }
