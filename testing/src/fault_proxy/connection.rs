@@ -42,7 +42,17 @@ enum End {
     /// The server has closed it, or a verdict ends it after the last reply.
     Replies,
     /// A verdict ends it immediately.
-    Disconnect(Judgement),
+    Disconnect(Hit),
+}
+
+/// A judgement whose hit counts when it is dropped: also if the connection ends first, because the
+/// rule has fired.
+struct Hit(Judgement);
+
+impl Drop for Hit {
+    fn drop(&mut self) {
+        self.0.has_taken_effect();
+    }
 }
 
 /// The end of the requests.
@@ -50,7 +60,7 @@ enum Stop {
     ByClient,
     /// No further request is handled.
     Sealed,
-    Disconnect(Judgement),
+    Disconnect(Hit),
 }
 
 /// A failure to move requests.
@@ -92,7 +102,7 @@ struct Connection {
     id: u64,
     conversation: Signal<Conversation>,
     /// The rule that has lost a reply.
-    lost: Locked<Option<Judgement>>,
+    lost: Locked<Option<Hit>>,
 }
 
 /// Removes the connection, however its task ends.
@@ -106,9 +116,8 @@ impl Connection {
     fn closed(&self) {
         self.shared.traffic.modify(|live| live.close(self.id));
         // Its reply cannot arrive any more.
-        if let Some(judgement) = self.lost.lock().take() {
-            judgement.has_taken_effect();
-        }
+        let lost = self.lost.lock().take();
+        drop(lost);
     }
 
     /// Forwards until one end has ended the connection, and ends it at the other end.
@@ -150,11 +159,11 @@ impl Connection {
                 self.closed();
                 linger(&mut from_client).await;
             }
-            End::Disconnect(judgement) => {
+            End::Disconnect(hit) => {
                 drop(replies);
                 drop((from_client, to_client));
                 self.closed();
-                judgement.has_taken_effect();
+                drop(hit);
                 shut_down(&mut to_server).await;
                 linger(&mut from_server).await;
             }
@@ -164,7 +173,7 @@ impl Connection {
     async fn requests(&self, from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf) -> End {
         match self.forward_requests(from, to).await {
             Ok(Stop::ByClient) | Err(Failure::Client) => End::Client,
-            Ok(Stop::Disconnect(judgement)) => End::Disconnect(judgement),
+            Ok(Stop::Disconnect(hit)) => End::Disconnect(hit),
             Ok(Stop::Sealed) => {
                 discard(from).await;
                 End::Client
@@ -310,8 +319,8 @@ impl Connection {
         out: &mut Requests<'_>,
     ) -> Result<Option<Stop>, Failure> {
         self.shared.traffic.modify(|live| live.count(session, request));
-        let judgement = self.route.rules.judge(session, request);
-        let verdict = judgement.verdict;
+        let hit = Hit(self.route.rules.judge(session, request));
+        let verdict = hit.0.verdict;
         if verdict != Verdict::Pass {
             let opcode = request.opcode();
             tracing::debug!(connection = self.id, session, ?opcode, ?verdict, "fault");
@@ -320,7 +329,7 @@ impl Connection {
             Verdict::Pass => {}
             Verdict::Delay(delay) => {
                 out.flush().await?;
-                judgement.has_taken_effect();
+                drop(hit);
                 sleep(delay).await;
                 if self.route.opens(Conditions::requests).await == Flow::Lost {
                     return Ok(None);
@@ -328,25 +337,23 @@ impl Connection {
             }
             Verdict::Refuse(code) => {
                 self.conversation.modify(|talk| talk.refuse(xid, code));
-                judgement.has_taken_effect();
                 return Ok(None);
             }
             Verdict::LoseRequest => {
                 out.flush().await?;
                 self.conversation.modify(Conversation::lose_request);
-                judgement.has_taken_effect();
                 return Ok(Some(Stop::Sealed));
             }
             Verdict::LoseReply => {
-                *self.lost.lock() = Some(judgement);
+                *self.lost.lock() = Some(hit);
                 self.conversation.modify(|talk| talk.lose_reply(xid));
                 out.push(piece).await?;
                 out.flush().await?;
                 return Ok(Some(Stop::Sealed));
             }
             Verdict::Disconnect => {
-                out.flush().await?;
-                return Ok(Some(Stop::Disconnect(judgement)));
+                out.flush_now();
+                return Ok(Some(Stop::Disconnect(hit)));
             }
         }
         self.conversation.modify(|talk| talk.forward(xid));
@@ -429,6 +436,18 @@ impl Requests<'_> {
         let frames = std::mem::take(&mut self.frames);
         self.shared.counts.modify(|counts| counts.requests += frames);
         Ok(())
+    }
+
+    /// Writes what the server takes without waiting, before the connection ends.
+    fn flush_now(&mut self) {
+        match self.to.try_write(&self.bytes) {
+            Ok(written) if written == self.bytes.len() => {
+                let frames = std::mem::take(&mut self.frames);
+                self.shared.counts.modify(|counts| counts.requests += frames);
+            }
+            Ok(written) => tracing::debug!(written, "the connection ends before other bytes"),
+            Err(error) => tracing::debug!(%error, "the connection ends before any bytes"),
+        }
     }
 }
 
