@@ -361,19 +361,21 @@ impl Connection {
         Ok(None)
     }
 
-    /// Forwards replies until the server has closed the connection, the client does not receive, or
-    /// a verdict ends the connection.
+    /// Forwards replies until the server has closed the connection, or a verdict ends it. If the
+    /// client does not receive them, they are discarded: requests that it sent before may wait here,
+    /// and reading from it shows its end.
     async fn replies(&self, from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf) {
         let mut buf = BytesMut::new();
         let mut read = 1;
+        let mut receives = true;
         loop {
             if self.conversation.look(Conversation::has_output) || read == 0 {
                 self.route.delay().await;
                 let flow = self.route.opens(Conditions::replies).await;
                 let output = self.conversation.modify(Conversation::take);
                 let ended = output.ended;
-                if flow == Flow::Open && self.send(output, to).await.is_err() {
-                    return;
+                if flow == Flow::Open && receives {
+                    receives = self.send(output, to).await.is_ok();
                 }
                 if let Some(ended) = ended {
                     if ended == Ended::Malformed {

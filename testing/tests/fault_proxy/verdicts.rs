@@ -316,6 +316,25 @@ async fn a_delayed_request_of_a_client_that_left_is_applied() {
 }
 
 #[tokio::test]
+async fn a_client_that_left_during_events_has_its_last_request_applied() {
+    let (server, proxy) = proxied().await;
+    let mut zk = client(&proxy).await;
+    let recursive = AddWatchRequest { path: "/".into(), mode: 1 };
+    zk.call(Request::AddWatch(recursive)).await.unwrap();
+    proxy.requests(Flow::Stalled);
+    zk.send(create_a()).await;
+    tokio::time::timeout(LONG, proxy.received(3)).await.unwrap();
+    drop(zk);
+    // The proxy cannot deliver these events.
+    let mut other = RawClient::over_tcp(&server.connect_string(), 10_000).await;
+    for number in 0..100 {
+        other.create(&format!("/{number}"), CreateMode::Persistent).await.unwrap();
+    }
+    proxy.requests(Flow::Open);
+    tokio::time::timeout(LONG, server.until(|probe| probe.exists("/a"))).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_reply_that_never_comes_is_lost_with_the_connection() {
     let (server, proxy) = proxied().await;
     let mut zk = client(&proxy).await;
