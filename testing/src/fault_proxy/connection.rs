@@ -33,6 +33,9 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// makes the kernel discard bytes that were sent but not delivered.
 const LINGER: Duration = Duration::from_secs(1);
 
+/// The time limit for the rest of the replies after a client has ended its requests.
+const LAST_REPLIES: Duration = Duration::from_secs(60);
+
 /// The end of a connection.
 enum End {
     /// The client has closed it.
@@ -147,7 +150,7 @@ impl Connection {
                 self.closed();
                 shut_down(&mut to_server).await;
                 // The client may have closed only its sending half, as after a four-letter word.
-                if timeout(LINGER, replies).await.is_err() {
+                if timeout(LAST_REPLIES, replies).await.is_err() {
                     tracing::debug!(connection = self.id, "closed: the server does not");
                 }
             }
@@ -470,4 +473,22 @@ async fn linger(from: &mut OwnedReadHalf) {
 async fn discard(from: &mut OwnedReadHalf) {
     let mut ignored = [0; 1024];
     while from.read(&mut ignored).await.is_ok_and(|read| read > 0) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::Rules;
+
+    #[test]
+    fn a_judgement_counts_however_its_connection_ends() {
+        let rules = Arc::new(Rules::default());
+        let guard = Rules::install([&rules], |_| Verdict::Disconnect).times(1);
+        let hit = Hit(rules.judge(1, &Request::Ping));
+        assert_eq!((guard.hits(), hit.0.verdict), (0, Verdict::Disconnect));
+        drop(hit);
+        assert_eq!(guard.hits(), 1);
+        drop(Hit(rules.judge(1, &Request::Ping)));
+        assert_eq!(guard.hits(), 1, "no rule fires any more");
+    }
 }

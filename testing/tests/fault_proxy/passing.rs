@@ -1,5 +1,7 @@
 //! Bytes that the proxy does not understand pass, and rules do not see them.
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -190,4 +192,24 @@ async fn connections_above_the_limit_are_closed() {
         }
     };
     tokio::time::timeout(LONG, again).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_closes_its_half_gets_a_late_reply() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = FaultProxy::start(&[listener.local_addr().unwrap()]).await.unwrap();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut question = String::new();
+        stream.read_to_string(&mut question).await.unwrap();
+        // A slow server.
+        tokio::time::sleep(Duration::from_millis(1200)).await;
+        stream.write_all(question.as_bytes()).await.unwrap();
+    });
+    let mut stream = TcpStream::connect(address(&proxy)).await.unwrap();
+    stream.write_all(b"GET / HTTP/1.0").await.unwrap();
+    stream.shutdown().await.unwrap();
+    let mut answer = String::new();
+    tokio::time::timeout(LONG, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+    assert_eq!(answer, "GET / HTTP/1.0");
 }
