@@ -13,6 +13,9 @@ use crate::collections::Map;
 const PATHS: usize = 10_000;
 const PATH_LENGTH: usize = 1024;
 
+/// The length of a sequence number.
+const DIGITS: usize = 10;
+
 /// The maximum number of sessions without a connection.
 const SESSIONS: usize = 1000;
 
@@ -66,21 +69,24 @@ impl ProxyTraffic {
         self.unknown
     }
 
-    /// Returns the number of requests for this path, without sequence numbers. Each operation of a
-    /// multi counts as a request.
+    /// Returns the number of requests for this path. Each operation of a multi counts as a request.
+    /// Paths that differ only in a sequence number (ten digits at the end) count as one path: those
+    /// of the nodes, and that of their create, which has no number yet.
     #[must_use]
     pub fn requests_of(&self, path: &str) -> u64 {
-        self.paths.get(path).into_iter().flat_map(Map::values).sum()
+        self.paths.get(without_number(path)).into_iter().flat_map(Map::values).sum()
     }
 
     /// Returns the number of requests for this path of each opcode, sorted by the number on the
-    /// wire. The operations of a multi count with their own opcodes.
+    /// wire. The operations of a multi count with their own opcodes. Sequence numbers are left out,
+    /// as by [`requests_of`](Self::requests_of).
     #[must_use]
     pub fn opcodes_of(&self, path: &str) -> Vec<(OpCode, u64)> {
-        self.paths.get(path).map(sorted).unwrap_or_default()
+        self.paths.get(without_number(path)).map(sorted).unwrap_or_default()
     }
 
-    /// Returns the paths with counts, sorted: the first 10,000 of at most 1,024 bytes.
+    /// Returns the paths with counts, sorted and without sequence numbers: the first 10,000 of at most
+    /// 1,024 bytes.
     #[must_use]
     pub fn paths(&self) -> Vec<&str> {
         let mut paths: Vec<_> = self.paths.keys().map(String::as_str).collect();
@@ -109,6 +115,7 @@ impl ProxyTraffic {
     }
 
     fn count_path(&mut self, path: &str, opcode: OpCode) {
+        let path = without_number(path);
         if let Some(counts) = self.paths.get_mut(path) {
             *counts.entry(opcode).or_default() += 1;
         } else if self.paths.len() < PATHS && path.len() <= PATH_LENGTH {
@@ -118,6 +125,20 @@ impl ProxyTraffic {
             self.other_paths += 1;
         }
     }
+}
+
+/// Removes the sequence number at the end of a path, if there is one. Otherwise the nodes of a lock
+/// would fill the table.
+fn without_number(path: &str) -> &str {
+    let at = path.len().saturating_sub(DIGITS);
+    match path.split_at_checked(at) {
+        Some((rest, number)) if number.len() == DIGITS && is_number(number) => rest,
+        _ => path,
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn sorted(counts: &Map<OpCode, u64>) -> Vec<(OpCode, u64)> {
@@ -259,6 +280,22 @@ mod tests {
         assert_eq!(traffic.opcodes_of("/a"), [(OpCode::Delete, 2), (OpCode::Exists, 2)]);
         assert_eq!((traffic.paths(), traffic.unknown_requests()), (vec!["/a"], 1));
         assert_eq!((traffic.requests_of("/b"), traffic.opcodes_of("/b")), (0, Vec::new()));
+    }
+
+    #[test]
+    fn sequence_numbers_are_left_out() {
+        let mut live = Live::default();
+        for number in 0..5 {
+            live.count(1, &exists(&format!("/l/n-{number:010}")));
+        }
+        live.count(1, &exists("/l/n-"));
+        for other in ["/l/n-000000001", "/l/n-00000000a1", "/ä000000001", "0000000001", "/"] {
+            live.count(1, &exists(other));
+            assert_eq!(live.traffic.requests_of(other), 1, "{other}");
+        }
+        let counts = ["/l/n-", "/l/n-0000000004"].map(|path| live.traffic.requests_of(path));
+        assert_eq!((counts, live.traffic.paths().len()), ([6, 6], 6));
+        assert_eq!(live.traffic.opcodes_of("/l/n-0000000009"), [(OpCode::Exists, 6)]);
     }
 
     #[test]

@@ -36,15 +36,16 @@ impl<'a> RuleRequest<'a> {
         self.request
     }
 
-    /// Returns the path of the request, or of the first operation of a multi, without sequence
-    /// number.
+    /// Returns the path of the request, or of the first operation of a multi. A create has no
+    /// sequence number yet.
     #[must_use]
     pub fn path(&self) -> Option<&'a str> {
         self.paths().next()
     }
 
-    /// Returns the paths of the request: one, or one per operation of a multi or multi read.
-    /// Without sequence numbers.
+    /// Returns the paths of the request: one, or one per operation of a multi or multi read. Creates
+    /// have no sequence number yet. Other requests name it: [`matches`](Self::matches) with
+    /// `/locks/l-*` finds both.
     pub fn paths(&self) -> impl Iterator<Item = &'a str> {
         let reads = match self.request {
             Request::MultiRead(ops) => ops.as_slice(),
