@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Iterator, Tuple
 
 import pytest
 from kazoo.client import KazooClient
@@ -23,6 +24,26 @@ from zk_test_server import TestServer
 server = TestServer()
 print(server.connect_string, flush=True)
 sys.stdin.read()
+"""
+
+
+# The forked process waits for the end of a pipe.
+FORKS = """
+import os
+import sys
+from zk_test_server import TestServer
+server = TestServer()
+if os.fork() == 0:
+    os.read(int(sys.argv[1]), 1)
+    os._exit(0)
+print(server.connect_string, flush=True)
+sys.stdin.readline()
+signals = []
+program = server._process._process
+send = program.send_signal
+program.send_signal = lambda signal: (signals.append(signal), send(signal))
+server.close()
+print(f"closed with {signals}" if signals else "closed without a signal", flush=True)
 """
 
 
@@ -134,6 +155,45 @@ def test_forked_process_uses_the_server_too() -> None:
         assert process.exitcode == 0
         # The other process has closed its connections, and not the server.
         server.probe()
+
+
+@pytest.fixture
+def forked() -> Iterator[Tuple[subprocess.Popen[str], str]]:
+    """A test process whose forked process lives until the fixture ends, and the server's address."""
+    waits, ends = os.pipe()
+    tests = subprocess.Popen(
+        [sys.executable, "-c", FORKS, str(waits)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        pass_fds=[waits],
+        text=True,
+    )
+    os.close(waits)
+    with tests:
+        assert tests.stdout is not None
+        yield tests, tests.stdout.readline().strip()
+        os.close(ends)
+        tests.kill()
+
+
+def test_forked_process_does_not_keep_the_server_of_a_killed_process(
+    forked: Tuple[subprocess.Popen[str], str],
+) -> None:
+    tests, address = forked
+    with connect(address) as connection:
+        tests.kill()
+        tests.wait(30)
+        assert ended(connection)
+    assert refused(address)
+
+
+def test_forked_process_does_not_keep_a_closed_server(
+    forked: Tuple[subprocess.Popen[str], str],
+) -> None:
+    tests, _ = forked
+    assert tests.stdin is not None and tests.stdout is not None
+    print("close", file=tests.stdin, flush=True)
+    assert tests.stdout.readline() == "closed without a signal\n"
 
 
 def test_threads_do_not_wait_for_each_other() -> None:

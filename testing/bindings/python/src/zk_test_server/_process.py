@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import queue
 import secrets
@@ -10,7 +11,8 @@ import sys
 import tempfile
 import threading
 import time
-from typing import IO, Any, Dict, List, Optional, Sequence
+import weakref
+from typing import IO, Any, Dict, List, Optional, Sequence, cast
 
 from .errors import StartFailed
 
@@ -51,6 +53,7 @@ class Process:
         except OSError as error:
             self._errors.close()
             raise StartFailed(f"start: cannot run {binary!r}: {error}") from error
+        _ALL.add(self)
         assert self._process.stdout is not None
         # The program must never wait for a reader of its output.
         reader = threading.Thread(
@@ -126,9 +129,26 @@ class Process:
         self._process.wait()
         self._errors.close()
 
+    def _forget(self) -> None:
+        # Without the buffer, whose lock a thread of the parent process may hold.
+        cast(io.BufferedWriter, self._process.stdin).raw.close()
+
 
 def _read_lines(output: IO[bytes], lines: "queue.Queue[Optional[str]]") -> None:
     with output:
         for line in output:
             lines.put(line.decode("utf-8", "replace").rstrip())
     lines.put(None)
+
+
+_ALL: "weakref.WeakSet[Process]" = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    # The program ends when the last copy of this end of its standard input is closed.
+    for process in list(_ALL):
+        process._forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
