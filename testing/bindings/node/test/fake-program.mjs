@@ -9,6 +9,9 @@ if (fault === "ends") {
     console.error("zk-test-server: port 1 is in use");
     process.exit(2);
 }
+if (fault === "is killed") {
+    process.kill(process.pid, "SIGKILL");
+}
 if (fault === "warns") {
     console.error("zk-test-server: a warning");
 }

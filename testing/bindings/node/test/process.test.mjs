@@ -37,6 +37,19 @@ function isAlive(pid) {
     }
 }
 
+const command = fileURLToPath(new URL("node_modules/.bin/zk-test-server", import.meta.url));
+
+/** Runs the command of the package, and returns the process and the address of its server. */
+async function runCommand(t, ...parameters) {
+    const child = spawn(command, ["--port", "0", ...parameters], {
+        stdio: ["pipe", "pipe", "inherit"],
+    });
+    t.after(() => child.kill("SIGKILL"));
+    const [line] = await once(createInterface({ input: child.stdout }), "line");
+    assert.match(line, /^listening on /);
+    return [child, line.split(" ").pop()];
+}
+
 const LAUNCH = `
     import { TestServer } from "zk-test-server";
     const server = await TestServer.launch();
@@ -94,7 +107,6 @@ test("many servers run at the same time", async () => {
 });
 
 test("the command runs the program", async (t) => {
-    const command = fileURLToPath(new URL("node_modules/.bin/zk-test-server", import.meta.url));
     const version = spawnSync(command, ["--version"], { encoding: "utf8" });
     assert.equal(
         version.stdout,
@@ -102,11 +114,21 @@ test("the command runs the program", async (t) => {
     );
     assert.equal(spawnSync(command, ["--no-such-option"]).status, 2);
 
-    const child = spawn(command, ["--port", "0"], { stdio: ["ignore", "pipe", "inherit"] });
-    t.after(() => child.kill("SIGKILL"));
-    const [line] = await once(createInterface({ input: child.stdout }), "line");
-    assert.match(line, /^listening on /);
+    const [child, address] = await runCommand(t);
     child.kill("SIGTERM");
     assert.deepEqual(await once(child, "exit"), [0, null]);
-    await ended(line.split(" ").pop());
+    await ended(address);
+});
+
+test("the program ends when its command is killed", async (t) => {
+    const [child, address] = await runCommand(t);
+    child.kill("SIGKILL");
+    await ended(address);
+});
+
+test("the command passes on the end of its input", async (t) => {
+    const [child, address] = await runCommand(t, "--until-eof");
+    child.stdin.end();
+    assert.deepEqual(await once(child, "exit"), [0, null]);
+    await ended(address);
 });

@@ -11,7 +11,7 @@ import {
     writeFileSync,
 } from "node:fs";
 import { createRequire } from "node:module";
-import { tmpdir } from "node:os";
+import { constants, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -95,6 +95,17 @@ test("warnings of the program are shown", () => {
         env: { ...process.env, FAKE: "warns", ZK_TEST_SERVER_BIN: fakeProgram },
     });
     assert.deepEqual([status, stderr], [0, "zk-test-server: a warning\n"]);
+});
+
+test("the command ends with the exit code of the program", () => {
+    const command = join(dirname(fakeProgram), "node_modules/.bin/zk-test-server");
+    for (const [fault, code] of [
+        ["ends", 2],
+        ["is killed", 128 + constants.signals.SIGKILL],
+    ]) {
+        const env = { ...process.env, FAKE: fault, ZK_TEST_SERVER_BIN: fakeProgram };
+        assert.equal(spawnSync(command, { env }).status, code);
+    }
 });
 
 test("an unknown error code is kept", async () => {
