@@ -104,7 +104,9 @@ class NativeClient extends Client {
     }
 
     async get(path, onEvent) {
-        const read = onEvent ? this.session.w_get(path, onEvent) : this.session.get(path, false);
+        const { ZOO_CHANGED_EVENT } = ZooKeeper.constants;
+        const watch = (type) => onEvent(type === ZOO_CHANGED_EVENT ? "changed" : "other");
+        const read = onEvent ? this.session.w_get(path, watch) : this.session.get(path, false);
         const [, data] = await this.#run(read);
         return data.toString();
     }
@@ -177,7 +179,9 @@ class PureClient extends Client {
     }
 
     async get(path, onEvent) {
-        return (await this.#run("getData", path, ...(onEvent ? [onEvent] : [])))[0].toString();
+        const { NODE_DATA_CHANGED } = pure.Event;
+        const watch = (event) => onEvent(event.getType() === NODE_DATA_CHANGED ? "changed" : "other");
+        return (await this.#run("getData", path, ...(onEvent ? [watch] : [])))[0].toString();
     }
 
     async exists(path, onEvent) {
