@@ -10,13 +10,14 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Iterator, Tuple
 
 import pytest
 from kazoo.client import KazooClient
 
-from zk_test_server import ServerEnded, StartFailed, TestServer, find_binary
+from zk_test_server import ServerEnded, StartFailed, TestServer, WaitTimeout, find_binary
 
 STARTS_AND_WAITS = """
 import sys
@@ -212,6 +213,18 @@ def test_threads_do_not_wait_for_each_other() -> None:
             assert not thread.is_alive()
         client.stop()
         client.close()
+
+
+def test_more_calls_than_connections_wait_for_each_other() -> None:
+    def waits(server: TestServer) -> None:
+        with pytest.raises(WaitTimeout):
+            server.until_exists("/a", timeout=1)
+
+    # More than the program accepts connections.
+    with TestServer() as server, ThreadPoolExecutor(100) as threads:
+        for wait in [threads.submit(waits, server) for _ in range(100)]:
+            wait.result(60)
+        server.probe()
 
 
 def test_data_outlives_the_server(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from .errors import MalformedResponse, NoResponse, ServerEnded, Unauthorized, er
 PROTOCOL_VERSION = 1
 # The maximum number of idle connections that are kept. A program accepts 64 in total.
 _MOST_IDLE = 4
+# The maximum number of calls at the same time.
+_MOST_CALLS = 48
 
 
 class Connection:
@@ -93,19 +95,24 @@ class Connections:
         self._port = port
         self._token = token
         self._lock = threading.Lock()
+        self._calls = threading.BoundedSemaphore(_MOST_CALLS)
         self._idle: List[Connection] = []
         self._closed: Optional[str] = None
         _ALL.add(self)
 
     def call(self, call: str, parameters: Dict[str, Any], timeout: float) -> Dict[str, Any]:
-        """Makes a call, see `Connection.call`. Threads do not wait for calls of other threads."""
-        connection = self._take(call, timeout)
-        try:
-            return connection.call(call, parameters, timeout)
-        finally:
-            # After a time limit or Ctrl-C, the response of this call can still arrive on this
-            # connection, and must not become the response of the next call.
-            self._give_back(connection)
+        """Makes a call, see `Connection.call`.
+
+        Threads do not wait for calls of other threads, unless there are `_MOST_CALLS` of them.
+        """
+        with self._calls:
+            connection = self._take(call, timeout)
+            try:
+                return connection.call(call, parameters, timeout)
+            finally:
+                # After a time limit or Ctrl-C, the response of this call can still arrive on this
+                # connection, and must not become the response of the next call.
+                self._give_back(connection)
 
     def _take(self, call: str, timeout: float) -> Connection:
         with self._lock:
@@ -137,6 +144,7 @@ class Connections:
 
     def _forget(self) -> None:
         idle, self._idle, self._lock = self._idle, [], threading.Lock()
+        self._calls = threading.BoundedSemaphore(_MOST_CALLS)
         for connection in idle:
             connection.close()
 
@@ -145,7 +153,7 @@ _ALL: "weakref.WeakSet[Connections]" = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    # The idle connections belong to the parent process, and a thread of it may hold the lock.
+    # The idle connections belong to the parent process, and its threads may hold the locks.
     for connections in list(_ALL):
         connections._forget()
 
