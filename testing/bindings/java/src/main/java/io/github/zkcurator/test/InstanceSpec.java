@@ -5,10 +5,16 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.net.ServerSocket;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Collections;
+import java.util.Comparator;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Stream;
 
 /**
  * The settings of a member, like the class of the same name in Apache Curator. Two are equal if their
@@ -21,7 +27,9 @@ public class InstanceSpec {
     private static final AtomicInteger NEXT_SERVER_ID = new AtomicInteger(1);
     static final String LOCALHOST = "127.0.0.1";
 
-    private final File dataDirectory;
+    /** {@code null} for a temporary one that is not needed yet. */
+    private File dataDirectory;
+
     private final int port;
     private final int electionPort;
     private final int quorumPort;
@@ -148,7 +156,7 @@ public class InstanceSpec {
             int maxClientCnxns,
             Map<String, Object> customProperties,
             String hostname) {
-        this.dataDirectory = dataDirectory == null ? temporaryDirectory() : dataDirectory;
+        this.dataDirectory = dataDirectory;
         this.port = port < 0 ? getRandomPort() : port;
         this.electionPort = electionPort < 0 ? getRandomPort() : electionPort;
         this.quorumPort = quorumPort < 0 ? getRandomPort() : quorumPort;
@@ -168,11 +176,31 @@ public class InstanceSpec {
         return new InstanceSpec(null, port, 0, 0, true, -1);
     }
 
-    private static File temporaryDirectory() {
-        try {
-            return Files.createTempDirectory("zk-test-server-").toFile();
-        } catch (IOException error) {
-            throw new UncheckedIOException("InstanceSpec: no temporary directory", error);
+    /** Returns {@code true} if there is no directory yet, because nobody has needed it. */
+    synchronized boolean hasNoDirectory() {
+        return dataDirectory == null;
+    }
+
+    /** Deletes a directory that {@link #getDataDirectory} has created, and that is empty. */
+    synchronized void discardDataDirectory() {
+        if (dataDirectory.delete()) {
+            dataDirectory = null;
+        }
+    }
+
+    /** Deletes the directory, if there is one. */
+    synchronized void deleteDataDirectory() throws IOException {
+        if (dataDirectory == null) {
+            return;
+        }
+        List<Path> paths = new ArrayList<>();
+        try (Stream<Path> all = Files.walk(dataDirectory.toPath())) {
+            all.sorted(Comparator.reverseOrder()).forEach(paths::add);
+        } catch (NoSuchFileException error) {
+            return;
+        }
+        for (Path path : paths) {
+            Files.deleteIfExists(path);
         }
     }
 
@@ -214,11 +242,23 @@ public class InstanceSpec {
     }
 
     /**
-     * Returns the directory of the server.
+     * Returns the directory of the server. The first call creates it if it was {@code null} in the
+     * constructor.
      *
-     * @return the directory, which exists if it was {@code null} in the constructor
+     * @return the directory
      */
-    public File getDataDirectory() {
+    public synchronized File getDataDirectory() {
+        if (dataDirectory == null) {
+            try {
+                dataDirectory = Files.createTempDirectory("zk-test-server-").toFile();
+            } catch (IOException error) {
+                throw new UncheckedIOException("getDataDirectory: no temporary directory", error);
+            }
+            if (deleteDataDirectoryOnClose) {
+                // It is empty, and stays if no server of these settings is closed.
+                dataDirectory.deleteOnExit();
+            }
+        }
         return dataDirectory;
     }
 
@@ -321,7 +361,8 @@ public class InstanceSpec {
 
     /** Returns the connect string and the directory, for messages. */
     @Override
-    public String toString() {
-        return "InstanceSpec(" + getConnectString() + ", id " + serverId + ", " + dataDirectory + ")";
+    public synchronized String toString() {
+        String directory = dataDirectory == null ? "a temporary directory" : dataDirectory.toString();
+        return "InstanceSpec(" + getConnectString() + ", id " + serverId + ", " + directory + ")";
     }
 }

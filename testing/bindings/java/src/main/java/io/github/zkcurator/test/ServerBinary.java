@@ -98,10 +98,9 @@ final class ServerBinary {
         }
         try {
             Path directory = Files.createTempDirectory(NAME + "-"); // 0700
-            Path program = place(resource, checksum, directory);
             directory.toFile().deleteOnExit();
-            program.toFile().deleteOnExit(); // before its directory: the order is reversed
-            return program;
+            directory.resolve(NAME).toFile().deleteOnExit(); // before its directory: the order is reversed
+            return place(resource, checksum, directory);
         } catch (IOException error) {
             error.addSuppressed(first);
             throw error;

@@ -1,20 +1,14 @@
 package io.github.zkcurator.test;
 
 import java.io.Closeable;
-import java.io.File;
 import java.io.IOException;
-import java.nio.file.Files;
-import java.nio.file.NoSuchFileException;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Collections;
-import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.stream.Stream;
 
 /**
  * A member of a {@link TestingCluster}, or the server of a {@link TestingServer}, like the class of the
@@ -85,11 +79,22 @@ public class TestingZooKeeperServer implements Closeable {
         ZkTestServer.Builder builder = ZkTestServer.builder().ports(ports);
         options.forEach(builder::options);
         InstanceSpec first = specs.get(0);
-        if (ports.length == 1 && !first.deleteDataDirectoryOnClose()) {
-            first.getDataDirectory().mkdirs();
-            builder.dataDirectory(first.getDataDirectory().toPath());
+        if (ports.length > 1 || first.deleteDataDirectoryOnClose()) {
+            return builder.launchCluster(ports.length);
         }
-        return builder.launchCluster(ports.length);
+        boolean created = first.hasNoDirectory();
+        first.getDataDirectory().mkdirs();
+        builder.dataDirectory(first.getDataDirectory().toPath());
+        boolean launched = false;
+        try {
+            ZkTestCluster server = builder.launchCluster(ports.length);
+            launched = true;
+            return server;
+        } finally {
+            if (created && !launched) {
+                first.discardDataDirectory();
+            }
+        }
     }
 
     final ZkTestCluster server() {
@@ -181,19 +186,7 @@ public class TestingZooKeeperServer implements Closeable {
             server().control().call("stop", "member", member);
         }
         if (getInstanceSpec().deleteDataDirectoryOnClose()) {
-            delete(getInstanceSpec().getDataDirectory());
-        }
-    }
-
-    private static void delete(File directory) throws IOException {
-        List<Path> paths = new ArrayList<>();
-        try (Stream<Path> all = Files.walk(directory.toPath())) {
-            all.sorted(Comparator.reverseOrder()).forEach(paths::add);
-        } catch (NoSuchFileException error) {
-            return;
-        }
-        for (Path path : paths) {
-            Files.deleteIfExists(path);
+            getInstanceSpec().deleteDataDirectory();
         }
     }
 
