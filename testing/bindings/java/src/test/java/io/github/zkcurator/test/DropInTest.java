@@ -40,6 +40,30 @@ class DropInTest {
         new Socket("127.0.0.1", port).close();
     }
 
+    private static String role(TestingServer server) {
+        return server.getZkTestServer().info().getMembers().get(0).getRole();
+    }
+
+    private interface Launch {
+        TestingServer on(int port) throws Exception;
+    }
+
+    /** Launches a server on a port that is free. Another program can take the port before, so others are tried. */
+    private static TestingServer onFreePort(Launch launch) throws Exception {
+        for (int attempt = 1; ; attempt++) {
+            int port = InstanceSpec.getRandomPort();
+            try {
+                TestingServer server = launch.on(port);
+                assertEquals(port, server.getPort());
+                return server;
+            } catch (ServerStartException error) {
+                if (attempt == 20) {
+                    throw error;
+                }
+            }
+        }
+    }
+
     @Test
     void aServerHasItsPortBeforeItStarts() throws Exception {
         try (TestingServer server = new TestingServer(false)) {
@@ -60,35 +84,43 @@ class DropInTest {
 
     @Test
     void everyConstructor() throws Exception {
-        int port = InstanceSpec.getRandomPort();
-        try (TestingServer server = new TestingServer(port)) {
-            assertEquals(port, server.getPort());
-            connects(port);
+        TestingServer closed;
+        try (TestingServer server = onFreePort(TestingServer::new)) {
+            connects(server.getPort());
+            closed = server;
         }
-        refusesConnections(port);
-        try (TestingServer server = new TestingServer(port, false)) {
-            refusesConnections(port);
-            assertEquals(port, server.getPort());
+        assertFalse(closed.getZkTestServer().isRunning());
+        try (TestingServer server = onFreePort(port -> new TestingServer(port, false))) {
+            assertEquals("stopped", role(server));
         }
         File temporary = directory.resolve("given").toFile();
-        assertTrue(temporary.mkdir());
-        try (TestingServer server = new TestingServer(port, temporary)) {
+        try (TestingServer server = onFreePort(port -> {
+            assertTrue(temporary.isDirectory() || temporary.mkdir());
+            return new TestingServer(port, temporary);
+        })) {
             assertEquals(temporary, server.getTempDirectory());
-            connects(port);
+            connects(server.getPort());
         }
         assertFalse(temporary.exists());
+        File created;
         try (TestingServer server = new TestingServer(-1, null, false)) {
-            refusesConnections(server.getPort());
-            temporary = server.getTempDirectory();
-            assertTrue(temporary.isDirectory());
+            assertEquals("stopped", role(server));
+            created = server.getTempDirectory();
+            assertTrue(created.isDirectory());
+            assertEquals(created, server.getTempDirectory());
         }
-        assertFalse(temporary.exists());
+        assertFalse(created.exists());
     }
 
     @Test
     void aPortInUseFailsTheConstructor() throws Exception {
         try (TestingServer server = new TestingServer()) {
             assertThrows(ServerStartException.class, () -> new TestingServer(server.getPort()));
+            for (boolean delete : new boolean[] {true, false}) {
+                InstanceSpec spec = new InstanceSpec(null, server.getPort(), 0, 0, delete, 1);
+                assertThrows(ServerStartException.class, () -> new TestingServer(spec, true));
+                assertTrue(spec.hasNoDirectory());
+            }
         }
     }
 
