@@ -100,7 +100,7 @@ impl Realm {
         self.kdc.export(principal, &self.kdc.client_keytab()).await.unwrap();
     }
 
-    /// Removes the client keytab and the tickets that this process has obtained with it.
+    /// Removes the client keytab. The tickets that were obtained with it stay.
     pub(crate) fn forget_keytab(&self) {
         fs::remove_file(self.kdc.client_keytab()).unwrap();
     }
