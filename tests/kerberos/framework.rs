@@ -70,7 +70,7 @@ fn a_start_without_a_ticket_says_why() {
         let zk = framework(&by_name(&server)).connection_timeout(short).build().unwrap();
         let error = zk.start().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionLoss);
-        assert!(error.to_string().contains("no ticket and no client keytab"), "{error}");
+        assert!(error.to_string().contains("no ticket and no usable client keytab"), "{error}");
         let failure = zk.last_failure().unwrap();
         assert_eq!(KerberosError::of(&failure).unwrap().kind(), KerberosErrorKind::NoTicket);
         // It goes on trying.

@@ -9,9 +9,11 @@ use zk_curator_client::{
     SessionState, ZooKeeper,
 };
 
+use zk_curator_real::TempDir;
+
 use crate::realm::{
     ALICE, ALICE_ID, LONG, Realm, SESSION, assert_tries, by_name, client, client_with, in_realm,
-    only, proven, start, until,
+    in_realm_with, only, proven, start, until,
 };
 
 #[test]
@@ -59,23 +61,62 @@ fn a_client_waits_for_a_ticket_of_kinit() {
 #[test]
 #[ignore = "slow: scripts/test-all"]
 fn a_client_chooses_among_the_principals_of_a_keytab() {
-    in_realm("a_client_chooses_among_the_principals_of_a_keytab", LONG, async |realm: Realm| {
+    let test = "a_client_chooses_among_the_principals_of_a_keytab";
+    // A directory has room for the tickets of several principals.
+    let caches = TempDir::new("zk-curator-caches").unwrap();
+    let caches = format!("DIR:{}", caches.path().display());
+    in_realm_with(test, LONG, &[("KRB5CCNAME", &caches)], async |realm: Realm| {
         realm.kdc.add("bob").await.unwrap();
         realm.use_keytab(ALICE).await;
         realm.use_keytab("bob").await;
         let server = realm.server().await;
-        for (principal, id) in [("bob", "bob@EXAMPLE.TEST"), (ALICE_ID, ALICE_ID)] {
-            // The cache holds the ticket of one principal.
-            drop(std::fs::remove_file(realm.kdc.cache()));
+        let start_as = |principal: &str| {
             let kerberos =
                 Kerberos::new().client_principal(principal).server_principal("zookeeper/localhost");
-            let zk = start(client_with(&by_name(&server), kerberos)).await;
-            assert_eq!(proven(&zk).await, [id]);
+            start(client_with(&by_name(&server), kerberos))
+        };
+        let both = [start_as("bob").await, start_as(ALICE_ID).await, start_as("bob").await];
+        for (zk, id) in both.iter().zip(["bob@EXAMPLE.TEST", ALICE_ID, "bob@EXAMPLE.TEST"]) {
+            assert_eq!(proven(zk).await, [id]);
             zk.close().await.unwrap();
         }
         let kerberos = Kerberos::new().client_principal("carol");
         let zk = client_with(&by_name(&server), kerberos).connect().unwrap();
         assert_tries(&zk, KerberosErrorKind::NoTicket, "carol@EXAMPLE.TEST").await;
+    });
+}
+
+#[test]
+#[ignore = "slow: scripts/test-all"]
+fn a_cache_of_another_principal_is_named() {
+    in_realm("a_cache_of_another_principal_is_named", LONG, async |realm: Realm| {
+        realm.kdc.add("bob").await.unwrap();
+        realm.use_keytab(ALICE).await;
+        realm.use_keytab("bob").await;
+        let server = realm.server().await;
+        start(client(&by_name(&server))).await.close().await.unwrap();
+        let bob = Kerberos::new().client_principal("bob");
+        let zk = client_with(&by_name(&server), bob).connect().unwrap();
+        assert_tries(&zk, KerberosErrorKind::WrongCache, "does not match desired name").await;
+        // The file has room for one principal.
+        std::fs::remove_file(realm.kdc.cache()).unwrap();
+        zk.connected().await.unwrap();
+        assert_eq!(proven(&zk).await, ["bob@EXAMPLE.TEST"]);
+        zk.close().await.unwrap();
+    });
+}
+
+#[test]
+#[ignore = "slow: scripts/test-all"]
+fn a_cache_that_cannot_be_written_is_named() {
+    let test = "a_cache_that_cannot_be_written_is_named";
+    let cache = [("KRB5CCNAME", "FILE:/nonexistent/cache")];
+    in_realm_with(test, LONG, &cache, async |realm: Realm| {
+        realm.use_keytab(ALICE).await;
+        let server = realm.server().await;
+        let zk = client(&by_name(&server)).connect().unwrap();
+        let words = "Failed to store credentials";
+        assert_tries(&zk, KerberosErrorKind::UnusableCache, words).await;
     });
 }
 
@@ -186,7 +227,7 @@ fn a_silent_kdc_does_not_delay_services_with_tickets() {
         realm.kdc.pause().unwrap();
         // There is no ticket for this service. The thread that asks for one still waits.
         let patient = DisconnectedPolicy::Wait(Duration::from_secs(3));
-        let other = client_with(server.connect_string(), kerberos.clone());
+        let other = client_with(&server.connect_string(), kerberos.clone());
         let other = other.disconnected(patient).connect().unwrap();
         assert_tries(&other, KerberosErrorKind::TimedOut, "").await;
         let zk = start_one().await;

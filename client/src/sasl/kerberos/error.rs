@@ -20,11 +20,21 @@ pub struct KerberosError {
 #[non_exhaustive]
 pub enum KerberosErrorKind {
     /// Neither the ticket cache nor the client keytab has credentials of the client.
-    #[error("there is no ticket and no client keytab")]
+    #[error("there is no ticket and no usable client keytab")]
     NoTicket,
-    /// The ticket in the cache has expired, and there is no client keytab to get another one.
-    #[error("the ticket has expired, and there is no client keytab")]
+    /// The ticket in the cache has expired, and the client keytab, if there is one, has no key of
+    /// its principal.
+    #[error("the ticket has expired, and there is no usable client keytab")]
     TicketExpired,
+    /// The ticket cache belongs to another principal than
+    /// [`Kerberos::client_principal`](super::Kerberos::client_principal), and has no room for a
+    /// second one. Use a cache of the type `DIR:`, or a process for each principal.
+    #[error("the ticket cache belongs to another principal")]
+    WrongCache,
+    /// The ticket cache cannot be read or written, for example because its directory does not
+    /// exist.
+    #[error("the ticket cache cannot be read or written")]
+    UnusableCache,
     /// The KDC does not know the client's principal.
     #[error("the KDC does not know the client")]
     UnknownClient,
@@ -73,11 +83,15 @@ impl KerberosErrorKind {
     }
 
     /// Returns the kind of an error of the library while it obtained a ticket. `code` is the minor
-    /// status, an error code of Kerberos (`krb5_err.et`, the same in MIT's library and Heimdal).
+    /// status: an error code of Kerberos (`krb5_err.et`, the same in MIT's library and Heimdal), or
+    /// of MIT's GSSAPI.
     pub(super) const fn of_ticket(code: i32, is_without_credentials: bool) -> Self {
         match code {
-            CC_NOTFOUND | FCC_NOFILE | KT_NOTFOUND => Self::NoTicket,
+            CC_NOTFOUND | KT_NOTFOUND => Self::NoTicket,
             AP_ERR_TKT_EXPIRED => Self::TicketExpired,
+            KG_CCACHE_NOMATCH => Self::WrongCache,
+            CC_BADNAME | CC_UNKNOWN_TYPE | CC_IO | FCC_PERM | FCC_NOFILE | FCC_INTERNAL
+            | CC_WRITE | CC_FORMAT | CCACHE_BADVNO | CC_READONLY => Self::UnusableCache,
             KDC_ERR_C_PRINCIPAL_UNKNOWN => Self::UnknownClient,
             KDC_ERR_S_PRINCIPAL_UNKNOWN => Self::UnknownServer,
             AP_ERR_BAD_INTEGRITY | KDC_ERR_PREAUTH_FAILED | PREAUTH_FAILED => Self::WrongKey,
@@ -90,6 +104,9 @@ impl KerberosErrorKind {
         }
     }
 }
+
+/// The principal of the cache is another one (MIT's table `k5g`).
+const KG_CCACHE_NOMATCH: i32 = 39_756_032;
 
 /// The first code of the table `krb5`. The first 128 are those of the protocol.
 const KRB5: i32 = -1_765_328_384;
@@ -104,15 +121,24 @@ const PARSE_ILLCHAR: i32 = KRB5 + 133;
 const PARSE_MALFORMED: i32 = KRB5 + 134;
 const CONFIG_CANTOPEN: i32 = KRB5 + 135;
 const CONFIG_BADFORMAT: i32 = KRB5 + 136;
+const CC_BADNAME: i32 = KRB5 + 139;
+const CC_UNKNOWN_TYPE: i32 = KRB5 + 140;
 const CC_NOTFOUND: i32 = KRB5 + 141;
 const KDCREP_SKEW: i32 = KRB5 + 148;
 const REALM_UNKNOWN: i32 = KRB5 + 154;
 const KDC_UNREACH: i32 = KRB5 + 156;
-const PREAUTH_FAILED: i32 = KRB5 + 210;
 const KT_NOTFOUND: i32 = KRB5 + 181;
+const CC_IO: i32 = KRB5 + 193;
+const FCC_PERM: i32 = KRB5 + 194;
 const FCC_NOFILE: i32 = KRB5 + 195;
+const FCC_INTERNAL: i32 = KRB5 + 196;
+const CC_WRITE: i32 = KRB5 + 197;
+const CC_FORMAT: i32 = KRB5 + 199;
+const PREAUTH_FAILED: i32 = KRB5 + 210;
+const CCACHE_BADVNO: i32 = KRB5 + 212;
 const REALM_CANT_RESOLVE: i32 = KRB5 + 220;
 const CONFIG_NODEFREALM: i32 = KRB5 + 224;
+const CC_READONLY: i32 = KRB5 + 246;
 
 impl KerberosError {
     pub(super) fn new(service: &str, kind: KerberosErrorKind, words: impl Into<Box<str>>) -> Self {
@@ -179,6 +205,13 @@ mod tests {
         for (code, kind) in [
             (-1_765_328_243, KerberosErrorKind::NoTicket),
             (-1_765_328_352, KerberosErrorKind::TicketExpired),
+            (39_756_032, KerberosErrorKind::WrongCache),
+            // A directory that does not exist, no permission, a directory in place of a file, and
+            // `/dev/full`. The library calls each of them a lack of credentials, too.
+            (-1_765_328_189, KerberosErrorKind::UnusableCache),
+            (-1_765_328_190, KerberosErrorKind::UnusableCache),
+            (-1_765_328_185, KerberosErrorKind::UnusableCache),
+            (-1_765_328_172, KerberosErrorKind::UnusableCache),
             (-1_765_328_378, KerberosErrorKind::UnknownClient),
             (-1_765_328_353, KerberosErrorKind::WrongKey),
             (-1_765_328_377, KerberosErrorKind::UnknownServer),
@@ -190,6 +223,9 @@ mod tests {
             (5, KerberosErrorKind::Library),
         ] {
             assert_eq!(KerberosErrorKind::of_ticket(code, false), kind, "{code}");
+            if kind != KerberosErrorKind::Library {
+                assert_eq!(KerberosErrorKind::of_ticket(code, true), kind, "{code}");
+            }
             assert!(!kind.is_final());
         }
         assert_eq!(KerberosErrorKind::of_ticket(5, true), KerberosErrorKind::NoTicket);

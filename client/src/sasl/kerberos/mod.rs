@@ -24,7 +24,8 @@ pub use error::{KerberosError, KerberosErrorKind};
 /// By default the client is the principal of the ticket cache or of the client keytab, and the
 /// server is `zookeeper/<host>`, with the host of the connect string.
 ///
-/// The clients of a `Kerberos` and of its clones obtain the tickets for a service one after another.
+/// The clients of a `Kerberos` and of its clones obtain the tickets for a service one after the
+/// other.
 ///
 /// ```
 /// use zk_curator_client::kerberos::Kerberos;
@@ -52,6 +53,9 @@ impl Kerberos {
     /// Sets the principal of the client, for example `orders` or `orders@EXAMPLE.COM`. Default: the
     /// default principal of the ticket cache or, without a ticket cache, the first principal of the
     /// client keytab.
+    ///
+    /// A cache of the type `FILE:` or `MEMORY:` has room for one principal, so a process with
+    /// several principals needs one of the type `DIR:`.
     pub fn client_principal(mut self, principal: impl Into<String>) -> Self {
         self.client = Some(principal.into());
         self
