@@ -13,7 +13,7 @@ use std::{env, fs};
 use tokio::time::timeout;
 use zk_curator_client::kerberos::{Kerberos, KerberosError, KerberosErrorKind};
 use zk_curator_client::{
-    Acl, Permissions, SessionState, SessionStates, ZooKeeper, ZooKeeperBuilder,
+    Acl, DisconnectedPolicy, Permissions, SessionState, SessionStates, ZooKeeper, ZooKeeperBuilder,
 };
 use zk_curator_real::{self as real, Kdc, RealZooKeeper, RealZooKeeperBuilder, TempDir};
 
@@ -134,7 +134,10 @@ pub(crate) fn client(connect_string: &str) -> ZooKeeperBuilder {
 }
 
 pub(crate) fn client_with(connect_string: &str, kerberos: Kerberos) -> ZooKeeperBuilder {
-    ZooKeeper::builder(connect_string).session_timeout(SESSION).sasl_kerberos(kerberos)
+    // Requests wait while a server is restarted, also on a busy machine.
+    let patient = DisconnectedPolicy::Wait(SESSION);
+    let builder = ZooKeeper::builder(connect_string).session_timeout(SESSION);
+    builder.disconnected(patient).sasl_kerberos(kerberos)
 }
 
 pub(crate) async fn start(builder: ZooKeeperBuilder) -> ZooKeeper {

@@ -216,20 +216,19 @@ mod tests {
     #[test]
     fn first_steps_for_one_service_take_turns() {
         let kerberos = Kerberos::new();
-        let turns = Arc::clone(&kerberos.turns);
         let [a, b] = ["zookeeper@a", "zookeeper@b"].map(Arc::from);
-        let held = turns.of(&a).try_acquire_owned().unwrap();
+        let held = kerberos.turns.of(&a).try_acquire_owned().unwrap();
         // The clone of the settings has the same turns.
         let mut exchange = Gssapi(kerberos.clone()).start("a");
         let Step::Pending(Work { mut future, .. }) = exchange.begin() else { panic!() };
         let mut context = std::task::Context::from_waker(Waker::noop());
         assert!(future.as_mut().poll(&mut context).is_pending());
-        assert_eq!(turns.of(&b).available_permits(), 1);
+        assert_eq!(kerberos.turns.of(&b).available_permits(), 1);
         // The first in line gets the turn, and not a later attempt.
         drop(held);
-        turns.of(&a).try_acquire_owned().unwrap_err();
+        kerberos.turns.of(&a).try_acquire_owned().unwrap_err();
         drop((future, exchange));
-        assert_eq!(turns.of(&a).available_permits(), 1);
+        assert_eq!(kerberos.turns.of(&a).available_permits(), 1);
     }
 
     #[test]
