@@ -200,15 +200,16 @@ async fn only_64_connections_are_open() {
             .await;
         waiting.push(control);
     }
+    let hello = json!({ "version": 1, "token": TOKEN });
     let mut refused = program.connect().await;
-    let message = refused.message().await.unwrap();
-    assert_anonymous(&message, "failed");
+    let message = refused.fails("failed", "hello", hello.clone()).await;
+    assert_eq!(message, "hello: 64 connections are open");
     assert_eq!(refused.message().await, None);
     // A client that ends its connection ends its wait, which makes room.
     waiting.pop().unwrap().finish().await;
     let mut control = loop {
         let mut control = program.connect().await;
-        control.send("hello", json!({ "version": 1, "token": TOKEN })).await;
+        control.send("hello", hello.clone()).await;
         if control.message().await.is_some_and(|message| message["ok"].is_object()) {
             break control;
         }
@@ -220,6 +221,24 @@ async fn only_64_connections_are_open() {
     for mut control in waiting {
         assert!(control.response().await.unwrap()["waited_ms"].is_u64());
     }
+}
+
+#[tokio::test]
+async fn connections_without_hello_do_not_block_others() {
+    let program = Program::start(CONTROL).await;
+    let mut served = program.controlled().await;
+    let mut silent = Vec::new();
+    for _ in 0..100 {
+        silent.push(program.connect().await);
+    }
+    program.controlled().await.ok("info", json!({})).await;
+    served.ok("info", json!({})).await;
+    // The oldest were closed, and the last ones wait.
+    for control in &mut silent[..80] {
+        assert_eq!(control.message().await, None);
+    }
+    let last = silent.last_mut().unwrap();
+    last.ok("hello", json!({ "version": 1, "token": TOKEN })).await;
 }
 
 #[tokio::test]

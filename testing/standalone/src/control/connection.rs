@@ -1,11 +1,12 @@
 //! A connection to the control port.
 
-use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::{Number, Value};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::call::Call;
 use super::lines::{Lines, MAX_LINE};
@@ -14,6 +15,8 @@ use super::service::Service;
 use super::target::Target;
 use super::token::Token;
 
+/// The maximum number of open connections that have said hello.
+const MAX_CONNECTIONS: usize = 64;
 /// The time within which a connection must say hello.
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
 /// The time within which a client must read a part of a response.
@@ -29,26 +32,43 @@ enum End {
     Refused,
 }
 
-/// Serves a connection until it ends.
+/// The room for connections that have said hello.
+#[derive(Debug, Clone)]
+pub(super) struct Room(Arc<Semaphore>);
+
+impl Room {
+    pub(super) fn new() -> Self {
+        Self(Arc::new(Semaphore::new(MAX_CONNECTIONS)))
+    }
+
+    fn take(&self) -> Result<OwnedSemaphorePermit, CallError> {
+        Arc::clone(&self.0).try_acquire_owned().map_err(|_| {
+            let text = format!("hello: {MAX_CONNECTIONS} connections are open");
+            CallError::new(Code::Failed, text)
+        })
+    }
+}
+
+/// Serves a connection until it ends, or `evicted` completes before it has said hello.
 pub(super) async fn serve<T: Target>(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     service: &Service<T>,
     token: &Token,
+    room: &Room,
+    evicted: oneshot::Receiver<()>,
 ) {
     let (reader, writer) = tokio::io::split(stream);
     let mut connection = Connection { reader, writer, lines: Lines::default(), has_ended: false };
-    let greeted = tokio::time::timeout(HELLO_WITHIN, connection.greet(service, token)).await;
-    if matches!(greeted, Ok(Ok(()))) {
+    let greeted = tokio::select! {
+        greeted = connection.greet(service, token, room) => greeted,
+        () = tokio::time::sleep(HELLO_WITHIN) => Err(End::Refused),
+        _ = evicted => Err(End::Refused),
+    };
+    if let Ok(_room) = greeted {
         // Every end is the same: there is nobody to tell.
         while connection.answer_next(service, token).await.is_ok() {}
     }
     connection.writer.shutdown().await.ok();
-}
-
-/// Refuses a connection because there are too many.
-pub(super) async fn refuse(mut stream: impl AsyncWrite + Unpin, limit: usize) -> io::Result<()> {
-    let error = CallError::new(Code::Failed, format!("{limit} connections are open"));
-    stream.write_all(&response(None, Err(&error))).await
 }
 
 struct Connection<R, W> {
@@ -61,7 +81,12 @@ struct Connection<R, W> {
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     /// Answers requests until a `hello` succeeds.
-    async fn greet<T: Target>(&mut self, service: &Service<T>, token: &Token) -> Result<(), End> {
+    async fn greet<T: Target>(
+        &mut self,
+        service: &Service<T>,
+        token: &Token,
+        room: &Room,
+    ) -> Result<OwnedSemaphorePermit, End> {
         loop {
             let Request { id, call } = match self.request().await? {
                 Ok(request) => request,
@@ -71,12 +96,16 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 }
             };
             if !is_allowed(&call, token) {
-                return self.close(Some(id), &unauthorized()).await;
+                return Err(self.close(Some(id), &unauthorized()).await);
             }
+            let place = match room.take() {
+                Ok(place) => place,
+                Err(error) => return Err(self.close(Some(id), &error).await),
+            };
             let result = service.call(call).await;
             self.respond(Some(&id), result.as_ref()).await?;
             if result.is_ok() {
-                return Ok(());
+                return Ok(place);
             }
         }
     }
@@ -92,7 +121,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             Err(malformed) => return self.refuse(malformed).await,
         };
         if matches!(call, Call::Hello { .. }) && !is_allowed(&call, token) {
-            return self.close(Some(id), &unauthorized()).await;
+            return Err(self.close(Some(id), &unauthorized()).await);
         }
         let can_stop = matches!(call, Call::Until { .. });
         let result = {
@@ -139,16 +168,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     async fn refuse(&mut self, malformed: Malformed) -> Result<(), End> {
         let Malformed { id, error, ends } = malformed;
         if ends {
-            self.close(id, &error).await
+            Err(self.close(id, &error).await)
         } else {
             self.respond(id.as_ref(), Err(&error)).await
         }
     }
 
-    /// Sends an error, and ends the connection.
-    async fn close(&mut self, id: Option<Number>, error: &CallError) -> Result<(), End> {
-        self.respond(id.as_ref(), Err(error)).await?;
-        Err(End::Refused)
+    /// Sends an error, after which the connection ends.
+    async fn close(&mut self, id: Option<Number>, error: &CallError) -> End {
+        self.respond(id.as_ref(), Err(error)).await.err().unwrap_or(End::Refused)
     }
 
     async fn respond(
@@ -228,7 +256,10 @@ mod tests {
         let target = Verbose(TestCluster::in_memory(1).await);
         let service = Service::new(target);
         let token = Token::new("0123456789abcdef".to_owned()).unwrap();
-        let served = tokio::spawn(async move { serve(server, &service, &token).await });
+        let served = tokio::spawn(async move {
+            let (_stays, evicted) = oneshot::channel();
+            serve(server, &service, &token, &Room::new(), evicted).await;
+        });
         (BufReader::new(client), served)
     }
 

@@ -1,20 +1,23 @@
 //! [`Listener`]: the control port.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use super::connection;
+use super::connection::{self, Room};
 use super::service::Service;
 use super::target::Target;
 use super::token::Token;
 
-/// The maximum number of open connections.
-const MAX_CONNECTIONS: usize = 64;
+/// The maximum number of open connections that have not said hello. Any program of this machine can
+/// open them, so they take no room from the others. One more closes the oldest.
+const MAX_STRANGERS: usize = 16;
 /// The pause after a connection that cannot be accepted, for example without file descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -53,17 +56,27 @@ impl Listener {
     /// # Cancel safety
     /// Dropping the future ends all connections, and calls that run.
     pub async fn serve<T: Target>(&self, service: Arc<Service<T>>, token: Token) {
-        let token = Arc::new(token);
+        let (token, room) = (Arc::new(token), Room::new());
         let mut connections = JoinSet::new();
+        // Dropping a sender closes a connection, unless it has said hello.
+        let mut strangers: VecDeque<oneshot::Sender<()>> = VecDeque::new();
         loop {
             tokio::select! {
                 accepted = self.listener.accept() => match accepted {
-                    Ok((stream, _)) if connections.len() < MAX_CONNECTIONS => {
-                        let (service, token) = (Arc::clone(&service), Arc::clone(&token));
-                        connections.spawn(async move { serve(stream, &service, &token).await });
-                    }
                     Ok((stream, _)) => {
-                        connection::refuse(stream, MAX_CONNECTIONS).await.ok();
+                        // Responses are small, and each is awaited. Without the option they are
+                        // only slower.
+                        stream.set_nodelay(true).ok();
+                        strangers.retain(|stranger| !stranger.is_closed());
+                        if strangers.len() == MAX_STRANGERS {
+                            strangers.pop_front();
+                        }
+                        let (stays, evicted) = oneshot::channel();
+                        strangers.push_back(stays);
+                        let (service, token, room) = (Arc::clone(&service), Arc::clone(&token), room.clone());
+                        connections.spawn(async move {
+                            connection::serve(stream, &service, &token, &room, evicted).await;
+                        });
                     }
                     Err(_) => tokio::time::sleep(PAUSE).await,
                 },
@@ -71,10 +84,4 @@ impl Listener {
             }
         }
     }
-}
-
-async fn serve<T: Target>(stream: TcpStream, service: &Service<T>, token: &Token) {
-    // Responses are small, and each is awaited. Without the option they are only slower.
-    stream.set_nodelay(true).ok();
-    connection::serve(stream, service, token).await;
 }
