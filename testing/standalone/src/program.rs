@@ -1,10 +1,22 @@
-//! Output and input of the programs.
+//! The runtime, output and input of the programs.
 
 use std::error::Error;
 use std::io::{Read, Write};
 use std::process::ExitCode;
 
 use tokio::sync::oneshot;
+
+/// Runs a program on a new runtime. Does not wait for blocking work at the end, because the
+/// resolution of a host name can take minutes.
+///
+/// # Errors
+/// The errors of the operating system.
+pub fn run(program: impl Future<Output = ExitCode>) -> std::io::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let code = runtime.block_on(program);
+    runtime.shutdown_background();
+    Ok(code)
+}
 
 /// Prints a line on standard output, for a program that reads it.
 ///

@@ -12,7 +12,7 @@ use options::{Options, Task};
 use target::Proxied;
 use zk_curator_testing::{FaultProxy, stop_signal};
 use zk_test_server::control::Service;
-use zk_test_server::program::{complain, print};
+use zk_test_server::program::{complain, print, run};
 use zk_test_server::scenario::Scenario;
 use zk_test_server::serve::{Control, Tasks};
 
@@ -21,8 +21,11 @@ const NAME: &str = "zk-fault-proxy";
 /// The exit code of wrong options, and of a proxy that cannot start.
 const CANNOT_START: u8 = 2;
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
+    run(start()).unwrap_or_else(|error| complain(NAME, &error, CANNOT_START))
+}
+
+async fn start() -> ExitCode {
     let task = match options::parse(lexopt::Parser::from_env()) {
         Ok(task) => task,
         Err(error) => {

@@ -14,7 +14,7 @@ use store::Store;
 use target::Servers;
 use zk_curator_testing::{TestCluster, TestServer, stop_signal};
 use zk_test_server::control::Service;
-use zk_test_server::program::{complain, print};
+use zk_test_server::program::{complain, print, run};
 use zk_test_server::scenario::Scenario;
 use zk_test_server::serve::{Control, Tasks};
 
@@ -25,8 +25,11 @@ const CANNOT_START: u8 = 2;
 /// The exit code of a server that ran, but could not save its state.
 const CANNOT_SAVE: u8 = 1;
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
+    run(start()).unwrap_or_else(|error| complain(NAME, &error, CANNOT_START))
+}
+
+async fn start() -> ExitCode {
     let task = match options::parse(lexopt::Parser::from_env()) {
         Ok(task) => task,
         Err(error) => {
