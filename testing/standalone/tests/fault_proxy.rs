@@ -242,14 +242,23 @@ async fn the_program_ends_with_its_input_or_by_a_signal() {
 #[tokio::test]
 async fn a_server_that_is_away_does_not_end_the_proxy() {
     let server = TestServer::start().await;
-    let program = Program::start_proxy(&["--server", &server.connect_string()]).await;
+    let address = server.connect_string();
+    let mut program = Program::start_proxy(&["--server", &address]).await;
     program.client().await.ping().await;
     server.stop().await;
-    assert_eq!(program.ask(b"").await, "");
+    for _ in 0..20 {
+        assert_eq!(program.ask(b"").await, "");
+    }
     server.restart().await.unwrap();
     let ping = async { program.client().await.ping().await };
     tokio::time::timeout(LONG, ping).await.unwrap();
-    program.end("TERM").await;
+    let (status, errors) = program.signal("TERM").await;
+    assert_eq!(status.code(), Some(0));
+    // One line about all attempts, unless they took ten seconds.
+    let line = format!("zk-fault-proxy: {address}: cannot connect: ");
+    let lines: Vec<_> = errors.lines().collect();
+    assert!((1..10).contains(&lines.len()), "{errors}");
+    assert!(lines.iter().all(|error| error.starts_with(&line)), "{errors}");
 }
 
 #[tokio::test]
@@ -265,6 +274,7 @@ async fn wrong_options_are_refused_in_one_line() {
         (&["--server", "zk1"], "\"zk1\" is not host:port"),
         (&["--server", "zk1:2181", "--listen", &taken], &taken),
         (&["--server", "zk1:2181", "--max-frame", "1023"], "from 1024 to 2147483647"),
+        (&["--server", "zk1:2181", "--max-connections", "0"], "from 1 to 1000000"),
         (&["--server", "zk1:2181", "--control", "65536"], "from 0 to 65535"),
         (&["--server", "zk1:2181", "--scenario", "/no/such"], "cannot read the scenario"),
         (&["--server", "zk1:2181", "--until-scenario-ends"], "is for '--scenario'"),

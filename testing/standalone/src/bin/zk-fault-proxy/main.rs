@@ -1,6 +1,7 @@
 //! Forwards clients to ZooKeeper servers, with faults, until a signal ends it. `--help` lists the
 //! options.
 
+mod diagnostics;
 mod options;
 mod target;
 
@@ -8,6 +9,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use diagnostics::Diagnostics;
 use options::{Options, Task};
 use target::Proxied;
 use zk_curator_testing::{FaultProxy, stop_signal};
@@ -41,6 +43,7 @@ async fn start() -> ExitCode {
 }
 
 async fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
+    tracing::subscriber::set_global_default(Diagnostics::new(NAME))?;
     // Registers the handler before a user can know that the proxy runs, and send a signal.
     let stopped = stop_signal().map_err(|error| format!("cannot receive signals: {error}"))?;
     let control = match options.control {
@@ -52,6 +55,9 @@ async fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
     let mut builder = FaultProxy::builder().down();
     if let Some(bytes) = options.max_frame {
         builder = builder.frame_limit(bytes);
+    }
+    if let Some(connections) = options.max_connections {
+        builder = builder.connection_limit(connections);
     }
     for (server, listen) in options.servers {
         builder = builder.server_at(listen, server);

@@ -15,11 +15,13 @@ the reply to a create, delays pings, cuts one client, and counts requests.
 usage: zk-fault-proxy --server HOST:PORT [--listen ADDRESS:PORT] [OPTION…]
 
 Prints one line `listening on ADDRESS:PORT` per server when it is ready. Clients connect there, without
-TLS. Ends with SIGTERM or Ctrl-C, exit code 0. The exit code is 2 for a wrong option or a port in use.
+TLS. Prints problems, such as a server that it cannot connect to, on standard error. Ends with SIGTERM or
+Ctrl-C, exit code 0. The exit code is 2 for a wrong option or a port in use.
 
   --server HOST:PORT      a server; repeat it for an ensemble. The name is resolved for each connection
   --listen ADDRESS:PORT   the address for clients of the server before it; port 0 is any free one [127.0.0.1:0]
   --max-frame BYTES       the longest request that rules see; longer ones pass [4194304]
+  --max-connections N     the most open connections to each server; others are closed immediately [1000]
   --control PORT          serve the control protocol on this port of 127.0.0.1; 0 is any free one, printed as
                           `control on HOST:PORT`. Needs a token in the environment variable ZK_TEST_SERVER_TOKEN
   --scenario FILE         the rules and steps to run from the start, in TOML; a step that fails ends the program
@@ -33,6 +35,9 @@ const VERSION: &str = concat!("zk-fault-proxy ", env!("CARGO_PKG_VERSION"));
 
 /// The range of `--max-frame`, in bytes.
 const FRAMES: RangeInclusive<u32> = 1024..=i32::MAX.cast_unsigned();
+
+/// The range of `--max-connections`.
+const CONNECTIONS: RangeInclusive<u32> = 1..=1_000_000;
 
 /// The request of the command line.
 #[derive(Debug)]
@@ -48,6 +53,7 @@ pub(crate) struct Options {
     /// The servers, and the addresses for their clients.
     pub(crate) servers: Vec<(String, SocketAddr)>,
     pub(crate) max_frame: Option<usize>,
+    pub(crate) max_connections: Option<usize>,
     /// The control port.
     pub(crate) control: Option<u16>,
     /// The file of the scenario.
@@ -87,6 +93,9 @@ pub(crate) fn parse(mut arguments: Parser) -> Result<Task, lexopt::Error> {
                 is_bare = false;
             }
             "--max-frame" => options.max_frame = Some(value.number(FRAMES)? as usize),
+            "--max-connections" => {
+                options.max_connections = Some(value.number(CONNECTIONS)? as usize);
+            }
             "--control" => options.control = Some(value.number(0..=u16::MAX)?),
             "--scenario" => options.scenario = Some(value.path()?),
             "--until-scenario-ends" => options.until_scenario_ends = true,
