@@ -180,7 +180,8 @@ class PureClient extends Client {
 
     async get(path, onEvent) {
         const { NODE_DATA_CHANGED } = pure.Event;
-        const watch = (event) => onEvent(event.getType() === NODE_DATA_CHANGED ? "changed" : "other");
+        const watch = (event) =>
+            onEvent(event.getType() === NODE_DATA_CHANGED ? "changed" : "other");
         return (await this.#run("getData", path, ...(onEvent ? [watch] : [])))[0].toString();
     }
 

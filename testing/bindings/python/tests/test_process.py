@@ -160,7 +160,7 @@ def test_forked_process_uses_the_server_too() -> None:
 
 @pytest.fixture
 def forked() -> Iterator[Tuple[subprocess.Popen[str], str]]:
-    """A test process whose forked process lives until the fixture ends, and the server's address."""
+    """A test process, whose forked process lives until the fixture ends, and its server."""
     waits, ends = os.pipe()
     tests = subprocess.Popen(
         [sys.executable, "-c", FORKS, str(waits)],
