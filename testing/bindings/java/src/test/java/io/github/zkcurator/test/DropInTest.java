@@ -136,10 +136,10 @@ class DropInTest {
 
     @Test
     void theTickLimitsSessionTimeouts() throws Exception {
-        InstanceSpec spec = new InstanceSpec(null, -1, -1, -1, true, -1, 1000, 7,
-                Map.of("minSessionTimeout", 15_000, "extendedTypesEnabled", true), "localhost");
-        try (TestingServer server = new TestingServer(spec, true)) {
-            assertEquals("localhost:" + spec.getPort(), server.getConnectString());
+        Map<String, Object> properties = Map.of("minSessionTimeout", 15_000, "extendedTypesEnabled", true);
+        try (TestingServer server = onFreePort(port -> new TestingServer(
+                new InstanceSpec(null, port, 0, 0, true, -1, 1000, 7, properties, "localhost"), true))) {
+            assertEquals("localhost:" + server.getPort(), server.getConnectString());
             assertEquals(Duration.ofSeconds(15), timeout(server, 1));
             assertEquals(Duration.ofSeconds(20), timeout(server, 60_000));
         }
@@ -151,16 +151,16 @@ class DropInTest {
 
     @Test
     void aDirectoryThatIsNotDeletedKeepsTheNodes() throws Exception {
-        InstanceSpec spec = new InstanceSpec(directory.resolve("kept").toFile(), -1, -1, -1, false, 5);
-        assertEquals(5, spec.getServerId());
+        File kept = directory.resolve("kept").toFile();
         for (int round = 0; round < 2; round++) {
-            try (TestingServer server = new TestingServer(spec, true);
+            try (TestingServer server = onFreePort(port ->
+                            new TestingServer(new InstanceSpec(kept, port, 0, 0, false, 5), true));
                     CuratorFramework client = Clients.start(server.getConnectString())) {
                 assertEquals(round, client.getChildren().forPath("/").size() - 1);
                 client.create().forPath("/n" + round);
             }
         }
-        assertTrue(spec.getDataDirectory().isDirectory());
+        assertTrue(kept.isDirectory());
     }
 
     @Test
@@ -180,6 +180,7 @@ class DropInTest {
         assertEquals(spec, new InstanceSpec(null, 2181, 4, 5, false, 6));
         assertEquals(spec.hashCode(), new InstanceSpec(null, 2181, 4, 5, false, 6).hashCode());
         assertNotEquals(spec, new InstanceSpec(directory.toFile(), 2182, 1, 2, true, 3));
+        assertEquals(3, spec.getServerId());
         InstanceSpec.reset();
         assertEquals(1, InstanceSpec.newInstanceSpec().getServerId());
         assertEquals(2, InstanceSpec.newInstanceSpec().getServerId());
