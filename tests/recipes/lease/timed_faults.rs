@@ -300,11 +300,7 @@ fn guard_is_usable_after_a_dropped_renewal() {
 fn throttled_take_is_retried() {
     simulated_with(async |server, zk| {
         let lease = TimedLease::new(&zk, PATH, "a");
-        let refused = zk_curator_tests::once(
-            &server,
-            OpCode::Multi,
-            Verdict::Refuse(zk_curator_proto::ErrorCode::Throttled),
-        );
+        let refused = once(&server, OpCode::Multi, Verdict::Refuse(ErrorCode::Throttled));
         assert!(take(&lease).await.is_some());
         assert_eq!(refused.hits(), 1);
         assert!(take(&TimedLease::new(&connected(&server).await, PATH, "b")).await.is_none());
