@@ -230,10 +230,10 @@ impl Connection {
         pieces
     }
 
-    /// Waits until the requests of a new connection are not stalled, and returns what follows the
-    /// handshake. Fails if the client closes the connection meanwhile: clients try again and again,
-    /// and every attempt would wait. Reads at most about a chunk, so a client that sends more before
-    /// it closes is not noticed.
+    /// Waits until the requests of a new connection are not stalled, and returns the pieces after
+    /// the handshake. Fails if the client closes the connection first: clients try again and again,
+    /// and every attempt would wait. Reads about one chunk at most, so the end of a client that
+    /// sends more is not noticed.
     async fn read_ahead(
         &self,
         from: &mut OwnedReadHalf,
@@ -364,9 +364,9 @@ impl Connection {
         Ok(None)
     }
 
-    /// Forwards replies until the server has closed the connection, or a verdict ends it. If the
-    /// client does not receive them, they are discarded: requests that it sent before may wait here,
-    /// and reading from it shows its end.
+    /// Forwards replies until the server has closed the connection, or a verdict ends it. Discards
+    /// them if the client does not receive them: earlier requests of the client may still wait, and
+    /// reading from it shows its end.
     async fn replies(&self, from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf) {
         let mut buf = BytesMut::new();
         let mut read = 1;

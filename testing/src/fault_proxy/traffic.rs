@@ -85,8 +85,8 @@ impl ProxyTraffic {
         self.paths.get(without_number(path)).map(sorted).unwrap_or_default()
     }
 
-    /// Returns the paths with counts, sorted and without sequence numbers: the first 10,000 of at most
-    /// 1,024 bytes.
+    /// Returns the paths with counts, sorted and without sequence numbers: the first 10,000 of at
+    /// most 1,024 bytes.
     #[must_use]
     pub fn paths(&self) -> Vec<&str> {
         let mut paths: Vec<_> = self.paths.keys().map(String::as_str).collect();
