@@ -3,7 +3,7 @@
 mod context;
 mod error;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -98,7 +98,7 @@ impl Default for Kerberos {
 /// A library that waits for a KDC cannot be interrupted, and later attempts to connect must not
 /// start a thread each.
 #[derive(Debug, Default)]
-struct Turns(Locked<HashMap<Arc<str>, Arc<Semaphore>>>);
+struct Turns(Locked<BTreeMap<Arc<str>, Arc<Semaphore>>>);
 
 impl Turns {
     /// Returns the turn of a service.
