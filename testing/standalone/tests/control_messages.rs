@@ -228,13 +228,13 @@ async fn connections_without_hello_do_not_block_others() {
     let program = Program::start(CONTROL).await;
     let mut served = program.controlled().await;
     let mut silent = Vec::new();
-    for _ in 0..100 {
+    for _ in 0..300 {
         silent.push(program.connect().await);
     }
     program.controlled().await.ok("info", json!({})).await;
     served.ok("info", json!({})).await;
     // The oldest were closed, and the last ones wait.
-    for control in &mut silent[..80] {
+    for control in &mut silent[..160] {
         assert_eq!(control.message().await, None);
     }
     let last = silent.last_mut().unwrap();
