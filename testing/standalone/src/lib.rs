@@ -5,6 +5,7 @@
 //! may change in every release.
 
 pub mod control;
+pub mod option;
 pub mod program;
 pub mod scenario;
 pub mod serve;

@@ -1,12 +1,11 @@
 //! The options of the command line.
 
-use std::fmt::Display;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use lexopt::{Arg, Parser};
+use zk_test_server::option::Value;
 
 const HELP: &str = "\
 A proxy in front of ZooKeeper servers that understands their protocol, for faults in staging: it loses
@@ -76,7 +75,7 @@ pub(crate) fn parse(mut arguments: Parser) -> Result<Task, lexopt::Error> {
             Arg::Short(name) => format!("-{name}"),
             Arg::Value(_) => return Err(argument.unexpected()),
         };
-        let mut value = Value { option: &name, arguments: &mut arguments };
+        let mut value = Value::new(&name, &mut arguments);
         match name.as_str() {
             "-h" | "--help" => return Ok(Task::Print(HELP.to_owned())),
             "-V" | "--version" => return Ok(Task::Print(VERSION.to_owned())),
@@ -97,7 +96,7 @@ pub(crate) fn parse(mut arguments: Parser) -> Result<Task, lexopt::Error> {
                 options.max_connections = Some(value.number(CONNECTIONS)? as usize);
             }
             "--control" => options.control = Some(value.number(0..=u16::MAX)?),
-            "--scenario" => options.scenario = Some(value.path()?),
+            "--scenario" => options.scenario = Some(value.path("a file")?),
             "--until-scenario-ends" => options.until_scenario_ends = true,
             "--until-eof" => options.until_eof = true,
             _ => return Err(lexopt::Error::UnexpectedOption(name)),
@@ -110,40 +109,4 @@ pub(crate) fn parse(mut arguments: Parser) -> Result<Task, lexopt::Error> {
         return Err("option '--until-scenario-ends' is for '--scenario'".into());
     }
     Ok(Task::Serve(options))
-}
-
-/// The value of an option, before it is parsed.
-struct Value<'a> {
-    option: &'a str,
-    arguments: &'a mut Parser,
-}
-
-impl Value<'_> {
-    fn text(&mut self) -> Result<String, lexopt::Error> {
-        self.arguments.value()?.into_string().map_err(|value| self.wrong(&value.display(), "UTF-8"))
-    }
-
-    fn wrong(&self, value: &dyn Display, wanted: &str) -> lexopt::Error {
-        format!("invalid value '{value}' for option '{}': wants {wanted}", self.option).into()
-    }
-
-    fn path(&mut self) -> Result<PathBuf, lexopt::Error> {
-        let path = self.arguments.value()?;
-        if path.is_empty() { Err(self.wrong(&"", "a file")) } else { Ok(path.into()) }
-    }
-
-    fn parsed<T: FromStr>(&mut self, wanted: &str) -> Result<T, lexopt::Error> {
-        let text = self.text()?;
-        text.parse().map_err(|_| self.wrong(&text, wanted))
-    }
-
-    fn number<T>(&mut self, range: RangeInclusive<T>) -> Result<T, lexopt::Error>
-    where
-        T: FromStr + PartialOrd + Display,
-    {
-        let text = self.text()?;
-        text.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| {
-            self.wrong(&text, &format!("a number from {} to {}", range.start(), range.end()))
-        })
-    }
 }

@@ -1,14 +1,12 @@
 //! The options of the command line.
 
-use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs};
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use lexopt::{Arg, Parser};
 use zk_curator_testing::{TestServer, TestServerBuilder, ZooKeeperVersion};
+use zk_test_server::option::Value;
 
 const HELP: &str = "\
 A ZooKeeper in memory, for tests: every operation and four-letter word, containers, TTL nodes.
@@ -100,17 +98,17 @@ pub(crate) fn parse(mut arguments: Parser) -> Result<Task, lexopt::Error> {
             Arg::Short(name) => format!("-{name}"),
             Arg::Value(_) => return Err(argument.unexpected()),
         };
-        let mut value = Value { option: &name, arguments: &mut arguments };
+        let mut value = Value::new(&name, &mut arguments);
         match name.as_str() {
             "-h" | "--help" => return Ok(Task::Print(HELP.to_owned())),
             "-V" | "--version" => return Ok(Task::Print(VERSION.to_owned())),
-            "--host" => host = value.address()?,
+            "--host" => host = address(&mut value)?,
             "--port" => port = value.number(0..=u16::MAX)?,
             "--ensemble" => ensemble = Some(value.number(1..=MOST_MEMBERS)?),
-            "--ports" => ports = Some(value.ports()?),
-            "--tick-time" => tick = value.millis()?,
-            "--min-session-timeout" => shortest = Some(value.millis()?),
-            "--max-session-timeout" => longest = Some(value.millis()?),
+            "--ports" => ports = Some(port_list(&mut value)?),
+            "--tick-time" => tick = millis(&mut value)?,
+            "--min-session-timeout" => shortest = Some(millis(&mut value)?),
+            "--max-session-timeout" => longest = Some(millis(&mut value)?),
             "--max-client-connections" => {
                 builder = match value.number(0..=u32::MAX)? {
                     0 => builder,
@@ -126,9 +124,11 @@ pub(crate) fn parse(mut arguments: Parser) -> Result<Task, lexopt::Error> {
             "--scenario" => scenario = Some(value.path("a file")?),
             "--until-scenario-ends" => until_scenario_ends = true,
             "--until-eof" => until_eof = true,
-            "--container-interval" => builder = builder.container_check_interval(value.millis()?),
-            "--zookeeper-version" => builder = builder.version(value.version()?),
-            "--super-digest" => builder = builder.super_digest(value.digest()?),
+            "--container-interval" => {
+                builder = builder.container_check_interval(millis(&mut value)?);
+            }
+            "--zookeeper-version" => builder = builder.version(version(&mut value)?),
+            "--super-digest" => builder = builder.super_digest(digest(&mut value)?),
             "--reconfig-enabled" => builder = builder.reconfig_enabled(true),
             "--read-only" => read_only = true,
             _ => return Err(lexopt::Error::UnexpectedOption(name)),
@@ -180,71 +180,40 @@ fn ports_of(
     }
 }
 
-/// The value of an option, before it is parsed.
-struct Value<'a> {
-    option: &'a str,
-    arguments: &'a mut Parser,
+fn port_list(value: &mut Value<'_>) -> Result<Vec<u16>, lexopt::Error> {
+    let text = value.text()?;
+    let ports: Result<_, _> = text.split(',').map(|port| port.trim().parse()).collect();
+    ports.map_err(|_| value.wrong(&text, "ports from 0 to 65535, with commas"))
 }
 
-impl Value<'_> {
-    fn text(&mut self) -> Result<String, lexopt::Error> {
-        self.arguments.value()?.into_string().map_err(|value| self.wrong(&value.display(), "UTF-8"))
-    }
+fn millis(value: &mut Value<'_>) -> Result<Duration, lexopt::Error> {
+    value.number(1..=u32::MAX).map(|millis| Duration::from_millis(millis.into()))
+}
 
-    fn wrong(&self, value: &dyn Display, wanted: &str) -> lexopt::Error {
-        format!("invalid value '{value}' for option '{}': wants {wanted}", self.option).into()
+fn address(value: &mut Value<'_>) -> Result<IpAddr, lexopt::Error> {
+    let text = value.text()?;
+    if let Ok(address) = text.parse() {
+        return Ok(address);
     }
+    let mut found = (text.as_str(), 0)
+        .to_socket_addrs()
+        .map_err(|error| value.wrong(&text, &format!("an address ({error})")))?;
+    found.next().map(|addr| addr.ip()).ok_or_else(|| value.wrong(&text, "an address"))
+}
 
-    fn path(&mut self, wanted: &str) -> Result<PathBuf, lexopt::Error> {
-        let path = self.arguments.value()?;
-        if path.is_empty() { Err(self.wrong(&"", wanted)) } else { Ok(path.into()) }
+fn version(value: &mut Value<'_>) -> Result<ZooKeeperVersion, lexopt::Error> {
+    let text = value.text()?;
+    match text.as_str() {
+        "3.8" => Ok(ZooKeeperVersion::V3_8),
+        "3.9" => Ok(ZooKeeperVersion::V3_9),
+        _ => Err(value.wrong(&text, "3.8 or 3.9")),
     }
+}
 
-    fn number<T>(&mut self, range: RangeInclusive<T>) -> Result<T, lexopt::Error>
-    where
-        T: FromStr + PartialOrd + Display,
-    {
-        let text = self.text()?;
-        text.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| {
-            self.wrong(&text, &format!("a number from {} to {}", range.start(), range.end()))
-        })
-    }
-
-    fn ports(&mut self) -> Result<Vec<u16>, lexopt::Error> {
-        let text = self.text()?;
-        let ports: Result<_, _> = text.split(',').map(|port| port.trim().parse()).collect();
-        ports.map_err(|_| self.wrong(&text, "ports from 0 to 65535, with commas"))
-    }
-
-    fn millis(&mut self) -> Result<Duration, lexopt::Error> {
-        self.number(1..=u32::MAX).map(|millis| Duration::from_millis(millis.into()))
-    }
-
-    fn address(&mut self) -> Result<IpAddr, lexopt::Error> {
-        let text = self.text()?;
-        if let Ok(address) = text.parse() {
-            return Ok(address);
-        }
-        let mut found = (text.as_str(), 0)
-            .to_socket_addrs()
-            .map_err(|error| self.wrong(&text, &format!("an address ({error})")))?;
-        found.next().map(|addr| addr.ip()).ok_or_else(|| self.wrong(&text, "an address"))
-    }
-
-    fn version(&mut self) -> Result<ZooKeeperVersion, lexopt::Error> {
-        let text = self.text()?;
-        match text.as_str() {
-            "3.8" => Ok(ZooKeeperVersion::V3_8),
-            "3.9" => Ok(ZooKeeperVersion::V3_9),
-            _ => Err(self.wrong(&text, "3.8 or 3.9")),
-        }
-    }
-
-    fn digest(&mut self) -> Result<String, lexopt::Error> {
-        let text = self.text()?;
-        match text.split_once(':') {
-            Some((user, hash)) if !user.is_empty() && !hash.is_empty() => Ok(text),
-            _ => Err(self.wrong(&text, "a name, a colon and a hash")),
-        }
+fn digest(value: &mut Value<'_>) -> Result<String, lexopt::Error> {
+    let text = value.text()?;
+    match text.split_once(':') {
+        Some((user, hash)) if !user.is_empty() && !hash.is_empty() => Ok(text),
+        _ => Err(value.wrong(&text, "a name, a colon and a hash")),
     }
 }
