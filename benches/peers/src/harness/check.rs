@@ -64,6 +64,21 @@ pub(super) fn verify(
             ("picked", Wanted::Is(case.operations)),
             ("distinct", Wanted::Is(case.size.min(case.operations))),
         ],
+        "migrate-none" => vec![("already", Wanted::Is(case.size * case.operations))],
+        "migrate-missing" => vec![("applied", Wanted::Is(case.size * case.operations))],
+        "migrate-fleet" => vec![("applied", Wanted::Is(3 * case.operations))],
+        "children-with-data" => vec![("nodes", Wanted::Is(case.size * case.operations))],
+        "typed-get" => vec![("read", Wanted::Is(case.operations))],
+        "typed-modify" | "stm-contended" => vec![("highest", Wanted::Is(case.operations))],
+        "watch-data" => vec![("changes", Wanted::Is(case.operations))],
+        "stm" => vec![("moved", Wanted::Is(case.operations)), ("total", Wanted::Is(0))],
+        "lease" => vec![("taken", Wanted::Is(case.operations))],
+        "once-per" => {
+            vec![("runs", Wanted::Is(case.operations)), ("distinct", Wanted::Is(case.operations))]
+        }
+        "partition-join" | "partition-leave" => {
+            vec![("owners_at_once", Wanted::Is(1)), ("changes", Wanted::Is(case.operations))]
+        }
         "scale-registrations" => vec![("updates", Wanted::Is(case.operations))],
         "scale-watches" => vec![("events", Wanted::Is(case.operations))],
         "embedded-server" => vec![("started", Wanted::Is(case.operations))],

@@ -73,6 +73,9 @@ pub(super) struct Figure {
     /// Bytes of memory for each waiter, session, node or watch that `size` counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) bytes_each: Option<Value>,
+    /// Whatever else the workload counts, by the names that the tables show.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) numbers: BTreeMap<String, Value>,
 }
 
 impl Figure {

@@ -22,7 +22,8 @@ usage: zk-curator-peers [OPTION…]
   --report              run nothing: write the page from its stored figures
   --runs FILE           run nothing: take the runs of this file (runs.jsonl; about.txt next to it)
   --docs DIR            the folder of the page, its figures and its pictures [docs]
-  --page NAME           of benchmarks and benchmarks-data, which has counters, caches and service discovery [benchmarks]
+  --page NAME           of benchmarks; benchmarks-data: counters, caches and service discovery; benchmarks-transactions: transactions,
+                        migrations, leases and partitions [benchmarks]
   -h, --help            print this
 
 The runs are kept in peers/runs.jsonl in the folder of the build profile. Their medians and spreads go to DIR/benchmarks/NAME.jsonl,
@@ -35,6 +36,8 @@ pub(super) enum Page {
     Benchmarks,
     /// Counters, caches and service discovery.
     Data,
+    /// Transactions, migrations, leases and partitions.
+    Transactions,
 }
 
 impl Page {
@@ -43,6 +46,7 @@ impl Page {
         match self {
             Self::Benchmarks => "benchmarks",
             Self::Data => "benchmarks-data",
+            Self::Transactions => "benchmarks-transactions",
         }
     }
 
@@ -51,15 +55,33 @@ impl Page {
         match self {
             Self::Benchmarks => "recipes",
             Self::Data => "counters, caches and discovery",
+            Self::Transactions => "transactions, migrations, leases and partitions",
         }
     }
 
-    /// Returns `true` if a workload is published there. The tables of both pages are related to
+    pub(super) const ALL: [Self; 3] = [Self::Benchmarks, Self::Data, Self::Transactions];
+
+    /// Returns `true` if a workload is published there. The tables of all pages are related to
     /// single writes.
     pub(super) fn has(self, workload: &str) -> bool {
-        let words = ["counter", "cache", "discovery", "registrations"];
-        let is_data = words.iter().any(|word| workload.contains(word));
-        workload == "raw-set" || is_data == (self == Self::Data)
+        const DATA: [&str; 4] = ["counter", "cache", "discovery", "registrations"];
+        const TRANSACTIONS: [&str; 8] = [
+            "children-with-data",
+            "lease",
+            "migrate",
+            "once-per",
+            "partition",
+            "stm",
+            "typed",
+            "watch-data",
+        ];
+        let is_of = |words: &[&str]| words.iter().any(|word| workload.contains(word));
+        let page = match () {
+            () if is_of(&DATA) => Self::Data,
+            () if is_of(&TRANSACTIONS) => Self::Transactions,
+            () => Self::Benchmarks,
+        };
+        workload == "raw-set" || page == self
     }
 }
 
@@ -67,7 +89,7 @@ impl std::str::FromStr for Page {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let found = [Self::Benchmarks, Self::Data].into_iter().find(|page| page.name() == text);
+        let found = Self::ALL.into_iter().find(|page| page.name() == text);
         found.ok_or_else(|| format!("there is no page {text}"))
     }
 }

@@ -214,6 +214,40 @@ pub(super) const WORKLOADS: &[Workload] = &[
         PerOperation,
         0.0,
     ),
+    row(("migrate-none", 20, "migrations, none of 20 missing"), [300, 100, 0], Latency, 2.0),
+    // The lock, the list and the reads, and the transaction; the lock is released behind it.
+    row(("migrate-missing", 3, "migrations, all 3 missing"), [200, 60, 0], Latency, 5.0),
+    row(
+        ("migrate-fleet", 20, "migrations, 20 processes at the same time, 3 missing"),
+        [20, 10, 0],
+        Latency,
+        0.0,
+    ),
+    row(("children-with-data", 1000, "1,000 children with their data"), [40, 20, 0], Latency, 2.0),
+    row(
+        ("typed-get", 100, "typed cache, a value that is decoded"),
+        [1_000_000, 0, 0],
+        PerOperation,
+        0.0,
+    ),
+    row(("typed-modify", 1, "typed cache, a number and one"), [1000, 200, 0], Latency, 1.0),
+    row(("watch-data", 1, "watched data, change to subscriber"), [1000, 200, 0], Latency, 2.0),
+    row(("stm", 1, "transaction of 2 reads and 2 writes"), [500, 150, 0], Latency, 2.0),
+    row(
+        ("stm-contended", 8, "transactions of 8 sessions on one node"),
+        [800, 160, 0],
+        PerOperation,
+        0.0,
+    ),
+    row(("lease", 1, "timed lease, take a free one"), [300, 100, 0], Latency, 2.0),
+    row(("once-per", 2, "once per slot, from its start to the body"), [200, 100, 0], Latency, 1.0),
+    row(("partition-join", 1000, "1,000 parts, a member joins 10"), [3, 0, 0], Latency, 0.0),
+    row(
+        ("partition-leave", 1000, "1,000 parts, the session of one of 11 ends"),
+        [3, 0, 0],
+        Latency,
+        0.0,
+    ),
     row(("startup", 1, "process start to first result"), [1, 0, 0], Latency, 0.0),
     row(("embedded-server", 1, "embedded server"), [20, 0, 0], Latency, 0.0),
     row(("scale-waiters", 100, "100 waiters on a lock, hand-over"), [100, 0, 0], Latency, 0.0),
@@ -299,11 +333,13 @@ impl Workload {
             Extent::Smoke if matches!(self.name, "cache-reconnect-many" | "fleet-return") => {
                 (self.size.min(10), full.min(2))
             }
+            Extent::Smoke if self.name.starts_with("partition-") => (self.size.min(100), 1),
             Extent::Smoke => (self.size.min(1000), full.min(20)),
         };
         // Every contender does the same number of operations.
         let each = match self.name {
-            "handover" | "read-write" | "semaphore" | "counter" | "counter-tasks" => size,
+            "handover" | "read-write" | "semaphore" | "counter" | "counter-tasks"
+            | "stm-contended" => size,
             "shared-mutex" | "shared-mutex-plain" => 2 * size,
             _ => 1,
         };
@@ -314,8 +350,10 @@ impl Workload {
             _ => whole(operations / 2),
         };
         let case = Case { workload: self, setting, size, operations: whole(operations), warmup };
-        let is_cold =
-            matches!(self.name, "startup" | "embedded-server") || reconnect(&case).is_some();
+        let is_cold = matches!(
+            self.name,
+            "startup" | "embedded-server" | "partition-join" | "partition-leave"
+        ) || reconnect(&case).is_some();
         Some(Case { warmup: if is_cold { 0 } else { warmup }, ..case })
     }
 }

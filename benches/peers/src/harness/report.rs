@@ -78,6 +78,7 @@ fn generated(figures: &Figures, page: Page, pictures: &[Picture]) -> String {
     part("A fleet that comes back", FLEET, tables::fleet(figures), &[]);
     part("CPU of the client", CPU, tables::cpu(figures), &["cpu.svg"]);
     part("Requests", REQUESTS, tables::requests(figures), &[]);
+    part("Other numbers", NUMBERS, tables::numbers(figures), &[]);
     part("Starts, and the embedded server", STARTS, tables::starts(figures), &[]);
     part("Growth", SCALE, tables::scale(figures), &[]);
     part("Targets", TARGETS, targets::table(figures, page), &[]);
@@ -108,6 +109,7 @@ User and system time of the whole process of the client, on one machine. Older r
 const REQUESTS: &str = "\
 The requests that the server received, divided by the operations. A spread is shown if it is more than 2 %. The numbers 2 ms
 away differ, because they depend on how many clients meet.";
+const NUMBERS: &str = "What the workloads count besides times and requests.";
 const STARTS: &str = "\
 *A plain socket* opens a session and sends one request, without a process to start. The embedded servers are asked by the
 same loop on a plain socket.";
@@ -241,6 +243,12 @@ fn pictures(figures: &Figures, page: Page) -> Vec<Picture> {
             "Counters, caches and discovery, on one machine: time",
             "CPU time of the client, counters, caches and discovery",
         ),
+        Page::Transactions => (
+            "transactions-",
+            "Transactions, migrations, leases and partitions, servers 2 ms away: time",
+            "Transactions, migrations, leases and partitions, on one machine: time",
+            "CPU time of the client, transactions, migrations, leases and partitions",
+        ),
     };
     let cpu_subtitle = "zk-curator's CPU time divided by Curator's; shorter is less";
     let mut all = vec![
@@ -275,7 +283,7 @@ mod tests {
     #[test]
     fn the_pages_are_those_of_their_figures() {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-        for page in [Page::Benchmarks, Page::Data] {
+        for page in Page::ALL {
             let figures = Figures::load(&figures_file(&docs, page)).unwrap();
             let text = fs::read_to_string(docs.join(format!("{}.md", page.name()))).unwrap();
             let generated = generated(&figures, page, &pictures(&figures, page));

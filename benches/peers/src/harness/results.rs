@@ -1,5 +1,6 @@
 //! The runs of the clients, and the figures made of them.
 
+use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::Path;
@@ -30,6 +31,9 @@ pub(super) struct Run {
     pub(super) memory: Option<usize>,
     /// The memory of each of the objects, of which the workload has this number.
     pub(super) bytes_each: Option<f64>,
+    /// Whatever else the workload counts, by the names that the tables show.
+    #[serde(default)]
+    pub(super) numbers: BTreeMap<String, f64>,
 }
 
 impl Run {
@@ -47,6 +51,7 @@ impl Run {
             requests: None,
             memory: None,
             bytes_each: None,
+            numbers: BTreeMap::new(),
         }
     }
 
@@ -138,7 +143,16 @@ impl Results {
             round_trips: best.zip(self.one_request()).map(|(best, one)| best / one),
             memory: self.value(of, |run| run.memory.map(bytes)),
             bytes_each: self.value(of, |run| run.bytes_each),
+            numbers: self.numbers(of),
         }
+    }
+
+    fn numbers(&self, of: &Run) -> BTreeMap<String, Value> {
+        let value = |name: &String| {
+            let value = self.value(of, |run| run.numbers.get(name).copied());
+            Some((name.clone(), value?))
+        };
+        of.numbers.keys().filter_map(value).collect()
     }
 
     /// One request to a distant server that writes, in the best round, in microseconds.

@@ -1,5 +1,6 @@
 //! One run of one client, as `benches/peers/PROTOCOL.md` says.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -44,6 +45,8 @@ pub(super) struct Told {
     pub(super) check: String,
     #[serde(default)]
     bytes_each: Option<f64>,
+    #[serde(default)]
+    numbers: BTreeMap<String, f64>,
 }
 
 /// A running program.
@@ -250,6 +253,7 @@ pub(super) fn result(client: Client, case: &Case, told: &Told) -> Run {
         requests: None,
         memory: None,
         bytes_each: told.bytes_each,
+        numbers: told.numbers.clone(),
     }
 }
 

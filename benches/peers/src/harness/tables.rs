@@ -302,6 +302,26 @@ pub(super) fn starts(figures: &Figures) -> String {
     table.text()
 }
 
+/// What workloads count besides time and requests.
+pub(super) fn numbers(figures: &Figures) -> String {
+    let mut table = Table::new(&["", "zk-curator", "Curator", "kazoo", "2 ms away: zk-curator"]);
+    for workload in compared(figures, Setting::Loopback) {
+        let key = (workload.name, workload.size);
+        let of = |setting, client| figures.of(setting, key, client).map(|figure| &figure.numbers);
+        let Some(ours) = of(Setting::Loopback, Client::Rust) else { continue };
+        for name in ours.keys() {
+            let number = |setting, client| {
+                with_spread(of(setting, client).and_then(|numbers| numbers.get(name).copied()))
+            };
+            let mut cells = vec![format!("{}: {name}", figures.title(Setting::Loopback, workload))];
+            cells.extend(Client::ALL.map(|client| number(Setting::Loopback, client)));
+            cells.push(number(Setting::Distant, Client::Rust));
+            table.row(&cells);
+        }
+    }
+    table.text()
+}
+
 /// Workloads that grow.
 pub(super) fn scale(figures: &Figures) -> String {
     let columns =
@@ -329,6 +349,8 @@ pub(super) fn megabytes(bytes: Value) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn requests_of(setting: Setting, median: f64, percent: f64) -> Figure {
@@ -344,6 +366,7 @@ mod tests {
             round_trips: None,
             memory: None,
             bytes_each: None,
+            numbers: BTreeMap::new(),
         }
     }
 

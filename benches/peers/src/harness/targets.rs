@@ -45,6 +45,16 @@ pub(super) fn table(figures: &Figures, page: Page) -> String {
             .and_then(|figure| Some(figure.requests?.median));
         row(target, name, requests.map(|requests| (number(requests), requests <= *most)));
     }
+    for (target, setting, name, size, most) in TIMES {
+        let key = (*name, *size);
+        let time = figures.of(*setting, key, Client::Rust).and_then(|figure| figure.time);
+        row(target, name, time.map(|time| (micros(time.median), time.median <= *most)));
+    }
+    for (target, (name, size), counted, most) in NUMBERS {
+        let numbers = figures.of(Setting::Loopback, (name, *size), Client::Rust);
+        let value = numbers.and_then(|figure| figure.numbers.get(*counted));
+        row(target, name, value.map(|value| (number(value.median), value.median <= *most)));
+    }
     row(
         "cache, load of 1,000 nodes: 2 ms away at most three round trips longer than near",
         "cache-load",
@@ -151,7 +161,76 @@ const REQUESTS: &[(&str, Setting, &str, usize, f64)] = &[
         200,
         2600.0,
     ),
+    ("migrations, none missing: at most 2 requests", Setting::Loopback, "migrate-none", 20, 2.02),
+    (
+        "migrations, 20 processes at the same time, 3 missing: at most 80 requests of all",
+        Setting::Loopback,
+        "migrate-fleet",
+        20,
+        80.0,
+    ),
+    (
+        "1,000 children with their data: at most 4 requests",
+        Setting::Loopback,
+        "children-with-data",
+        1000,
+        4.02,
+    ),
+    ("transaction of 2 reads and 2 writes: at most 2 requests", Setting::Loopback, "stm", 1, 2.02),
+    ("timed lease, take: at most 3 requests", Setting::Loopback, "lease", 1, 3.02),
+    (
+        "once per slot, 2 processes: at most one request of each",
+        Setting::Loopback,
+        "once-per",
+        2,
+        2.02,
+    ),
 ];
+
+/// The longest times of an operation, in microseconds.
+const TIMES: &[(&str, Setting, &str, usize, f64)] = &[
+    (
+        "typed cache, a value that is decoded: at most 0.2 µs",
+        Setting::Loopback,
+        "typed-get",
+        100,
+        0.2,
+    ),
+    ("watched data, a change: at most 200 µs", Setting::Loopback, "watch-data", 1, 200.0),
+];
+
+/// The largest numbers of a workload, near the server.
+const NUMBERS: &[(&str, (&str, usize), &str, f64)] = &[
+    (
+        "transactions of 8 sessions on one node: at most 3 attempts on average",
+        ("stm-contended", 8),
+        "attempts, mean",
+        3.0,
+    ),
+    (
+        "the same: at most 20 attempts for 99 of 100",
+        ("stm-contended", 8),
+        "attempts, 99th percentile",
+        20.0,
+    ),
+    (
+        "1,000 parts, a member joins 10: at most 110 parts move",
+        ("partition-join", 1000),
+        "parts that moved",
+        110.0,
+    ),
+    (
+        "the same: parts that stay are not disturbed",
+        ("partition-join", 1000),
+        "parts that stayed and were disturbed",
+        0.0,
+    ),
+];
+
+/// Microseconds; tenths of nanoseconds would be noise.
+fn micros(value: f64) -> String {
+    format!("{} µs", number(value))
+}
 
 /// Several deletes at a time, to Curator's one; and to several threads of Curator, which keep no
 /// order.

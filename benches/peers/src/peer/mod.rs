@@ -6,13 +6,18 @@ mod counters;
 mod discovery;
 mod fleet;
 mod leader;
+mod leases;
 mod locks;
+mod migrations;
+mod partitions;
 mod queues;
 mod raw;
 mod rounds;
 mod scale;
 mod servers;
 mod stage;
+mod transactions;
+mod typed;
 
 use std::process::ExitCode;
 
@@ -20,7 +25,7 @@ pub(crate) use stage::Result;
 use stage::Stage;
 
 /// The workloads of this client.
-const WORKLOADS: [&str; 47] = [
+const WORKLOADS: [&str; 60] = [
     "raw-get",
     "raw-set",
     "raw-create-delete",
@@ -66,6 +71,19 @@ const WORKLOADS: [&str; 47] = [
     "discovery-change",
     "discovery-pick",
     "scale-registrations",
+    "migrate-none",
+    "migrate-missing",
+    "migrate-fleet",
+    "children-with-data",
+    "typed-get",
+    "typed-modify",
+    "watch-data",
+    "stm",
+    "stm-contended",
+    "lease",
+    "once-per",
+    "partition-join",
+    "partition-leave",
     "startup",
     "embedded-server",
 ];
@@ -131,6 +149,19 @@ async fn run() -> Result<()> {
         "discovery-change" => discovery::change(stage).await,
         "discovery-pick" => discovery::pick(stage).await,
         "scale-registrations" => discovery::many(stage).await,
+        "migrate-none" => migrations::none(stage).await,
+        "migrate-missing" => migrations::missing(stage).await,
+        "migrate-fleet" => migrations::fleet(stage).await,
+        "children-with-data" => typed::children(stage).await,
+        "typed-get" => typed::get(stage).await,
+        "typed-modify" => typed::modify(stage).await,
+        "watch-data" => typed::watch(stage).await,
+        "stm" => transactions::transfer(stage).await,
+        "stm-contended" => transactions::contended(stage).await,
+        "lease" => leases::take(stage).await,
+        "once-per" => leases::once_per(stage).await,
+        "partition-join" => partitions::join(stage).await,
+        "partition-leave" => partitions::leave(stage).await,
         "startup" => servers::startup(stage).await,
         "embedded-server" => servers::embedded(stage).await,
         other => Err(format!("there is no workload {other}").into()),

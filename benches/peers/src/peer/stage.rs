@@ -1,7 +1,9 @@
 //! Shared by all workloads: the options, the protocol with the harness, the measurement.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::error::Error;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
@@ -27,6 +29,8 @@ pub(crate) struct Stage {
     pub(crate) warmup: usize,
     pub(crate) path: String,
     pub(crate) payload: usize,
+    /// What the last round has counted besides requests, by the names that the tables show.
+    pub(crate) numbers: Numbers,
     session_timeout: Duration,
     clients: Vec<CuratorFramework>,
     harness: Lines<BufReader<Stdin>>,
@@ -45,6 +49,16 @@ pub(crate) struct Outcome {
     pub(crate) check: String,
 }
 
+/// Numbers of a workload by their names. Cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct Numbers(Rc<RefCell<BTreeMap<&'static str, f64>>>);
+
+impl Numbers {
+    pub(crate) fn set(&self, name: &'static str, value: f64) {
+        self.0.borrow_mut().insert(name, value);
+    }
+}
+
 /// The latency of each operation.
 pub(crate) type Samples = Vec<Duration>;
 
@@ -58,6 +72,8 @@ struct Report {
     check: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes_each: Option<f64>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    numbers: BTreeMap<&'static str, f64>,
 }
 
 impl Stage {
@@ -71,6 +87,7 @@ impl Stage {
             warmup: 0,
             path: String::new(),
             payload: 100,
+            numbers: Numbers::default(),
             session_timeout: Duration::from_secs(60),
             clients: Vec::new(),
             harness: BufReader::new(stdin()).lines(),
@@ -182,6 +199,7 @@ impl Stage {
             latencies_us: thinned(outcome.latencies),
             check: outcome.check,
             bytes_each,
+            numbers: self.numbers.0.borrow().clone(),
         };
         say(&serde_json::to_string(&report)?);
         self.hear("end").await
