@@ -51,6 +51,7 @@ public final class CuratorPeer {
             WORKLOADS.put("discovery-load", Discoveries.Load::new);
             WORKLOADS.put("discovery-change", Discoveries.Change::new);
             WORKLOADS.put("discovery-pick", Discoveries.Pick::new);
+            WORKLOADS.put("children-with-data", Children::new);
             WORKLOADS.put("embedded-server", TestingServers::new);
         }
     }
