@@ -17,14 +17,22 @@ final class Contenders implements AutoCloseable {
     private final ExecutorService threads;
 
     Contenders(Options options) throws InterruptedException {
-        sessions = new Sessions(options, options.size);
-        threads = Executors.newFixedThreadPool(options.size);
+        this(options, options.size);
+    }
+
+    Contenders(Options options, int count) throws InterruptedException {
+        sessions = new Sessions(options, count);
+        threads = Executors.newFixedThreadPool(count);
         // To start threads is not what is measured.
         ((ThreadPoolExecutor) threads).prestartAllCoreThreads();
     }
 
     int count() {
         return sessions.count();
+    }
+
+    CuratorFramework first() {
+        return sessions.first();
     }
 
     /** Runs all, and returns when all have. */

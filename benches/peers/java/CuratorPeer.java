@@ -51,6 +51,10 @@ public final class CuratorPeer {
             WORKLOADS.put("discovery-load", Discoveries.Load::new);
             WORKLOADS.put("discovery-change", Discoveries.Change::new);
             WORKLOADS.put("discovery-pick", Discoveries.Pick::new);
+            WORKLOADS.put("migrate-none", options -> new Migrations(options, 1, options.size, false));
+            WORKLOADS.put("migrate-missing", options -> new Migrations(options, 1, options.size, true));
+            WORKLOADS.put(
+                    "migrate-fleet", options -> new Migrations(options, options.size, Migrations.MISSING, true));
             WORKLOADS.put("children-with-data", Children::new);
             WORKLOADS.put("embedded-server", TestingServers::new);
         }
