@@ -56,6 +56,9 @@ public final class CuratorPeer {
             WORKLOADS.put(
                     "migrate-fleet", options -> new Migrations(options, options.size, Migrations.MISSING, true));
             WORKLOADS.put("children-with-data", Children::new);
+            WORKLOADS.put("typed-modify", Numbers.Modify::new);
+            WORKLOADS.put("stm", Numbers.Transfer::new);
+            WORKLOADS.put("stm-contended", Numbers.Contended::new);
             WORKLOADS.put("embedded-server", TestingServers::new);
         }
     }
