@@ -1,4 +1,5 @@
-"""Caches: the load of a tree, the way of a change to its listener, and what a new connection costs."""
+"""Caches: the load of a tree, the way of a change to its listener, and what a new connection costs; and the same tree
+without a cache."""
 
 import queue
 import threading
@@ -54,6 +55,7 @@ class Loads(Round):
     def __init__(self, client, path, operations, options):
         super().__init__(operations)
         self.client, self.path, self.nodes = client, path, 0
+        self.payload = options.payload
         plant(client, path, options.size, b"\7" * options.payload)
 
     def run(self, samples):
@@ -66,6 +68,24 @@ class Loads(Round):
 
     def check(self):
         return "nodes=%d" % self.nodes
+
+
+class Children(Load):
+    def prepare(self, path, operations):
+        return ChildrenReads(self.sessions[0], path, operations, self.options)
+
+
+class ChildrenReads(Loads):
+    """All children with their data, without a cache."""
+
+    def run(self, samples):
+        for _ in range(self.operations):
+            called = perf_counter()
+            names = self.client.get_children(self.path)
+            answers = [self.client.get_async(self.path + "/" + name) for name in names]
+            lengths = [len(answer.get()[0]) for answer in answers]
+            samples.add(perf_counter() - called)
+            self.nodes += lengths.count(self.payload)
 
 
 class Change:

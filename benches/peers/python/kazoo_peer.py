@@ -34,6 +34,7 @@ WORKLOADS = {
     "cache-change": ("caches", "Change"),
     "cache-reconnect": ("caches", "Reconnect"),
     "cache-reconnect-changed": ("caches", "ReconnectChanged"),
+    "children-with-data": ("caches", "Children"),
 }
 
 
