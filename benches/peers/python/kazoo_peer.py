@@ -35,6 +35,8 @@ WORKLOADS = {
     "cache-reconnect": ("caches", "Reconnect"),
     "cache-reconnect-changed": ("caches", "ReconnectChanged"),
     "children-with-data": ("caches", "Children"),
+    "typed-modify": ("transactions", "Modify"),
+    "stm": ("transactions", "Transfer"),
 }
 
 
