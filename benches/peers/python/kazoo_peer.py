@@ -37,6 +37,7 @@ WORKLOADS = {
     "children-with-data": ("caches", "Children"),
     "typed-modify": ("transactions", "Modify"),
     "stm": ("transactions", "Transfer"),
+    "watch-data": ("watches", "Data"),
 }
 
 
