@@ -38,6 +38,7 @@ WORKLOADS = {
     "typed-modify": ("transactions", "Modify"),
     "stm": ("transactions", "Transfer"),
     "watch-data": ("watches", "Data"),
+    "lease": ("leases", "Take"),
 }
 
 

@@ -1,0 +1,35 @@
+"""Leases that end by the clock. kazoo's cannot be given back: each operation takes another one."""
+
+from datetime import timedelta
+from time import perf_counter
+
+from kazoo.recipe.lease import NonBlockingLease
+
+from sessions import Round, Sessions
+
+DURATION = timedelta(seconds=30)
+
+
+class Take:
+    def __init__(self, options):
+        self.sessions = Sessions(options, 1)
+
+    def prepare(self, path, operations):
+        return Takes(self.sessions[0], path, operations)
+
+
+class Takes(Round):
+    def __init__(self, client, path, operations):
+        super().__init__(operations)
+        self.client, self.path, self.taken = client, path, 0
+        client.ensure_path(path)
+
+    def run(self, samples):
+        for number in range(self.operations):
+            called = perf_counter()
+            lease = NonBlockingLease(self.client, "%s/%d" % (self.path, number), DURATION)
+            samples.add(perf_counter() - called)
+            self.taken += bool(lease)
+
+    def check(self):
+        return "taken=%d" % self.taken
