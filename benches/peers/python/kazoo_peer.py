@@ -39,6 +39,8 @@ WORKLOADS = {
     "stm": ("transactions", "Transfer"),
     "watch-data": ("watches", "Data"),
     "lease": ("leases", "Take"),
+    "partition-join": ("partitions", "Join"),
+    "partition-leave": ("partitions", "Leave"),
 }
 
 
@@ -93,6 +95,9 @@ def measure(options):
             "latencies_us": samples.microseconds(),
             "check": measured.check(),
         }
+        numbers = measured.numbers()
+        if numbers:
+            answer["numbers"] = numbers
         say(json.dumps(answer, separators=(",", ":")))
         expect("end")
         measured.close()
