@@ -7,7 +7,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.api.transaction.CuratorOp;
 import org.apache.curator.framework.imps.ExtractingCuratorOp;
-import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.zookeeper.CreateMode;
 import org.apache.zookeeper.KeeperException.NoNodeException;
 
@@ -45,7 +45,7 @@ final class Migrations implements Workload {
         }
 
         Outcome migrate() throws Exception {
-            InterProcessMutex mutex = new InterProcessMutex(client, lock);
+            InterProcessSemaphoreMutex mutex = new InterProcessSemaphoreMutex(client, lock);
             mutex.acquire();
             try {
                 int already = already();

@@ -77,10 +77,11 @@ class Board:
             return self.settled_at
 
     def idle(self):
-        """How long each part that has another owner than at first had none."""
+        """How long each part that has another owner than at first had none; and how many others were given back."""
         with self.changed:
             moved = [part for part, owners in self.owners.items() if owners != self.former[part]]
-            return [self.owned[part] - self.released[part] for part in moved]
+            idle = [self.owned[part] - self.released[part] for part in moved]
+            return idle, len(self.released.keys() - set(moved))
 
 
 class Member:
@@ -142,6 +143,7 @@ class Changes(Round):
         self.board.settled()
         self.done = 0
         self.idle = []
+        self.disturbed = 0
 
     def member(self, number, client):
         return Member(client, self.path, number, self.board)
@@ -152,16 +154,22 @@ class Changes(Round):
             began = perf_counter()
             self.change()
             samples.add(self.board.settled() - began)
-            self.idle += self.board.idle()
+            idle, disturbed = self.board.idle()
+            self.idle += idle
+            self.disturbed += disturbed
             self.done += 1
             self.undo()
             self.board.settled()
 
     def check(self):
-        return "owners_at_once=%d %s=%d" % (self.board.most, self.COUNTED, self.done)
+        return "owners_at_once=%d changes=%d" % (self.board.most, self.done)
 
     def numbers(self):
-        return {"moved": len(self.idle) / self.done, "idle_ms": statistics.median(self.idle) * 1e3}
+        return {
+            "parts that moved": len(self.idle) / self.done,
+            "parts that stayed and were disturbed": self.disturbed / self.done,
+            "ms without an owner, of a part that moved": statistics.median(self.idle) * 1e3,
+        }
 
     def close(self):
         # Nobody may begin to acquire what the others give back.
@@ -173,7 +181,6 @@ class Changes(Round):
 
 class Joins(Changes):
     AT_FIRST = MEMBERS
-    COUNTED = "joined"
 
     def change(self):
         self.members.append(self.member(MEMBERS, self.last))
@@ -186,7 +193,6 @@ class Joins(Changes):
 
 class Leaves(Changes):
     AT_FIRST = MEMBERS + 1
-    COUNTED = "left"
 
     def change(self):
         self.members.pop().stop()

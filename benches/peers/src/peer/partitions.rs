@@ -141,7 +141,9 @@ fn told(stage: &Stage, board: &mut Board, latencies: Samples) -> Outcome {
         stage.numbers.set("ms without an owner, of a part that moved", idle.as_secs_f64() * 1e3);
     }
     stage.numbers.set("parts that moved", board.moved as f64 / operations as f64);
-    stage.numbers.set("parts that stayed and were disturbed", board.disturbed as f64);
+    stage
+        .numbers
+        .set("parts that stayed and were disturbed", board.disturbed as f64 / operations as f64);
     let check = format!("owners_at_once={} changes={operations}", board.most);
     Outcome { operations, latencies, check }
 }
