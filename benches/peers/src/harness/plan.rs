@@ -239,8 +239,8 @@ pub(super) const WORKLOADS: &[Workload] = &[
         PerOperation,
         0.0,
     ),
-    row(("lease", 1, "timed lease, take a free one"), [300, 100, 0], Latency, 2.0),
-    row(("once-per", 2, "once per slot, from its start to the body"), [200, 100, 0], Latency, 1.0),
+    row(("lease", 1, "timed lease, taken again by its holder"), [300, 100, 0], Latency, 2.0),
+    row(("once-per", 2, "once per slot, from its start to the body"), [12, 8, 0], Latency, 1.0),
     row(("partition-join", 1000, "1,000 parts, a member joins 10"), [3, 0, 0], Latency, 0.0),
     row(
         ("partition-leave", 1000, "1,000 parts, the session of one of 11 ends"),

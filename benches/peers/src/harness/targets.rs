@@ -177,7 +177,7 @@ const REQUESTS: &[(&str, Setting, &str, usize, f64)] = &[
         4.02,
     ),
     ("transaction of 2 reads and 2 writes: at most 2 requests", Setting::Loopback, "stm", 1, 2.02),
-    ("timed lease, take: at most 3 requests", Setting::Loopback, "lease", 1, 3.02),
+    ("timed lease, taken again: at most 3 requests", Setting::Loopback, "lease", 1, 3.02),
     (
         "once per slot, 2 processes: at most one request of each",
         Setting::Loopback,

@@ -15,21 +15,19 @@ use super::stage::{Outcome, Result, Samples, Stage};
 /// The time of a lease.
 const LEASE: Duration = Duration::from_secs(30);
 /// The time from slot to slot.
-const PERIOD: Duration = Duration::from_millis(50);
+const PERIOD: Duration = Duration::from_secs(1);
 
 pub(crate) async fn take(stage: &mut Stage) -> Result<()> {
-    let (zk, path) = (stage.client().await?, stage.below("leases"));
-    zk.create(&path).creating_parents().await?;
-    let mut leases = 0;
+    let (zk, path) = (stage.client().await?, stage.below("lease"));
+    let lease = TimedLease::new(&zk, &path, "bench");
+    // The drop of the guard sends nothing: the next one takes the lease again.
+    lease.try_take(LEASE).await?;
     let run = async |operations: usize| {
         let (mut latencies, mut taken) = (Samples::new(), 0);
         for _ in 0..operations {
-            leases += 1;
-            let lease = TimedLease::new(&zk, format!("{path}/{leases}"), "bench");
             let began = Instant::now();
             let guard = lease.try_take(LEASE).await?;
             latencies.push(began.elapsed());
-            // The drop of the guard sends nothing: the lease ends by itself.
             taken += usize::from(guard.is_some());
         }
         Ok(Outcome { operations, latencies, check: format!("taken={taken}") })

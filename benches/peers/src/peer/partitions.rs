@@ -56,7 +56,15 @@ impl Shared {
         Body { shared: self.clone(), member, part: part.to_owned() }
     }
 
-    /// Waits until all parts have an owner and nothing more changes. Returns the last change.
+    /// Begins with an operation, of which nothing has changed yet.
+    fn forget(&self) {
+        let mut board = self.board();
+        board.released.clear();
+        board.last = None;
+    }
+
+    /// Waits for a change, until all parts have an owner and nothing more changes. Returns the last
+    /// change.
     async fn settled(&self, parts: usize) -> Instant {
         loop {
             let (owned, last) = {
@@ -155,11 +163,12 @@ pub(crate) async fn join(stage: &mut Stage) -> Result<()> {
     let begun = stage.begin().await?;
     let (mut latencies, mut counts) = (Samples::new(), Board::default());
     for _ in 0..stage.operations {
-        shared.board().released.clear();
+        shared.forget();
         let began = Instant::now();
         let member = Member::start(zk.clone(), &path, size, MEMBERS, &shared);
         latencies.push(shared.settled(size).await - began);
         counts.add(&mut shared.board());
+        shared.forget();
         member.stop.cancel();
         member.task.await??;
         shared.settled(size).await;
@@ -176,12 +185,13 @@ pub(crate) async fn leave(stage: &mut Stage) -> Result<()> {
     for _ in 0..stage.operations {
         spare.push(stage.client().await?);
     }
+    shared.forget();
     members.push(Member::start(stage.client().await?, &path, size, MEMBERS, &shared));
     shared.settled(size).await;
     let begun = stage.begin().await?;
     let (mut latencies, mut counts) = (Samples::new(), Board::default());
     for zk in spare {
-        shared.board().released.clear();
+        shared.forget();
         let member = members.pop().ok_or("no member is left")?;
         let began = Instant::now();
         member.zk.close().await?;
@@ -189,6 +199,7 @@ pub(crate) async fn leave(stage: &mut Stage) -> Result<()> {
         counts.add(&mut shared.board());
         // Its error is that the framework is closed.
         let _closed = member.task.await?;
+        shared.forget();
         members.push(Member::start(zk, &path, size, MEMBERS, &shared));
         shared.settled(size).await;
         counts.forget(&mut shared.board());
