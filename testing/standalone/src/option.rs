@@ -1,4 +1,4 @@
-//! [`Value`]: the value of an option of the command line.
+//! The options of the command line: their [values](Value), and [those](TaskOptions) that all programs have.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -64,5 +64,47 @@ impl<'a> Value<'a> {
         text.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| {
             self.wrong(&text, &format!("a number from {} to {}", range.start(), range.end()))
         })
+    }
+}
+
+/// The options that all programs have.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct TaskOptions {
+    /// The control port.
+    pub control: Option<u16>,
+    /// The file of the scenario.
+    pub scenario: Option<PathBuf>,
+    /// The program ends after the last step of the scenario.
+    pub until_scenario_ends: bool,
+    /// The program ends at the end of standard input.
+    pub until_eof: bool,
+}
+
+impl TaskOptions {
+    /// Reads an option. Returns `false` if it is none of these.
+    ///
+    /// # Errors
+    /// Those of its value.
+    pub fn read(&mut self, name: &str, value: &mut Value<'_>) -> Result<bool, lexopt::Error> {
+        match name {
+            "--control" => self.control = Some(value.number(0..=u16::MAX)?),
+            "--scenario" => self.scenario = Some(value.path("a file")?),
+            "--until-scenario-ends" => self.until_scenario_ends = true,
+            "--until-eof" => self.until_eof = true,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Checks the options together, when all are read.
+    ///
+    /// # Errors
+    /// The end of a scenario that is not given.
+    pub fn check(&self) -> Result<(), lexopt::Error> {
+        if self.until_scenario_ends && self.scenario.is_none() {
+            return Err("option '--until-scenario-ends' is for '--scenario'".into());
+        }
+        Ok(())
     }
 }

@@ -4,18 +4,50 @@ use std::error::Error;
 use std::io::{Read, Write};
 use std::process::ExitCode;
 
+use lexopt::Parser;
 use tokio::sync::oneshot;
 
-/// Runs a program on a new runtime. Does not wait for blocking work at the end, because the
-/// resolution of a host name can take minutes.
+/// The exit code of wrong options, and of a program that cannot start.
+const CANNOT_START: u8 = 2;
+
+/// The request of a command line.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_enums, reason = "the programs of this package construct it")]
+pub enum Task<O> {
+    /// A text for standard output.
+    Print(String),
+    /// To serve with these options.
+    Serve(O),
+}
+
+/// Does what the command line requests, on a new runtime. Returns the exit code; it is 2 for a
+/// command line that is wrong and for a program that cannot start.
 ///
-/// # Errors
-/// The errors of the operating system.
-pub fn run(program: impl Future<Output = ExitCode>) -> std::io::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let code = runtime.block_on(program);
-    runtime.shutdown_background();
-    Ok(code)
+/// Does not wait for blocking work at the end, because the resolution of a host name can take
+/// minutes.
+pub fn run<O, F>(
+    program: &str,
+    parse: impl FnOnce(Parser) -> Result<Task<O>, lexopt::Error>,
+    serve: impl FnOnce(O) -> F,
+) -> ExitCode
+where
+    F: Future<Output = Result<ExitCode, Box<dyn Error>>>,
+{
+    let start = || -> Result<ExitCode, Box<dyn Error>> {
+        match parse(Parser::from_env()).map_err(|error| format!("{error}; see --help"))? {
+            Task::Print(text) => {
+                print(&text)?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Task::Serve(options) => {
+                let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+                let code = runtime.block_on(serve(options));
+                runtime.shutdown_background();
+                code
+            }
+        }
+    };
+    start().unwrap_or_else(|error| complain(program, &*error, CANNOT_START))
 }
 
 /// Prints a line on standard output, for a program that reads it.

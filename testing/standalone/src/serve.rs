@@ -1,10 +1,12 @@
-//! What the programs do while they serve.
+//! The control port and the scenario of a program that serves clients.
 
+use std::error::Error;
 use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use crate::control::{Listener, Service, Target, Token};
+use crate::control::{CallError, Listener, Service, Target, Token};
+use crate::option::TaskOptions;
 use crate::program::{complain, end_of_input, print};
 use crate::scenario::{Scenario, ScenarioError};
 
@@ -41,7 +43,7 @@ impl Control {
     }
 }
 
-/// What a program does besides serving clients.
+/// The control port and the scenario of a program, and when it ends.
 #[derive(Debug)]
 #[expect(clippy::exhaustive_structs, reason = "the programs of this package construct it")]
 pub struct Tasks {
@@ -58,6 +60,39 @@ pub struct Tasks {
 }
 
 impl Tasks {
+    /// Opens the control port and reads the scenario, whose rules are not installed yet.
+    ///
+    /// # Errors
+    /// Those of [`Control::open`] and [`Scenario::load`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future opens nothing.
+    pub async fn open(name: &'static str, options: TaskOptions) -> Result<Self, Box<dyn Error>> {
+        let TaskOptions { control, scenario, until_scenario_ends, until_eof } = options;
+        let control = match control {
+            Some(port) => Some(Control::open(port).await?),
+            None => None,
+        };
+        let scenario = scenario.as_deref().map(Scenario::load).transpose()?;
+        Ok(Self { name, control, scenario, until_scenario_ends, until_eof })
+    }
+
+    /// Installs the rules of the scenario, if there is one.
+    ///
+    /// # Errors
+    /// Those of [`Scenario::install`].
+    pub fn install<T: Target>(&mut self, service: &Service<T>) -> Result<(), CallError> {
+        self.scenario.as_mut().map_or(Ok(()), |scenario| scenario.install(service))
+    }
+
+    /// Prints the line with the address of the control port, if there is one.
+    ///
+    /// # Errors
+    /// The errors of standard output.
+    pub fn announce(&self) -> io::Result<()> {
+        self.control.as_ref().map_or(Ok(()), Control::announce)
+    }
+
     /// Runs until the program ends: by `stopped`, the scenario, or the end of standard input. It
     /// fails if a step fails, or if the program should run every step and does not.
     ///

@@ -2,10 +2,10 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
 
 use lexopt::{Arg, Parser};
-use zk_test_server::option::Value;
+use zk_test_server::option::{TaskOptions, Value};
+use zk_test_server::program::Task;
 
 const HELP: &str = "\
 A proxy in front of ZooKeeper servers that understands their protocol, for faults in staging: it loses
@@ -38,14 +38,6 @@ const FRAMES: RangeInclusive<u32> = 1024..=i32::MAX.cast_unsigned();
 /// The range of `--max-connections`.
 const CONNECTIONS: RangeInclusive<u32> = 1..=1_000_000;
 
-/// The request of the command line.
-#[derive(Debug)]
-pub(crate) enum Task {
-    /// A text for standard output.
-    Print(String),
-    Serve(Options),
-}
-
 /// The options of serving.
 #[derive(Debug, Default)]
 pub(crate) struct Options {
@@ -53,19 +45,14 @@ pub(crate) struct Options {
     pub(crate) servers: Vec<(String, SocketAddr)>,
     pub(crate) max_frame: Option<usize>,
     pub(crate) max_connections: Option<usize>,
-    /// The control port.
-    pub(crate) control: Option<u16>,
-    /// The file of the scenario.
-    pub(crate) scenario: Option<PathBuf>,
-    pub(crate) until_scenario_ends: bool,
-    pub(crate) until_eof: bool,
+    pub(crate) tasks: TaskOptions,
 }
 
 /// Reads the command line.
 ///
 /// # Errors
 /// A text of one line that describes the error.
-pub(crate) fn parse(mut arguments: Parser) -> Result<Task, lexopt::Error> {
+pub(crate) fn parse(mut arguments: Parser) -> Result<Task<Options>, lexopt::Error> {
     let mut options = Options::default();
     // The last server has no address yet.
     let mut is_bare = false;
@@ -95,18 +82,13 @@ pub(crate) fn parse(mut arguments: Parser) -> Result<Task, lexopt::Error> {
             "--max-connections" => {
                 options.max_connections = Some(value.number(CONNECTIONS)? as usize);
             }
-            "--control" => options.control = Some(value.number(0..=u16::MAX)?),
-            "--scenario" => options.scenario = Some(value.path("a file")?),
-            "--until-scenario-ends" => options.until_scenario_ends = true,
-            "--until-eof" => options.until_eof = true,
+            _ if options.tasks.read(&name, &mut value)? => {}
             _ => return Err(lexopt::Error::UnexpectedOption(name)),
         }
     }
     if options.servers.is_empty() {
         return Err("no '--server' is given".into());
     }
-    if options.until_scenario_ends && options.scenario.is_none() {
-        return Err("option '--until-scenario-ends' is for '--scenario'".into());
-    }
+    options.tasks.check()?;
     Ok(Task::Serve(options))
 }

@@ -9,49 +9,27 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use options::{Options, Task};
+use options::Options;
 use store::Store;
 use target::Servers;
 use zk_curator_testing::{TestCluster, TestServer, stop_signal};
 use zk_test_server::control::Service;
 use zk_test_server::program::{complain, print, run};
-use zk_test_server::scenario::Scenario;
-use zk_test_server::serve::{Control, Tasks};
+use zk_test_server::serve::Tasks;
 
 const NAME: &str = "zk-test-server";
 
-/// The exit code of wrong options, and of a server that cannot start.
-const CANNOT_START: u8 = 2;
 /// The exit code of a server that ran, but could not save its state.
 const CANNOT_SAVE: u8 = 1;
 
 fn main() -> ExitCode {
-    run(start()).unwrap_or_else(|error| complain(NAME, &error, CANNOT_START))
-}
-
-async fn start() -> ExitCode {
-    let task = match options::parse(lexopt::Parser::from_env()) {
-        Ok(task) => task,
-        Err(error) => {
-            let error: Box<dyn Error> = format!("{error}; see --help").into();
-            return complain(NAME, &*error, CANNOT_START);
-        }
-    };
-    let done = match task {
-        Task::Print(text) => print(&text).map(|()| ExitCode::SUCCESS).map_err(Into::into),
-        Task::Serve(options) => serve(*options).await,
-    };
-    done.unwrap_or_else(|error| complain(NAME, &*error, CANNOT_START))
+    run(NAME, options::parse, serve)
 }
 
 async fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
     // Registers the handler before a user can know that the server runs, and send a signal.
     let stopped = stop_signal().map_err(|error| format!("cannot receive signals: {error}"))?;
-    let control = match options.control {
-        Some(port) => Some(Control::open(port).await?),
-        None => None,
-    };
-    let mut scenario = options.scenario.as_deref().map(Scenario::load).transpose()?;
+    let mut tasks = Tasks::open(NAME, options.tasks).await?;
     let store = options.data_dir.map(Store::open).transpose()?;
     let mut builder = options.builder.host(options.host);
     if let Some(snapshot) = store.as_ref().map(Store::load).transpose()?.flatten() {
@@ -61,8 +39,7 @@ async fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
     let builder = TestCluster::builder(members).settings(builder).ports(options.ports);
     let prepare = |cluster: &TestCluster| {
         let service = Service::new(Servers::new(cluster.clone(), options.read_only));
-        let installed = scenario.as_mut().map_or(Ok(()), |scenario| scenario.install(&service));
-        installed.map(|()| Arc::new(service))
+        tasks.install(&service).map(|()| Arc::new(service))
     };
     let (servers, service) = builder.start_prepared(prepare).await?;
     let service = service?;
@@ -73,11 +50,7 @@ async fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
     for addr in servers.members().iter().filter_map(TestServer::addr) {
         print(&format!("listening on {addr}"))?;
     }
-    if let Some(control) = &control {
-        control.announce()?;
-    }
-    let Options { until_scenario_ends, until_eof, .. } = options;
-    let tasks = Tasks { name: NAME, control, scenario, until_scenario_ends, until_eof };
+    tasks.announce()?;
     let code = tasks.run(&service, stopped).await;
     for server in servers.members() {
         server.stop().await;

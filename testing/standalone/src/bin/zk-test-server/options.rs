@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use lexopt::{Arg, Parser};
 use zk_curator_testing::{TestServer, TestServerBuilder, ZooKeeperVersion};
-use zk_test_server::option::Value;
+use zk_test_server::option::{TaskOptions, Value};
+use zk_test_server::program::Task;
 
 const HELP: &str = "\
 A ZooKeeper in memory, for tests: every operation and four-letter word, containers, TTL nodes.
@@ -55,14 +56,6 @@ const MOST_MEMBERS: u16 = 99;
 /// The longest frame length that the header can express.
 const MAX_FRAME: u32 = i32::MAX.cast_unsigned();
 
-/// The request of the command line.
-#[derive(Debug)]
-pub(crate) enum Task {
-    /// A text for standard output.
-    Print(String),
-    Serve(Box<Options>),
-}
-
 /// The options of serving.
 #[derive(Debug)]
 pub(crate) struct Options {
@@ -71,12 +64,7 @@ pub(crate) struct Options {
     pub(crate) ports: Vec<u16>,
     pub(crate) data_dir: Option<PathBuf>,
     pub(crate) read_only: bool,
-    /// The control port.
-    pub(crate) control: Option<u16>,
-    /// The file of the scenario.
-    pub(crate) scenario: Option<PathBuf>,
-    pub(crate) until_scenario_ends: bool,
-    pub(crate) until_eof: bool,
+    pub(crate) tasks: TaskOptions,
     /// The other settings.
     pub(crate) builder: TestServerBuilder,
 }
@@ -85,11 +73,10 @@ pub(crate) struct Options {
 ///
 /// # Errors
 /// A text of one line that describes the error.
-pub(crate) fn parse(mut arguments: Parser) -> Result<Task, lexopt::Error> {
+pub(crate) fn parse(mut arguments: Parser) -> Result<Task<Options>, lexopt::Error> {
     let (mut host, mut port) = (IpAddr::V4(Ipv4Addr::LOCALHOST), 2181);
     let (mut ensemble, mut ports) = (None, None);
-    let (mut data_dir, mut scenario, mut control) = (None, None, None);
-    let (mut read_only, mut until_eof, mut until_scenario_ends) = (false, false, false);
+    let (mut data_dir, mut read_only, mut tasks) = (None, false, TaskOptions::default());
     let (mut tick, mut shortest, mut longest) = (TICK, None, None);
     let mut builder = TestServer::builder().container_check_interval(CONTAINER_INTERVAL);
     while let Some(argument) = arguments.next()? {
@@ -120,10 +107,6 @@ pub(crate) fn parse(mut arguments: Parser) -> Result<Task, lexopt::Error> {
             }
             "--max-backlog" => builder = builder.max_backlog(value.number(0..=u32::MAX)? as usize),
             "--data-dir" => data_dir = Some(value.path("a directory")?),
-            "--control" => control = Some(value.number(0..=u16::MAX)?),
-            "--scenario" => scenario = Some(value.path("a file")?),
-            "--until-scenario-ends" => until_scenario_ends = true,
-            "--until-eof" => until_eof = true,
             "--container-interval" => {
                 builder = builder.container_check_interval(millis(&mut value)?);
             }
@@ -131,6 +114,7 @@ pub(crate) fn parse(mut arguments: Parser) -> Result<Task, lexopt::Error> {
             "--super-digest" => builder = builder.super_digest(digest(&mut value)?),
             "--reconfig-enabled" => builder = builder.reconfig_enabled(true),
             "--read-only" => read_only = true,
+            _ if tasks.read(&name, &mut value)? => {}
             _ => return Err(lexopt::Error::UnexpectedOption(name)),
         }
     }
@@ -141,23 +125,11 @@ pub(crate) fn parse(mut arguments: Parser) -> Result<Task, lexopt::Error> {
         );
         return Err(text.into());
     }
-    if until_scenario_ends && scenario.is_none() {
-        return Err("option '--until-scenario-ends' is for '--scenario'".into());
-    }
+    tasks.check()?;
     builder = builder.read_only(read_only);
     builder = builder.tick_time(tick).min_session_timeout(shortest).max_session_timeout(longest);
     let ports = ports_of(port, ports, ensemble)?;
-    Ok(Task::Serve(Box::new(Options {
-        host,
-        ports,
-        data_dir,
-        read_only,
-        control,
-        scenario,
-        until_scenario_ends,
-        until_eof,
-        builder,
-    })))
+    Ok(Task::Serve(Options { host, ports, data_dir, read_only, tasks, builder }))
 }
 
 /// Returns the ports of all servers: the given ones, or consecutive ones from the first.
