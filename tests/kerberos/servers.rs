@@ -81,7 +81,7 @@ fn a_server_that_requires_sasl_gets_it() {
 fn an_impostor_without_the_key_ends_the_client() {
     in_realm("an_impostor_without_the_key_ends_the_client", LONG, async |realm: Realm| {
         realm.use_keytab(ALICE).await;
-        // What the real server said to another connection.
+        // A response of the real server, from another connection.
         let server = realm.server().await;
         let relay = Relay::start(&server, 0).await;
         start(client(&relay.connect_string())).await.close().await.unwrap();

@@ -256,7 +256,7 @@ fn delayed_commit_is_in_conflict_with_a_faster_one() {
     });
 }
 
-/// What a body makes of a node that its server still shows.
+/// How a body uses a node that was deleted, while its server still shows it.
 #[derive(Debug, Clone, Copy)]
 enum Refusal {
     Create,

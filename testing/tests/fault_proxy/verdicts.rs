@@ -166,42 +166,39 @@ fn of(
 }
 
 /// Zxids of a new server have one digit, so the first ones are used up.
-async fn used(server: &TestServer) {
-    let mut zk = RawClient::over_tcp(&server.connect_string(), 10_000).await;
+async fn used(server: &str) {
+    let mut zk = RawClient::over_tcp(server, 10_000).await;
     for _ in 0..6 {
         zk.create("/used", CreateMode::Persistent).await.unwrap();
         zk.delete("/used").await.unwrap();
     }
 }
 
-#[tokio::test]
-async fn each_verdict_about_each_request_is_that_of_the_server() {
-    let (server, proxy) = proxied().await;
-    let direct = TestServer::start().await;
-    used(&server).await;
-    used(&direct).await;
+/// Compares each verdict about each request, by a proxy in front of a server and by the embedded
+/// server itself.
+async fn compare(direct: &TestServer, proxy: &FaultProxy, behind: &str) {
+    let (direct_address, proxy_address) = (direct.connect_string(), proxy.connect_string());
+    used(&direct_address).await;
+    used(behind).await;
+    let on_server = |opcode, verdict| direct.rule(of(opcode, verdict)).times(1);
+    let on_proxy = |opcode, verdict| proxy.rule(of(opcode, verdict)).times(1);
     for request in requests() {
         for verdict in VERDICTS {
-            let expected = transcript(
-                &direct.connect_string(),
-                &|opcode, verdict| direct.rule(of(opcode, verdict)).times(1),
-                request.clone(),
-                verdict,
-                &direct.connect_string(),
-            )
-            .await;
-            let found = transcript(
-                &proxy.connect_string(),
-                &|opcode, verdict| proxy.rule(of(opcode, verdict)).times(1),
-                request.clone(),
-                verdict,
-                &server.connect_string(),
-            )
-            .await;
+            let sent = request.clone();
+            let expected =
+                transcript(&direct_address, &on_server, sent, verdict, &direct_address).await;
+            let sent = request.clone();
+            let found = transcript(&proxy_address, &on_proxy, sent, verdict, behind).await;
             assert_eq!(expected, found, "{verdict:?} about {request:?}");
             assert_eq!(found.hits, u64::from(verdict != Verdict::Pass));
         }
     }
+}
+
+#[tokio::test]
+async fn each_verdict_about_each_request_is_that_of_the_server() {
+    let (server, proxy) = proxied().await;
+    compare(&TestServer::start().await, &proxy, &server.connect_string()).await;
 }
 
 #[tokio::test]
@@ -211,34 +208,8 @@ async fn verdicts_in_front_of_apache_zookeeper_are_those_of_the_server() {
     let Some(zookeeper) = real::or_skip(test).await else { return };
     let version = zookeeper.version().await.unwrap();
     let direct = TestServer::builder().version(version).start().await.unwrap();
-    used(&direct).await;
     let proxy = FaultProxy::start(&[zookeeper.addr()]).await.unwrap();
-    let mut warm = RawClient::over_tcp(&zookeeper.connect_string(), 10_000).await;
-    for _ in 0..6 {
-        warm.create("/used", CreateMode::Persistent).await.unwrap();
-        warm.delete("/used").await.unwrap();
-    }
-    for request in requests() {
-        for verdict in VERDICTS {
-            let expected = transcript(
-                &direct.connect_string(),
-                &|opcode, verdict| direct.rule(of(opcode, verdict)).times(1),
-                request.clone(),
-                verdict,
-                &direct.connect_string(),
-            )
-            .await;
-            let found = transcript(
-                &proxy.connect_string(),
-                &|opcode, verdict| proxy.rule(of(opcode, verdict)).times(1),
-                request.clone(),
-                verdict,
-                &zookeeper.connect_string(),
-            )
-            .await;
-            assert_eq!(expected, found, "{verdict:?} about {request:?}");
-        }
-    }
+    compare(&direct, &proxy, &zookeeper.connect_string()).await;
 }
 
 #[tokio::test]
