@@ -55,7 +55,8 @@ impl TimedLeaseGuard {
         self.held.token
     }
 
-    /// Returns the end that other clients see, by the leader's clock.
+    /// Returns the end that this guard has written, by the leader's clock. Other clients see it,
+    /// unless a later take of this id has changed it.
     #[must_use]
     pub fn end(&self) -> SystemTime {
         plan::time_of(self.held.end)
@@ -64,15 +65,19 @@ impl TimedLeaseGuard {
     /// Returns the time left, by the clock of this process: zero if the lease is over. Counted from
     /// before the request that took or renewed the lease, with the time for which the machine was
     /// suspended. Sends nothing.
+    ///
+    /// A [`try_take`](super::TimedLease::try_take) by the same handle or a clone of it shortens
+    /// this time if its lease would end sooner, from before it is sent. It makes it zero when it
+    /// succeeds, because its guard holds the lease then.
     #[must_use]
     pub fn expires_in(&self) -> Duration {
-        self.held.deadline.left(&self.site.zk)
+        self.site.left(&self.held)
     }
 
     /// Returns `true` if the lease is over, by the clock of this process. Sends nothing.
     #[must_use]
     pub fn is_expired(&self) -> bool {
-        self.held.deadline.is_over(&self.site.zk)
+        self.expires_in().is_zero()
     }
 
     /// Resolves when the lease is over, by the clock of this process. Suspensions of the machine
@@ -82,11 +87,15 @@ impl TimedLeaseGuard {
     /// Dropping the future has no effect.
     pub async fn expired(&self) {
         loop {
-            match self.expires_in() {
-                Duration::ZERO => return,
-                // tokio's clock does not go that far.
-                left if left > LOOK => sleep(LOOK).await,
-                left => sleep(left).await,
+            let seen = self.site.takes.seen();
+            let left = self.expires_in();
+            if left.is_zero() {
+                return;
+            }
+            tokio::select! {
+                biased;
+                () = self.site.takes.changed(seen) => {}
+                () = sleep(left.min(LOOK)) => {}
             }
         }
     }
@@ -102,8 +111,8 @@ impl TimedLeaseGuard {
     /// [`Duration::MAX`] lasts until the year 9999.
     ///
     /// # Errors
-    /// * [`Error::Lost`] if another client has taken or deleted the lease. It is not ours, whatever
-    ///   [`expires_in`](Self::expires_in) says.
+    /// * [`Error::Lost`] if another client has taken or deleted the lease, or this id has taken it
+    ///   again. This guard does not hold it, whatever [`expires_in`](Self::expires_in) says.
     /// * [`Error::InvalidSetting`] for a duration of zero.
     /// * [`Error::Framework`]; with [`may_have_applied`](Error::may_have_applied), others may see
     ///   the new end, and the guard keeps the earlier of both. Call it again, also before the next

@@ -29,9 +29,12 @@ pub(super) struct Held {
     pub(super) holder_version: i32,
     /// The ends of renewals whose outcome is not known.
     pub(super) unknown: Vec<i64>,
+    /// The number of its [take](super::takes::Takes).
+    pub(super) number: u64,
     pub(super) token: FencingToken,
     /// In seconds since the Unix epoch, by the leader's clock.
     pub(super) end: i64,
+    /// Without the takes after it.
     pub(super) deadline: Deadline,
 }
 
@@ -54,6 +57,15 @@ impl Deadline {
     pub(super) fn left(&self, zk: &CuratorFramework) -> Duration {
         let suspended = suspended(zk).unwrap_or(self.suspended).saturating_sub(self.suspended);
         self.lasts.saturating_sub(self.since.elapsed().saturating_add(suspended))
+    }
+
+    /// A deadline that has passed.
+    pub(super) fn over() -> Self {
+        Self { since: Instant::now(), suspended: Duration::ZERO, lasts: Duration::ZERO }
+    }
+
+    pub(super) fn earlier(self, other: Self, zk: &CuratorFramework) -> Self {
+        if other.left(zk) < self.left(zk) { other } else { self }
     }
 
     pub(super) fn is_over(&self, zk: &CuratorFramework) -> bool {

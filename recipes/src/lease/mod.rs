@@ -18,6 +18,7 @@ mod record;
 mod rules;
 mod session;
 mod site;
+mod takes;
 mod timed;
 
 pub use error::Error;

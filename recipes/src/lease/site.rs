@@ -17,6 +17,7 @@ use super::error::Error;
 use super::held::{Deadline, HOLDER, Held, IDENTITY};
 use super::record::Record;
 use super::rules::{self, Standing};
+use super::takes::Takes;
 use crate::lock::{InterProcessMutex, MutexGuard};
 use crate::path::child;
 use crate::server_clock::ServerClock;
@@ -40,6 +41,7 @@ pub(super) struct Site {
     pub(super) is_shared_with_kazoo: bool,
     clock: Arc<Mutex<ServerClock>>,
     receipt: Receipt,
+    pub(super) takes: Arc<Takes>,
 }
 
 /// The leader's time, read between two instants.
@@ -78,13 +80,14 @@ impl Site {
         let zk = zk.uncompressed();
         let clock = ServerClock::new(&zk, &path, Bytes::from(id.clone())).with_persistent_parent();
         let (clock, receipt) = (Arc::new(Mutex::new(clock)), Receipt::at(&zk, path.as_str()));
-        let (margin, is_shared_with_kazoo) = (MARGIN, false);
-        Self { zk, path, slots, id, margin, is_shared_with_kazoo, clock, receipt }
+        let (margin, is_shared_with_kazoo, takes) = (MARGIN, false, Arc::new(Takes::new()));
+        Self { zk, path, slots, id, margin, is_shared_with_kazoo, clock, receipt, takes }
     }
 
     /// Takes a lease for a time; `None` if other clients hold all of them.
     pub(super) async fn try_take(&self, duration: Duration) -> Result<Option<Held>, Error> {
         self.check(duration)?;
+        let _turn = self.takes.turn().await;
         let mut rounds = 0..ROUNDS;
         loop {
             let is_last = rounds.next().is_none();
@@ -122,23 +125,38 @@ impl Site {
             // 3
             let end = rules::end(now.millis, duration);
             let (identity, written) = self.write(path, &slot, end, lock.as_ref());
+            // Others may see the end of this take from here on, also if the response is lost.
+            let number = self.takes.take(&self.zk, path, end, Self::deadline(now, end));
             match written.certain(&self.receipt).commit().await {
                 Ok(applied) => {
-                    let held = Self::held(path, slot, identity, end, now, &applied);
+                    self.takes.taken(number);
+                    let held = Self::held(path, slot, identity, end, now, number, &applied);
                     if is_last || !held.deadline.is_over(&self.zk) {
                         return Ok(Some(held));
                     }
                     // The response took longer than the lease: take it again.
                 }
-                Err(error) if is_changed(&error) && !is_last => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => {
+                    self.ended(number, &error);
+                    if !is_changed(&error) || is_last {
+                        return Err(error.into());
+                    }
+                }
             }
+        }
+    }
+
+    /// A write of a take has failed.
+    fn ended(&self, number: u64, error: &zk_curator::Error) {
+        if is_changed(error) || !error.may_have_applied() {
+            self.takes.refused(number);
         }
     }
 
     /// Moves the end of a held lease.
     pub(super) async fn renew(&self, held: &mut Held, duration: Duration) -> Result<(), Error> {
         self.check(duration)?;
+        self.check_current(held)?;
         let lock = self.lock(&held.path).await?;
         let read = self.now().await?;
         let end = rules::end(read.millis, duration);
@@ -154,7 +172,21 @@ impl Site {
         .await?;
         held.holder_version = held.holder_version.wrapping_add(1);
         (held.end, held.deadline) = (end, deadline);
-        Ok(())
+        // A take may have succeeded while the response was under way.
+        self.check_current(held)
+    }
+
+    /// Fails if a later take of this id has succeeded.
+    fn check_current(&self, held: &Held) -> Result<(), Error> {
+        if self.takes.is_current(held) {
+            return Ok(());
+        }
+        Err(Error::Lost { path: held.path.clone() })
+    }
+
+    /// The time left of a held lease.
+    pub(super) fn left(&self, held: &Held) -> Duration {
+        self.takes.left(&self.zk, held)
     }
 
     /// Ends a held lease.
@@ -204,7 +236,12 @@ impl Site {
                 None => ended,
             };
             let ended = ended.delete_if(child(path, HOLDER), stat.version);
-            ended.certain(&self.receipt).commit().await?;
+            // Others may take the lease from here on, also if the response is lost.
+            let number = self.takes.surrender(&self.zk, path);
+            if let Err(error) = ended.certain(&self.receipt).commit().await {
+                self.ended(number, &error);
+                return Err(error.into());
+            }
             info!(id = self.id, path, "ended a second lease of this id");
         }
         Ok(())
@@ -225,12 +262,14 @@ impl Site {
             let transaction = transaction.check(&held.identity, Version::Any);
             let transaction = change(held, transaction).certain(&self.receipt);
             let unknown = held.unknown.len();
+            let begun = self.takes.begun();
             // Until the outcome is known, also if this is dropped.
             held.unknown.extend(end);
             match transaction.commit().await {
                 Ok(_) => {
                     held.unknown.clear();
                     held.version = held.version.wrapping_add(1);
+                    self.takes.renewed(&held.path, begun);
                     return Ok(());
                 }
                 Err(error) if error.kind() == ErrorKind::OwnershipLost => {
@@ -266,9 +305,10 @@ impl Site {
             return Ok(false);
         };
         let changes = version.wrapping_sub(held.version);
-        // A later guard of the same id has another end.
+        // Ends are whole seconds, so that of a later take of the same id may be equal.
         let is_ours = record.holder == self.id
             && held.unknown.contains(&record.end)
+            && !self.takes.may_have_written(held, record.end)
             && identity.as_deref() == Some(&held.identity)
             && usize::try_from(changes).is_ok_and(|n| (1..=held.unknown.len()).contains(&n));
         if is_ours {
@@ -321,6 +361,7 @@ impl Site {
         identity: String,
         end: i64,
         now: Now,
+        number: u64,
         applied: &Applied,
     ) -> Held {
         Held {
@@ -330,6 +371,7 @@ impl Site {
             version: slot.version.wrapping_add(1),
             holder_version: slot.holder.map_or(1, |(_, stat)| stat.version.wrapping_add(1)),
             unknown: Vec::new(),
+            number,
             token: FencingToken::new(applied.zxid()),
             end,
             deadline: Self::deadline(now, end),

@@ -40,7 +40,8 @@ use crate::schedule::plan;
 ///   not if clients' clocks differ or are set, replies are lost, or sessions end. Clients' clocks
 ///   are never compared.
 /// * The holder is the id: a process that takes a lease which its id holds gets it again, with a
-///   new end and a higher fencing token.
+///   new end and a higher fencing token. The earlier guard is then over. Until the outcome is
+///   known, and if it stays unknown, the earlier guard ends no later than the new take.
 /// * [Fencing tokens](TimedLeaseGuard::fencing_token) grow from guard to guard.
 /// * A lease that was deleted and taken again is another lease: the guard of the first lease can
 ///   neither renew nor fence, although the nodes may have the same versions.
@@ -48,6 +49,9 @@ use crate::schedule::plan;
 ///
 /// # Assumptions
 /// * Every holder has an id of its own. Two processes with the same id both hold the lease.
+/// * A process uses one handle for an id, and clones of it. A later take or release through another
+///   handle with the same id may end the lease of an earlier guard. That guard does not notice it
+///   before it [renews](TimedLeaseGuard::renew) or [fences](TimedLeaseGuard::fence).
 /// * The clocks of the servers that may lead differ by at most the margin, also after a step. The
 ///   clock of a process runs at the speed of theirs.
 /// * Only leases write here, and the clients have the same margin. With kazoo, see
@@ -148,7 +152,8 @@ impl TimedLease {
 
     /// Takes the lease for this time, if no other client holds it; `None` if one does. A lease that
     /// this id holds is taken again: it then lasts for this time from now on, even if it would have
-    /// lasted longer. Does not wait for other clients.
+    /// lasted longer. Does not wait for other clients. Calls on clones of a handle wait for each
+    /// other, so poll each of them until it is done.
     ///
     /// `duration` is longer than zero, and rounded up to a whole second of the leader's clock;
     /// [`Duration::MAX`] lasts until the year 9999.
@@ -192,8 +197,8 @@ impl TimedLease {
 /// ```
 /// A holder has one of them. If it holds a lease already, it renews that lease. Otherwise it takes
 /// the lease that it held last, if no other client has it, or the first free one. A take ends the
-/// other leases of its id, so it never leaves two. kazoo's holder takes the first free lease, and
-/// may then hold two until its next take here.
+/// other leases of its id and their guards, so it never leaves two. kazoo's holder takes the first
+/// free lease, and may then hold two until its next take here.
 ///
 /// If a node has foreign data, or this client may not read it, its lease counts as held, and a
 /// warning is logged. The other leases stay usable. kazoo also skips data in another version of the
@@ -225,8 +230,9 @@ pub struct MultiLease {
 }
 
 impl MultiLease {
-    /// `holders` leases below a path, from one, for the holder with this id. Nothing is sent; an
-    /// invalid path, and a number of zero, are refused when it is used.
+    /// `holders` leases below a path, from one, for the holder with this id. All clients have the
+    /// same number of holders. Nothing is sent; an invalid path, and a number of zero, are refused
+    /// when it is used.
     ///
     /// All leases are read at each call, 85 in one request: a hundred are fine, a hundred thousand
     /// are not.

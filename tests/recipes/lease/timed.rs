@@ -365,3 +365,50 @@ fn handle_leaves_only_the_lease_behind() {
         assert!(paths[2].starts_with("/leases/hourly/_i_") && paths[3] == HOLDER, "{paths:?}");
     });
 }
+
+#[test]
+fn later_take_ends_the_earlier_guard() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        let lease = lease(&zk, "a");
+        let mut first = lease.try_take(10 * MINUTE).await.unwrap().unwrap();
+        let (second, ended) =
+            tokio::join!(async { lease.clone().try_take(MINUTE).await.unwrap().unwrap() }, async {
+                first.expired().await;
+                Instant::now()
+            },);
+        assert!(ended.elapsed().is_zero(), "it is told immediately");
+        assert_eq!((first.is_expired(), first.expires_in()), (true, Duration::ZERO));
+        assert!(!second.is_expired());
+        let (_rule, requests) = recorded(&server);
+        assert_matches!(first.renew(MINUTE).await.unwrap_err(), Error::Lost { path } if path == PATH);
+        assert_eq!(requests.lock().unwrap().len(), 0);
+        second.release().await.unwrap();
+        assert!(TimedLease::new(&other, PATH, "b").try_take(MINUTE).await.unwrap().is_some());
+        assert!(first.is_expired());
+    });
+}
+
+/// The first take goes on after the second one could have taken another lease.
+#[test]
+fn concurrent_takes_of_an_id_leave_one_lease() {
+    simulated_on(two_in_memory, async |(_server, zk, other)| {
+        let on = |id: &str| MultiLease::new(&other, PATH, 2, id);
+        let zero = on("b").try_take(MINUTE).await.unwrap().unwrap();
+        let one = on("c").try_take(MINUTE).await.unwrap().unwrap();
+        let lease = MultiLease::new(&zk, PATH, 2, "a");
+        assert!(lease.try_take(MINUTE).await.unwrap().is_none());
+        one.release().await.unwrap();
+        let mut first = Box::pin(lease.try_take(MINUTE));
+        assert!(futures_util::poll!(&mut first).is_pending());
+        sleep(SECOND).await;
+        zero.release().await.unwrap();
+        let same = lease.clone();
+        let second = tokio::spawn(async move { same.try_take(MINUTE).await });
+        sleep(SECOND).await;
+        let first = first.await.unwrap().unwrap();
+        let second = second.await.unwrap().unwrap().unwrap();
+        assert_eq!((first.path(), first.is_expired()), (second.path(), true));
+        assert_eq!(lease.holders().await.unwrap().len(), 1);
+        assert!(on("b").try_take(MINUTE).await.unwrap().is_some());
+    });
+}

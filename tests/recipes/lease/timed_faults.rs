@@ -323,3 +323,99 @@ fn renewal_that_shortens_counts_before_its_response() {
         assert!(guard.is_expired());
     });
 }
+
+/// Others see the end of a take from the moment of the request, whatever becomes of the response.
+#[test]
+fn take_that_shortens_counts_before_its_response() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        let lease = TimedLease::new(&zk.with_deadline(SECOND), PATH, "a");
+        let guard = lease.try_take(10 * MINUTE).await.unwrap().unwrap();
+        let refused = once(&server, OpCode::Multi, Verdict::Refuse(ErrorCode::NoAuth));
+        assert!(!lease.try_take(MINUTE).await.unwrap_err().may_have_applied());
+        assert_eq!(refused.hits(), 1);
+        assert!(guard.expires_in() > 9 * MINUTE);
+        for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
+            let cut = cut_at_next_multi(&server, &zk, verdict);
+            assert!(lease.clone().try_take(MINUTE).await.unwrap_err().may_have_applied());
+            assert!(guard.expires_in() <= MINUTE + SECOND);
+            drop(cut);
+            zk.wait_connected().await.unwrap();
+        }
+        sleep(2 * MINUTE).await;
+        assert!(TimedLease::new(&other, PATH, "b").try_take(MINUTE).await.unwrap().is_some());
+        assert!(guard.is_expired());
+    });
+}
+
+/// A take that was never applied shortens the lease only until it is renewed.
+#[test]
+fn renewal_settles_earlier_takes() {
+    simulated_on(two_in_memory, async |(server, zk, _other)| {
+        let lease = TimedLease::new(&zk.with_deadline(SECOND), PATH, "a");
+        let mut guard = lease.try_take(10 * MINUTE).await.unwrap().unwrap();
+        let cut = cut_at_next_multi(&server, &zk, Verdict::LoseRequest);
+        assert!(lease.try_take(MINUTE).await.unwrap_err().may_have_applied());
+        drop(cut);
+        zk.wait_connected().await.unwrap();
+        guard.renew(10 * MINUTE).await.unwrap();
+        assert!(guard.expires_in() > 9 * MINUTE);
+    });
+}
+
+#[test]
+fn dropped_take_shortens_the_earlier_guard() {
+    simulated(async {
+        let mut taken = 0;
+        for (step, verdict) in pairs(0..12, [Verdict::Pass, Verdict::LoseReply]) {
+            let (server, zk, other) = two_in_memory().await;
+            let lease = TimedLease::new(&zk, PATH, "a");
+            let guard = lease.try_take(10 * MINUTE).await.unwrap().unwrap();
+            let lost = rule_if(&server, is_write_multi, verdict).times(1);
+            drop(zk_curator_tests::poll_then_drop(lease.try_take(MINUTE), step).await);
+            drop(lost);
+            sleep(2 * MINUTE).await;
+            let second = take(&TimedLease::new(&other, PATH, "b")).await;
+            assert!(second.is_none() || guard.is_expired(), "{step} {verdict:?}");
+            taken += usize::from(second.is_some());
+        }
+        assert!(taken > 0);
+    });
+}
+
+/// Ends are whole seconds, so two of them may be equal.
+#[test]
+fn lost_renewal_does_not_take_over_a_later_guard_of_the_same_end() {
+    simulated_each_on([false, true], two_in_memory, async |releases, (server, zk, _other)| {
+        let lease = TimedLease::new(&zk.with_deadline(SECOND), PATH, "a");
+        let mut guard = lease.try_take(MINUTE).await.unwrap().unwrap();
+        let cut = cut_at_next_multi(&server, &zk, Verdict::LoseRequest);
+        assert!(guard.renew(Duration::MAX).await.unwrap_err().may_have_applied());
+        drop(cut);
+        zk.wait_connected().await.unwrap();
+        let mut later = lease.try_take(Duration::MAX).await.unwrap().unwrap();
+        let lost = if releases { guard.release().await } else { guard.renew(MINUTE).await };
+        assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+        later.renew(MINUTE).await.unwrap();
+    });
+}
+
+/// The take of another slot has to end the one of an earlier guard.
+#[test]
+fn guard_of_a_surrendered_slot_is_over_before_the_response() {
+    simulated_each_on([true, false], two_in_memory, async |is_lost, (server, zk, other)| {
+        let first = MultiLease::new(&other, PATH, 2, "b").try_take(MINUTE).await.unwrap().unwrap();
+        let lease = MultiLease::new(&zk.with_deadline(SECOND), PATH, 2, "a");
+        let guard = lease.try_take(MINUTE).await.unwrap().unwrap();
+        first.release().await.unwrap();
+        let of_kazoo = TimedLease::new(&other, format!("{PATH}/0"), "a");
+        drop(of_kazoo.try_take(MINUTE).await.unwrap().unwrap());
+        let error = if is_lost {
+            let _cut = cut_at_next_multi(&server, &zk, Verdict::LoseReply);
+            lease.try_take(MINUTE).await.unwrap_err()
+        } else {
+            let _refused = once(&server, OpCode::Multi, Verdict::Refuse(ErrorCode::NoAuth));
+            lease.try_take(MINUTE).await.unwrap_err()
+        };
+        assert_eq!((error.may_have_applied(), guard.is_expired()), (is_lost, is_lost), "{error:?}");
+    });
+}
