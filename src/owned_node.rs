@@ -1,6 +1,5 @@
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -66,7 +65,7 @@ impl OwnedNode {
             czxid: created.stat.czxid,
             token: FencingToken::new(created.stat.czxid),
             term: session.lost.child_token(),
-            gone: Arc::default(),
+            gone: CancellationToken::new(),
             session,
         };
         // No other author can mistake the node for its own.
@@ -133,6 +132,10 @@ impl OwnedNode {
         let former = std::mem::replace(&mut self.ownership.term, term);
         let _no_send = self.ownership.zk.core().fenced_sends.lock();
         former.cancel();
+        // It may be known since the last check, and a new term would hide it.
+        if self.ownership.is_gone() {
+            self.ownership.term.cancel();
+        }
     }
 
     /// Gives the node the fencing token of a node that it replaces, because the contender behind
@@ -264,8 +267,8 @@ pub struct Ownership {
     token: FencingToken,
     /// Cancelled when the session is over, the node is given up, or the node is known to be gone.
     term: CancellationToken,
-    /// `true` if the node is known to be gone, by any delete.
-    gone: Arc<AtomicBool>,
+    /// Cancelled when the node is known to be gone, by any delete. All terms share it.
+    gone: CancellationToken,
 }
 
 impl Ownership {
@@ -339,6 +342,10 @@ impl Ownership {
         if self.term.is_cancelled() {
             return true;
         }
+        if self.is_gone() {
+            self.term.cancel();
+            return true;
+        }
         let overdue = self.valid_until().is_some_and(|until| until <= Instant::now());
         if overdue {
             self.term.cancel();
@@ -360,12 +367,12 @@ impl Ownership {
 
     /// Records that the node is gone, by any delete.
     pub(crate) fn give_up(&self) {
-        self.gone.store(true, Ordering::Release);
+        self.gone.cancel();
         self.term.cancel();
     }
 
     fn is_gone(&self) -> bool {
-        self.gone.load(Ordering::Acquire)
+        self.gone.is_cancelled()
     }
 
     /// Resolves when the node can no longer be assumed to exist: its session is over, its guard was
@@ -401,7 +408,12 @@ impl Ownership {
     /// # Cancel safety
     /// Dropping the future has no effect.
     pub async fn over(&self) {
-        self.term.cancelled().await;
+        tokio::select! {
+            biased;
+            () = self.term.cancelled() => {}
+            // A holder of an earlier term has learned of it.
+            () = self.gone.cancelled() => self.term.cancel(),
+        }
     }
 
     /// Resolves when `matches` returns `true` for the data of the node, or the node is
@@ -418,7 +430,7 @@ impl Ownership {
     async fn unless_over(&self, gone: impl Future<Output = bool>) {
         tokio::select! {
             biased;
-            () = self.term.cancelled() => {}
+            () = self.over() => {}
             gone = gone => if gone {
                 self.give_up();
             }

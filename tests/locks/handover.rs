@@ -5,9 +5,10 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use zk_curator::{ConnectionState, ErrorKind};
+use zk_curator_proto::OpCode;
 use zk_curator_recipes::lock::{HandoverGuard, InterProcessMutex};
-use zk_curator_testing::TestServer;
-use zk_curator_tests::{connected, expire, simulated_with, until_state};
+use zk_curator_testing::{TestServer, Verdict};
+use zk_curator_tests::{connected, expire, once, simulated_each, simulated_with, until_state};
 
 const LOCK: &str = "/locks/orders";
 
@@ -175,5 +176,38 @@ fn writes_of_many_threads_follow_the_order_of_the_holders() {
         }
         tasks.join_all().await;
         zk.close().await.unwrap();
+    });
+}
+
+/// A transaction of the holder before finds the node gone after the lock was passed on.
+#[test]
+fn a_lock_that_is_known_to_be_gone_is_not_passed_on() {
+    simulated_each([false, true], async |is_granted, server, zk| {
+        let lock = InterProcessMutex::new(&zk, LOCK).local_batch(5, Duration::MAX);
+        let first = lock.acquire().await.unwrap();
+        let node = first.path().to_owned();
+        let mut next = waiting!(lock);
+        server.remove(&node).unwrap();
+        let late = once(&server, OpCode::Multi, Verdict::Delay(Duration::from_secs(1)));
+        let write = tokio::spawn(first.fenced().create("/late", "").commit());
+        sleep(Duration::from_millis(1)).await;
+        first.release().await.unwrap();
+        if is_granted {
+            let second = next.await.unwrap();
+            assert_eq!((second.path(), second.is_over()), (&*node, false));
+            let over = second.ownership().clone();
+            let over = tokio::spawn(async move { over.over().await });
+            assert_eq!(write.await.unwrap().unwrap_err().kind(), ErrorKind::OwnershipLost);
+            assert!(second.is_over());
+            tokio::time::timeout(Duration::from_secs(1), over).await.unwrap().unwrap();
+            next = waiting!(lock);
+            drop(second);
+        } else {
+            assert_eq!(write.await.unwrap().unwrap_err().kind(), ErrorKind::OwnershipLost);
+        }
+        assert_eq!(late.hits(), 1);
+        let next = next.await.unwrap();
+        assert_ne!(next.path(), node);
+        next.fenced().create("/mine", "").commit().await.unwrap();
     });
 }
