@@ -226,3 +226,13 @@ fn kazoo_mode_waits_for_candidates_without_it() {
         all_close_clean(&server, [&zk, &other]).await;
     });
 }
+
+/// The delete is sent when the lease is dropped, so it is applied before later requests.
+#[test]
+fn dropped_lease_is_free_for_the_next_acquire() {
+    simulated_with(async |_server, zk| {
+        let semaphore = InterProcessSemaphore::shared_with_kazoo(&zk, PATH, 1);
+        drop(semaphore.acquire().await.unwrap());
+        assert!(semaphore.try_acquire().await.unwrap().is_some());
+    });
+}

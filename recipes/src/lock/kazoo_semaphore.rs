@@ -129,7 +129,8 @@ impl<'a> KazooSemaphore<'a> {
         for _ in 0..count {
             let name = self.zk.new_guid().replace('-', "");
             let create = self.zk.create(child(&self.leases, &name)).mode(CreateMode::Ephemeral);
-            leases.push(create.data(self.label.clone()).idempotent().owned().await?);
+            let create = create.data(self.label.clone()).idempotent().unique_name();
+            leases.push(create.owned().await?);
         }
         Ok(leases)
     }
