@@ -19,6 +19,7 @@ use zk_curator_recipes::lock::{
     RevocableReadWriteLock, Revoked, attempt_revoke,
 };
 use zk_curator_recipes::name::NameService;
+use zk_curator_recipes::node::PersistentNode;
 use zk_curator_recipes::queue::jobs::{JobState, Jobs};
 use zk_curator_recipes::queue::{
     CorruptItem, DistributedQueue, Error, FifoQueue, LockingQueue, PutMode, SimpleDistributedQueue,
@@ -546,5 +547,49 @@ fn a_payload_that_cannot_be_decoded_hides_no_other_job() {
             bad.value::<String>().is_err_and(|error| corrupt(&error))
                 && bad.state == JobState::Pending
         );
+    });
+}
+
+/// kazoo does not decompress.
+#[test]
+fn parties_of_kazoo_are_not_compressed() {
+    both_ways(async |server, one, other| {
+        for is_shallow in [false, true] {
+            let path = if is_shallow { "/shallow" } else { "/party" };
+            let member = GroupMember::builder(one, path, "ada");
+            let group = Group::new(other, path);
+            let (member, group) = if is_shallow {
+                (member.kazoo_shallow_party(), group.kazoo_shallow_party())
+            } else {
+                (member.kazoo_party(), group.kazoo_party())
+            };
+            let member = member.start();
+            member.joined().await.unwrap();
+            let node = format!("{path}/{}", server.probe().children(path)[0]);
+            assert_eq!(server.probe().data(&node).unwrap(), "ada");
+            for group in [&group, member.group()] {
+                let members = group.members().await.unwrap();
+                assert_eq!(members.values().collect::<Vec<_>>(), ["ada"]);
+                assert_eq!(group.wait_for(1).await.unwrap(), members);
+            }
+            let joined = group.join("bob", "");
+            joined.joined().await.unwrap();
+            assert_eq!(member.group().members().await.unwrap().len(), 2);
+            joined.leave().await.unwrap();
+            member.leave().await.unwrap();
+        }
+    });
+}
+
+/// As the handle of the node says, whatever the framework does.
+#[test]
+fn data_of_a_persistent_node_stay_uncompressed() {
+    simulated_on(TestServer::in_memory, async |server| {
+        let zk = compressing(&server).await.uncompressed();
+        let node = PersistentNode::builder(&zk, "/node", CreateMode::Ephemeral).data("1").start();
+        node.created().await.unwrap();
+        assert_eq!(server.probe().data("/node").unwrap(), "1");
+        node.set_data("2").await.unwrap();
+        assert_eq!(server.probe().data("/node").unwrap(), "2");
     });
 }

@@ -94,9 +94,10 @@ impl Group {
     ///
     /// Ids need not differ there, so the keys of [`members`](Self::members), and the ids of
     /// [events](GroupEvent), are the names of the nodes; the data are the ids, as UTF-8. Members
-    /// join with [`GroupMemberBuilder::kazoo_party`].
+    /// join with [`GroupMemberBuilder::kazoo_party`]. The data are never compressed.
     #[must_use]
-    pub const fn kazoo_party(mut self) -> Self {
+    pub fn kazoo_party(mut self) -> Self {
+        self.zk = self.zk.uncompressed();
         self.naming = Naming::Party;
         self
     }
@@ -108,7 +109,8 @@ impl Group {
     /// takes one request, and no read of a member. Members join with
     /// [`GroupMemberBuilder::kazoo_shallow_party`].
     #[must_use]
-    pub const fn kazoo_shallow_party(mut self) -> Self {
+    pub fn kazoo_shallow_party(mut self) -> Self {
+        self.zk = self.zk.uncompressed();
         self.naming = Naming::ShallowParty;
         self
     }

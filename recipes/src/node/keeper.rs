@@ -332,7 +332,10 @@ impl NodeReconciler {
         let Some(stat) = there.filter(|stat| Some(stat.czxid) == held) else { return Ok(false) };
         match owned {
             Some(ownership) => {
-                let write = ownership.fenced().set_data_if(path, data, stat.version);
+                let fenced = ownership.fenced();
+                // An ownership has the default of the framework, not that of the handle.
+                let fenced = if self.zk.is_compressing() { fenced } else { fenced.uncompressed() };
+                let write = fenced.set_data_if(path, data, stat.version);
                 write.commit().await.map(|_| true).map_err(|error| error.of_operation("set_data"))
             }
             None => {
