@@ -37,6 +37,10 @@ pub(super) struct Spec {
 #[derive(Debug, Default)]
 pub(super) struct Known {
     pub(super) ended: bool,
+    /// `true` if no further node is created: the handle waits for the response to the last create.
+    pub(super) closing: bool,
+    /// `true` during a create.
+    pub(super) creating: bool,
     /// Why the task has ended, if neither the handle nor the framework was closed.
     pub(super) ended_early: Option<Error>,
     /// The wanted data, and the number of times that they were set.
@@ -113,7 +117,7 @@ impl NodeReconciler {
         let known = Arc::clone(&self.known);
         tokio::select! {
             biased;
-            () = known.until(|known| known.ended) => {}
+            () = known.until(|known| known.ended || known.closing && !known.creating) => {}
             () = self.keep() => {}
         }
     }
@@ -233,12 +237,22 @@ impl NodeReconciler {
         } else if mode == CreateMode::Ephemeral {
             create = create.idempotent().authored_by(&self.author);
         }
+        let is_closing = self.known.modify(|known| {
+            known.creating = !known.closing;
+            known.closing
+        });
+        if is_closing {
+            // The task ends.
+            std::future::pending::<()>().await;
+        }
         let node = match create.await {
             Ok(node) => node,
             Err(error) if error.kind() == ErrorKind::NodeExists => {
+                self.known.modify(|known| known.creating = false);
                 return self.occupied(path, mode).await;
             }
             Err(error) => {
+                self.known.modify(|known| known.creating = false);
                 self.sent = error.may_have_applied().then_some((data, wanted));
                 return Err(error);
             }
@@ -256,6 +270,7 @@ impl NodeReconciler {
     /// It exists; if the handle is gone, it is deleted.
     fn created(&self, path: String, hold: Hold, written: u64) {
         let too_late = self.known.modify(|known| {
+            known.creating = false;
             if known.ended {
                 return Some(hold);
             }

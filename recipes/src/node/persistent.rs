@@ -218,6 +218,9 @@ impl PersistentNode {
     /// # Cancel safety
     /// The node is deleted in any case.
     pub async fn close(self) -> Result<(), Error> {
+        // The node of a create without a response may exist later.
+        self.known.modify(|known| known.closing = true);
+        self.known.until(|known| known.ended || !known.creating).await;
         let (hold, path) = self.end();
         let deleted = match hold {
             Some(Hold::Owned(node)) => node.delete().await,

@@ -18,6 +18,7 @@ use super::run::{Care, Condition, run};
 use super::site::{List, Local, Site};
 use super::view::PartitionView;
 use crate::health::{Health, HealthReporter, HealthWatch};
+use crate::node::PersistentNode;
 use crate::path::child;
 use crate::shutdown::Shutdown;
 
@@ -272,8 +273,16 @@ impl SetPartitioner {
         let node = tokio::select! {
             biased;
             () = ending.begun() => return Ok(()),
-            joined = self.join(&site) => joined?,
+            prepared = self.prepared(&site) => prepared.map(|()| site.join(&self.member))?,
         };
+        tokio::select! {
+            biased;
+            () = ending.begun() => {
+                self.leave(node).await;
+                return Ok(());
+            }
+            joined = self.joined(&node) => joined?,
+        }
         let list = if self.is_shared { List::shared(&site) } else { List::local(&self.parts) };
         let machine = Machine::new(site.node.clone(), self.method, self.pace());
         let follows = (site.roster(), list);
@@ -281,12 +290,16 @@ impl SetPartitioner {
         let member = run(Arc::clone(&site), machine, follows, self.care, &ending, condition, &body);
         let ended = Box::pin(member).await;
         // Last: no other member waits for locks of a member that has left.
-        if let Ok(()) | Err(Error::Body { .. }) = ended
-            && let Err(error) = node.close().await
-        {
-            debug!(path = self.path, %error, "leaves the group in the background");
+        if let Ok(()) | Err(Error::Body { .. }) = ended {
+            self.leave(node).await;
         }
         ended
+    }
+
+    async fn leave(&self, node: PersistentNode) {
+        if let Err(error) = node.close().await {
+            debug!(path = self.path, %error, "leaves the group in the background");
+        }
     }
 
     /// Replaces the parts of all members, if they are [shared](Self::shared_parts), and otherwise
@@ -339,20 +352,22 @@ impl SetPartitioner {
         PartitionView::read(&site, parts).await
     }
 
-    /// Joins the members, after the shared list of parts exists.
-    async fn join(&self, site: &Site) -> Result<crate::node::PersistentNode, Error> {
+    /// Waits until the shared list of parts exists, and what kazoo needs.
+    async fn prepared(&self, site: &Site) -> Result<(), Error> {
         loop {
             match self.prepare(site).await {
-                Ok(()) => break,
                 Err(Error::Framework(error)) => self.zk.wait_for_recovery(error).await?,
-                Err(error) => return Err(error),
+                prepared => return prepared,
             }
         }
-        let node = site.join(&self.member);
+    }
+
+    /// Waits until this member is in the group.
+    async fn joined(&self, node: &PersistentNode) -> Result<(), Error> {
         while let Err(error) = node.created().await {
             self.zk.wait_for_recovery(error).await?;
         }
-        Ok(node)
+        Ok(())
     }
 
     async fn prepare(&self, site: &Site) -> Result<(), Error> {
