@@ -95,7 +95,12 @@ impl Site {
             Method::BoundedRendezvous => member.encode(),
             Method::EveryNth => self.id.clone(),
         };
-        PersistentNode::builder(&self.zk, path, CreateMode::Ephemeral).data(data).start()
+        let node = PersistentNode::builder(&self.zk, path, CreateMode::Ephemeral).data(data);
+        match self.method {
+            Method::BoundedRendezvous => node.start(),
+            // kazoo's members do not create a parent again that a container would take away.
+            Method::EveryNth => node.with_persistent_parents().start(),
+        }
     }
 
     pub(super) fn roster(&self) -> Roster {

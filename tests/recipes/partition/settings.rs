@@ -1,6 +1,8 @@
 //! Settings, and lists of parts that change.
 
-use zk_curator_tests::{assert_matches, closes_clean, simulated_on, simulated_with};
+use zk_curator_tests::{
+    assert_matches, closes_clean, simulated, simulated_on, simulated_with, until,
+};
 
 use super::*;
 
@@ -111,5 +113,21 @@ fn the_second_member_with_an_id_waits() {
         stage.until(&["a"], 3).await;
         assert_eq!(stage.begun(), 6);
         two.stop().await;
+    });
+}
+
+#[test]
+fn parent_of_kazoo_members_is_persistent_when_it_is_created_again() {
+    simulated(async {
+        let stage = Stage::new().await;
+        let zk = connected(&stage.server).await;
+        let set = partitioner(&zk, "a", 2).settle(SECOND).with_kazoo();
+        let member = stage.run(&zk, set, "a", Duration::ZERO);
+        stage.until(&["a"], 2).await;
+        let party = format!("{PATH}/party");
+        stage.server.remove(&party).unwrap();
+        until(&stage.server, |probe| probe.children(&party).len() == 1).await;
+        assert!(!stage.server.probe().is_container(&party));
+        member.stop().await;
     });
 }
