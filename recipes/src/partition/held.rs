@@ -127,9 +127,12 @@ impl Partition {
     }
 
     /// Lets the revocation be withdrawn when the part is assigned to this member again before the
-    /// body has ended: the body then keeps the part and the fencing token. Before it returns, it
-    /// checks [`is_revoked`](Self::is_revoked) before it returns, and waits for
-    /// [`revoked`](Self::revoked) again.
+    /// body has ended: the body then keeps the part and the fencing token. It checks
+    /// [`is_revoked`](Self::is_revoked) before it returns, and if that is `false`, it works on and
+    /// waits for [`revoked`](Self::revoked) again.
+    ///
+    /// Call it before the part comes back, for example when the body begins. A call after the part
+    /// has been assigned to this member again has no effect until the next assignment.
     ///
     /// Default: a revoked body has to end, and another one begins.
     pub fn accept_reprieve(&self) {
