@@ -227,12 +227,17 @@ fn kazoo_mode_waits_for_candidates_without_it() {
     });
 }
 
-/// The delete is sent when the lease is dropped, so it is applied before later requests.
+/// No other client makes a node of its name, so none has to be read before.
 #[test]
-fn dropped_lease_is_free_for_the_next_acquire() {
-    simulated_with(async |_server, zk| {
-        let semaphore = InterProcessSemaphore::shared_with_kazoo(&zk, PATH, 1);
-        drop(semaphore.acquire().await.unwrap());
-        assert!(semaphore.try_acquire().await.unwrap().is_some());
+fn dropped_lease_is_deleted_in_one_request() {
+    simulated_with(async |server, zk| {
+        let lease = semaphore(&zk).acquire().await.unwrap();
+        let path = lease.path().to_owned();
+        until(&server, |probe| probe.paths().len() == 3).await;
+        let of_lease =
+            rule_if(&server, move |request| request.paths().any(|of| of == path), Verdict::Pass);
+        drop(lease);
+        until(&server, |probe| probe.children(PATH).is_empty()).await;
+        assert_eq!(of_lease.hits(), 1);
     });
 }
