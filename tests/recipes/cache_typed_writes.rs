@@ -306,3 +306,44 @@ fn a_dropped_write_is_applied_or_not() {
         });
     }
 }
+
+/// Values that are never used are not kept: without data, and while the cache cannot read.
+#[test]
+fn modifications_that_are_not_used_are_not_remembered() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        let paths: Vec<_> = (0..10).map(|n| format!("/tree/{n}")).collect();
+        for path in &paths {
+            create(&other, path, "1").await;
+        }
+        let remembered = |cache: &TypedCache<u32>| {
+            let text = format!("{cache:?}");
+            let (_, count) = text.split_once("own_writes: ").unwrap();
+            count.trim_end_matches(" }").parse::<usize>().unwrap()
+        };
+        let bare = CuratorCache::tree(&zk, ROOT).without_data().start();
+        bare.loaded().await.unwrap();
+        let (bare, cache) = (bare.typed::<u32>(), typed(&zk).await);
+        for path in &paths {
+            assert_eq!(bare.modify(path.as_str(), |n| n + 1).await.unwrap().value, 2);
+        }
+        assert_eq!(remembered(&bare), 0);
+        let reads = Verdict::Refuse(ErrorCode::Throttled);
+        let refused = rule_if(&server, |request| request.is(OpCode::MultiRead), reads);
+        other.set_data("/tree/0", "2").await.unwrap();
+        let mut freshness = cache.cache().freshness_changes();
+        while freshness.next().await.unwrap().is_fresh() {}
+        for path in &paths {
+            assert_eq!(cache.modify(path.as_str(), |n| n + 1).await.unwrap().value, 3);
+        }
+        assert_eq!(remembered(&cache), 0);
+        drop(refused);
+        while !freshness.next().await.unwrap().is_fresh() {}
+        for path in &paths {
+            assert_eq!(cache.modify(path.as_str(), |n| n + 1).await.unwrap().value, 4);
+        }
+        let last = cache.modify("/tree/0", |n| n + 1).await.unwrap();
+        cache.cache().reflects(last.stat.mzxid).await.unwrap();
+        assert_eq!(cache.modify("/tree/0", |n| n + 1).await.unwrap().value, 6);
+        assert!(remembered(&cache) <= 1);
+    });
+}

@@ -10,6 +10,7 @@ use zk_curator::{Error, Stat};
 use super::node::TypedNode;
 use crate::cache::handle::cache::CuratorCache;
 use crate::cache::state::{CachedNode, Lookup};
+use crate::cache::told::Contents;
 
 impl CuratorCache {
     /// Returns a view of the nodes as values of a type. It writes nodes as
@@ -155,14 +156,8 @@ impl<T: FromData + ToData + Send + Sync + 'static> TypedCache<T> {
 
     /// Returns the newest known state of a node, if its value can be decoded.
     fn known(&self, path: &str) -> Option<ZNode<T>> {
-        let shared = &self.cache.shared;
-        if !shared.keeps_data {
-            return None;
-        }
-        let (zxid, cached) = shared.look(|contents| {
-            let zxid = contents.freshness.zxid().filter(|_| contents.freshness.is_fresh())?;
-            let cached = contents.state.lookup(path, contents.is_loaded).present().cloned();
-            Some((zxid, cached))
+        let (zxid, cached) = self.look_if_fresh(|contents| {
+            contents.state.lookup(path, contents.is_loaded).present().cloned()
         })?;
         let own = {
             let mut own = self.own.lock();
@@ -178,13 +173,28 @@ impl<T: FromData + ToData + Send + Sync + 'static> TypedCache<T> {
         Some(ZNode::new(path, newest.stat, value))
     }
 
-    /// Remembers a write of this client until the cache is known to show it.
+    /// Remembers a write of this client until the cache is known to show it. Remembers nothing
+    /// while the values in memory are not used: without a fresh cache, nothing would be forgotten.
     fn remember(&self, node: CachedNode) {
+        let Some((zxid, ())) = self.look_if_fresh(|_| ()) else { return };
         let mut own = self.own.lock();
-        let is_newest = own.get(&node.path).is_none_or(|other| other.stat.mzxid < node.stat.mzxid);
-        if is_newest {
+        own.retain(|_, node| node.stat.mzxid > zxid);
+        let other = own.get(&node.path).map_or(zxid, |other| other.stat.mzxid);
+        if node.stat.mzxid > other {
             own.insert(node.path.clone(), node);
         }
+    }
+
+    /// Returns a transaction that the contents are not older than, and the result of `look`. `None`
+    /// if the values in memory cannot be used: the cache keeps no data, or is not fresh.
+    fn look_if_fresh<R>(&self, look: impl FnOnce(&Contents) -> R) -> Option<(i64, R)> {
+        if !self.cache.shared.keeps_data {
+            return None;
+        }
+        self.cache.shared.look(|contents| {
+            let zxid = contents.freshness.zxid().filter(|_| contents.freshness.is_fresh())?;
+            Some((zxid, look(contents)))
+        })
     }
 
     fn check_covered(&self, operation: &'static str, path: &str) -> Result<(), Error> {
@@ -209,6 +219,10 @@ impl<T> Clone for TypedCache<T> {
 
 impl<T> fmt::Debug for TypedCache<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("TypedCache").field(&self.cache).finish()
+        // The number of writes that the cache may not show yet.
+        f.debug_struct("TypedCache")
+            .field("cache", &self.cache)
+            .field("own_writes", &self.own.lock().len())
+            .finish()
     }
 }
