@@ -1,13 +1,14 @@
 //! Migrations whose operations depend on what exists.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::sleep;
 use zk_curator::{CuratorFramework, ErrorKind};
+use zk_curator_proto::OpCode;
 use zk_curator_recipes::migration::{Error, MigrationSet, Operations, Reads};
-use zk_curator_testing::{ErrorCode, Verdict};
+use zk_curator_testing::{ErrorCode, RuleGuard, Verdict};
 use zk_curator_tests::{
     assert_matches, once_on_write_multi, simulated_each, simulated_on, simulated_with,
     two_in_memory,
@@ -314,4 +315,112 @@ fn java_cannot_compute() {
     let set = MigrationSet::builder("orders").compatible();
     let set = set.computed("m", "1", |_| async { Ok::<_, zk_curator::Error>(Operations::new()) });
     assert!(matches!(set.build(), Err(Error::NotCompatible { migration, .. }) if migration == "m"));
+}
+
+/// The body has handled that a node is missing, and hides a failure that has no guard.
+#[test]
+fn failure_is_told_although_a_missing_node_was_handled() {
+    let codes = [ErrorCode::NoAuth, ErrorCode::MarshallingError];
+    simulated_each(codes, async |code, server, zk| {
+        zk.create("/a").data("1").await.unwrap();
+        let set = MigrationSet::builder("orders").computed("m", "1", |reads| async move {
+            let mut operations = Operations::new();
+            if reads.get_data("/x").await.is_err() {
+                operations = operations.create("/x", "");
+            }
+            let text = reads.find_data("/a").await.ok().flatten().map_or("none", |_| "some");
+            Ok::<_, zk_curator::Error>(operations.create("/b", text))
+        });
+        let set = set.build().unwrap();
+        let refused = server.rule(move |request| match request.opcode() {
+            OpCode::GetData if request.path() == Some("/a") => Verdict::Refuse(code),
+            _ => Verdict::Pass,
+        });
+        let error = manager(&zk).migrate(&set).await.unwrap_err();
+        assert_matches!(&error, Error::Framework(error) if error.code() == Some(code));
+        assert!(refused.hits() > 0 && !server.probe().exists("/b"));
+        drop(refused);
+        manager(&zk).migrate(&set).await.unwrap();
+        assert_eq!(server.probe().data("/b").unwrap(), "some");
+    });
+}
+
+#[test]
+fn error_of_a_body_is_told_although_a_missing_node_was_handled() {
+    simulated_with(async |server, zk| {
+        let set = MigrationSet::builder("orders").computed("m", "1", |reads| async move {
+            drop(reads.get_data("/x").await);
+            Computed::Err("its own".into())
+        });
+        let error = manager(&zk).migrate(&set.build().unwrap()).await.unwrap_err();
+        assert_matches!(&error, Error::Computation { source, .. } if source.to_string() == "its own");
+        assert!(!server.probe().exists("/x"));
+    });
+}
+
+#[test]
+fn computed_migration_that_is_too_large_is_named() {
+    simulated_with(async |_server, zk| {
+        let set = MigrationSet::builder("orders")
+            .migration("first", |m| m.create("/a", ""))
+            .computed("large", "1", |_| async {
+                let operations = Operations::new().create("/b", vec![b'x'; 2 << 20]);
+                Ok::<_, zk_curator::Error>(operations)
+            });
+        let error = manager(&zk).migrate(&set.build().unwrap()).await.unwrap_err();
+        assert_eq!(error.applied(), ["first"]);
+        assert_matches!(error.reason(), Error::TooLarge { migration } if migration == "large");
+    });
+}
+
+#[test]
+fn error_because_of_two_states_is_computed_again() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        for path in ["/a", "/b"] {
+            zk.create(path).data("1").await.unwrap();
+        }
+        let runs = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&runs);
+        let set = MigrationSet::builder("orders").computed("m", "1", move |reads| {
+            let (run, other) = (count.fetch_add(1, Ordering::Relaxed), other.clone());
+            async move {
+                let a = reads.get_data("/a").await?;
+                if run == 0 {
+                    other.set_data("/a", "2").await?;
+                    other.set_data("/b", "2").await?;
+                }
+                let b = reads.get_data("/b").await?;
+                if a != b {
+                    return Computed::Err("they are never different".into());
+                }
+                Ok(Operations::new().create("/c", a))
+            }
+        });
+        manager(&zk).migrate(&set.build().unwrap()).await.unwrap();
+        assert_eq!(runs.load(Ordering::Relaxed), 2);
+        assert_eq!(server.probe().data("/c").unwrap(), "2");
+    });
+}
+
+/// The check of the reads changes nothing, so its outcome does not matter.
+#[test]
+fn error_of_a_computation_is_told_whatever_is_lost() {
+    simulated_each([Verdict::LoseReply, Verdict::LoseRequest], async |verdict, server, zk| {
+        let lost = Arc::new(Mutex::new(None));
+        let (rule, control) = (Arc::clone(&lost), server.clone());
+        let set = MigrationSet::builder("orders").computed("m", "1", move |reads| {
+            let rule = Arc::clone(&rule);
+            let control = control.clone();
+            async move {
+                let exists = reads.exists("/a").await?;
+                *rule.lock().unwrap() = Some(once_on_write_multi(&control, verdict));
+                Computed::Err(if exists { "it is there" } else { "it is missing" }.into())
+            }
+        });
+        let error = manager(&zk).migrate(&set.build().unwrap()).await.unwrap_err();
+        assert_matches!(&error, Error::Computation { source, .. }
+            if source.to_string() == "it is missing");
+        assert!(!error.may_have_applied() && !server.probe().exists("/a"));
+        assert_eq!(lost.lock().unwrap().as_ref().map(RuleGuard::hits), Some(1));
+    });
 }

@@ -243,22 +243,28 @@ impl<'a> Run<'a> {
         if let Work::Computed { compute, .. } = &self.set.migrations[batch.start].work {
             let reads = Reads::new(&self.settings.zk);
             let result = compute(reads.clone()).await;
-            let Ended { guards: read, is_torn, failure } = reads.end();
-            if is_torn {
+            let ended = reads.end();
+            if ended.is_torn {
                 return Ok(Step::Computed(None));
             }
-            match (result, failure) {
-                // A body that goes on after a failed read has no guard for it.
-                (_, Some(failure)) if failure.kind() != ErrorKind::NoNode => {
-                    return Err(failure.into());
-                }
-                (Ok(operations), _) => computed = Some(operations),
-                (Err(_), Some(failure)) => return Err(failure.into()),
-                (Err(source), None) => {
-                    let migration = self.expected[batch.start].name.clone();
-                    return Err(Error::Computation { migration, source });
+            // A body that goes on after a failed read has no guard for it.
+            if let Some(failure) = ended.failure {
+                return Err(failure.into());
+            }
+            match result {
+                Ok(operations) => computed = Some(operations),
+                Err(source) => {
+                    let failure = if let Some(missing) = ended.missing_node(&source) {
+                        missing.into()
+                    } else {
+                        let migration = self.expected[batch.start].name.clone();
+                        Error::Computation { migration, source }
+                    };
+                    let from = batch.start;
+                    return self.failed_computation(ended.guards, failure, from, fence).await;
                 }
             }
+            let Ended { guards: read, .. } = ended;
             guards = read;
         }
         if let Some(operations) = &computed {
@@ -273,6 +279,36 @@ impl<'a> Run<'a> {
             Ok(_) => Ok(Step::Applied),
             Err(error) => self.failed(error, &parts, from, fence).await,
         }
+    }
+
+    /// Fails with the error of a computation, unless its reads no longer show the present state. It
+    /// may have seen a mixture of two states.
+    async fn failed_computation(
+        &mut self,
+        guards: Vec<TransactionOp>,
+        failure: Error,
+        from: usize,
+        fence: &Ownership,
+    ) -> Result<Step, Error> {
+        if guards.is_empty() {
+            return Err(failure);
+        }
+        let parts = vec![Part::Guard; guards.len()];
+        let transaction = self.settings.zk.transaction().fenced_by(fence);
+        let transaction = guards.into_iter().fold(transaction, Transaction::with);
+        let Err(error) = transaction.certain(&self.settings.receipt).commit().await else {
+            return Err(failure);
+        };
+        if let ErrorKind::TransactionFailed { code, .. } = error.kind()
+            && !is_race(code)
+        {
+            // The session may not create what was absent.
+            return Err(failure);
+        }
+        let step = self.failed(error, &parts, from, fence).await;
+        // Guards alone change nothing.
+        self.unknown = None;
+        step
     }
 
     /// Returns the operations of a transaction, and their meanings.
@@ -340,6 +376,10 @@ impl<'a> Run<'a> {
                 return Ok(Step::Again);
             }
             ErrorKind::OwnershipLost | ErrorKind::SessionExpired => {}
+            // The sizes of the others were checked before.
+            ErrorKind::TooLarge => {
+                return Err(Error::TooLarge { migration: self.expected[from].name.clone() });
+            }
             _ => return Err(error.into()),
         }
         // 5. The session is over, or the lock is lost: the next look under the lock tells.
@@ -375,10 +415,8 @@ impl<'a> Run<'a> {
         code: ErrorCode,
         from: usize,
     ) -> Result<Step, Error> {
-        let is_race =
-            matches!(code, ErrorCode::NoNode | ErrorCode::NodeExists | ErrorCode::BadVersion);
         match part {
-            Some(Part::Guard) if is_race => Ok(Step::Computed(None)),
+            Some(Part::Guard) if is_race(code) => Ok(Step::Computed(None)),
             Some(Part::Operation { migration, index }) => {
                 let Expected { name, is_computed, .. } = &self.expected[migration];
                 let (migration, path) = (name.clone(), error.path().to_owned());
@@ -395,7 +433,7 @@ impl<'a> Run<'a> {
                 self.create_parents().await?;
                 Ok(Step::Again)
             }
-            Some(Part::Record) if is_race => Ok(Step::Again),
+            Some(Part::Record) if is_race(code) => Ok(Step::Again),
             _ => Err(error.of_operation("migrate").into()),
         }
     }
@@ -452,4 +490,9 @@ impl<'a> Run<'a> {
         let (ops, _) = self.operations(&Seen::default(), Vec::new(), batch, None);
         ops.iter().map(|op| plan::size(&described(&self.settings.zk, op).0)).sum()
     }
+}
+
+/// Returns `true` if an operation was refused because another client has changed the node.
+const fn is_race(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::NoNode | ErrorCode::NodeExists | ErrorCode::BadVersion)
 }

@@ -1,6 +1,6 @@
 //! The reads of computed migrations, and the guards that keep them true until the commit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use bytes::Bytes;
 use zk_curator::internal::Locked;
 use zk_curator::op::{CheckOp, CreateOp, DeleteOp, TransactionOp};
 use zk_curator::path::ZPath;
+use zk_curator::value::Failure;
 use zk_curator::{CuratorFramework, Error, ErrorKind, Result, Stat};
 
 use crate::path::child;
@@ -47,15 +48,28 @@ struct Seen {
     guards: BTreeMap<String, Guard>,
     /// Two reads of one node have differed.
     is_torn: bool,
-    /// The first read that failed.
+    /// The first read that failed for another reason than a missing node. It has no guard.
     failure: Option<Error>,
+    /// The paths of the missing nodes that were an error. They have guards.
+    missing: BTreeSet<String>,
 }
 
 /// The reads of a computation that has ended.
 pub(super) struct Ended {
     pub(super) guards: Vec<TransactionOp>,
     pub(super) is_torn: bool,
+    /// The first read without a guard.
     pub(super) failure: Option<Error>,
+    missing: BTreeSet<String>,
+}
+
+impl Ended {
+    /// Returns the error of a computation, if it is that of a read of a missing node.
+    pub(super) fn missing_node(&self, source: &Failure) -> Option<Error> {
+        let error = source.downcast_ref::<Error>()?;
+        let is_of_read = error.kind() == ErrorKind::NoNode && self.missing.contains(error.path());
+        is_of_read.then(|| error.clone())
+    }
 }
 
 impl Reads {
@@ -178,14 +192,19 @@ impl Reads {
 
     fn failed<T>(&self, read: Result<T>) -> Result<T> {
         if let Err(error) = &read {
-            self.seen.lock().failure.get_or_insert_with(|| error.clone());
+            let mut seen = self.seen.lock();
+            if error.kind() == ErrorKind::NoNode {
+                seen.missing.insert(error.path().to_owned());
+            } else {
+                seen.failure.get_or_insert_with(|| error.clone());
+            }
         }
         read
     }
 
     /// Returns the guards of everything that was read.
     pub(super) fn end(&self) -> Ended {
-        let Seen { guards, is_torn, failure } = std::mem::take(&mut *self.seen.lock());
+        let Seen { guards, is_torn, failure, missing } = std::mem::take(&mut *self.seen.lock());
         let mut ops = Vec::new();
         for (path, guard) in guards {
             match guard {
@@ -199,7 +218,7 @@ impl Reads {
                 }
             }
         }
-        Ended { guards: ops, is_torn, failure }
+        Ended { guards: ops, is_torn, failure, missing }
     }
 }
 
