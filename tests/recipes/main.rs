@@ -43,6 +43,7 @@ mod schedule;
 mod shared;
 mod stm;
 mod stm_cancel;
+mod stm_concurrent;
 mod stm_contention;
 mod stm_faults;
 mod throttled;

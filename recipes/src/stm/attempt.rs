@@ -5,7 +5,6 @@ use std::fmt;
 use std::sync::{Arc, MutexGuard};
 
 use bytes::Bytes;
-use tokio::sync::Mutex;
 use zk_curator::Error as ZkError;
 use zk_curator::internal::Locked;
 use zk_curator::value::{FromData, ToData};
@@ -24,6 +23,8 @@ use super::write_set::WriteSet;
 /// * Writes are kept in memory, and applied together after the body has returned `Ok`. They send
 ///   nothing.
 /// * After the body has returned, every method fails with [`Error::Interrupted`].
+/// * Reads may run at the same time. They do not wait for each other, and the body may stop polling
+///   or drop any of them.
 ///
 /// Reads fail with [`Error::OutsideSpaces`] for a path in none of the spaces, and with
 /// [`Error::Framework`] as a read of the framework. In ZooKeeper, a read needs the permission to
@@ -32,8 +33,6 @@ use super::write_set::WriteSet;
 pub struct Tx {
     site: Arc<Site>,
     state: Arc<Locked<State>>,
-    /// Held during a request, so two reads of the body do not miss each other's results.
-    turn: Arc<Mutex<()>>,
 }
 
 /// The reads and writes of an attempt.
@@ -42,9 +41,63 @@ pub(super) struct State {
     pub(super) reads: ReadSet,
     pub(super) writes: WriteSet,
     pub(super) changed: Option<Changed>,
+    /// The number of times that the reads were replaced. A response to an earlier request may show
+    /// an older state than they do.
+    generation: u64,
     /// `true` if the body has returned: only the commit reads.
     has_returned: bool,
     is_over: bool,
+}
+
+/// The result of a read that is added to the others.
+#[derive(Debug, PartialEq, Eq)]
+enum Added {
+    Fits,
+    /// It may show a later state.
+    Differs,
+    /// A concurrent read was added first, and this one may show an earlier state, or lacks it.
+    Outdated,
+}
+
+impl State {
+    /// Adds the response to a request that was sent in a generation.
+    fn add(&mut self, later: ReadSet, generation: u64, is_protected: bool) -> Added {
+        if self.reads.is_empty() {
+            self.generation += 1;
+            self.reads = later;
+            return Added::Fits;
+        }
+        if !self.is_in_order(&later, generation) {
+            return Added::Outdated;
+        }
+        if self.reads.extend(later.answers(), is_protected) { Added::Fits } else { Added::Differs }
+    }
+
+    /// Replaces all reads by those of one request that was sent in a generation. It ends the
+    /// attempt if the body depends on a read that has changed.
+    fn replace(&mut self, later: ReadSet, generation: u64) -> Added {
+        let lacks_some = self.reads.queries().any(|query| later.get(query).is_none());
+        if lacks_some || !self.is_in_order(&later, generation) {
+            return Added::Outdated;
+        }
+        match self.reads.replace(later) {
+            Ok(()) => {
+                self.generation += 1;
+                Added::Fits
+            }
+            Err((path, reads)) => {
+                self.changed = Some(Changed { path, reads });
+                Added::Differs
+            }
+        }
+    }
+
+    /// Returns `true` if the response to a request that was sent in a generation shows no earlier
+    /// state than the reads: the request was sent after the response that they come from, or the
+    /// response itself proves it.
+    fn is_in_order(&self, later: &ReadSet, generation: u64) -> bool {
+        self.generation == generation || later.is_not_before(&self.reads)
+    }
 }
 
 /// A node that the body had read has changed.
@@ -58,7 +111,7 @@ pub(super) struct Changed {
 impl Tx {
     pub(super) fn begin(site: &Arc<Site>, reads: ReadSet) -> Self {
         let state = State { reads, ..State::default() };
-        Self { site: Arc::clone(site), state: Arc::new(Locked::new(state)), turn: Arc::default() }
+        Self { site: Arc::clone(site), state: Arc::new(Locked::new(state)) }
     }
 
     /// Returns the data of a node; `None` if it does not exist. Without a request if the attempt
@@ -75,7 +128,9 @@ impl Tx {
         Ok(all.pop().flatten())
     }
 
-    /// Returns the data of several nodes, in the order of the paths, with one request at most. See
+    /// Returns the data of several nodes, in the order of the paths. Takes one request at most, or
+    /// two if one of the nodes or the structure of their spaces was written since the first read of
+    /// the attempt. Reads of the same body at the same time may cost more requests. See
     /// [`get`](Self::get).
     ///
     /// # Errors
@@ -227,6 +282,7 @@ impl Tx {
     /// Asserts that a node does not exist: the transaction fails with [`Error::Exists`] if it does.
     ///
     /// Without a space, the transaction creates the node and deletes it again, which fires watches.
+    /// So its parent has to exist: otherwise the transaction fails with `NoNode`.
     ///
     /// # Errors
     /// [`Error::OutsideSpaces`].
@@ -279,35 +335,36 @@ impl Tx {
     }
 
     /// Reads what the attempt has not read yet, so that all of its reads show one state.
-    async fn load(&self, queries: impl IntoIterator<Item = Query>) -> Result<(), Error> {
-        let _turn = self.turn.lock().await;
-        let missing: BTreeSet<Query> = {
-            let state = self.current()?;
-            queries.into_iter().filter(|query| state.reads.get(query).is_none()).collect()
-        };
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let later = self.site.read(missing.clone()).await?;
-        let everything: BTreeSet<Query> = {
-            let mut state = self.current()?;
-            if state.reads.is_empty() {
-                state.reads = later;
+    ///
+    /// Reads of the body may be concurrent, and the body may stop polling any of them. So none of
+    /// them waits for another one. A read that misses the results of another one is repeated.
+    async fn load(&self, queries: Vec<Query>) -> Result<(), Error> {
+        loop {
+            let (missing, generation) = {
+                let state = self.current()?;
+                let missing = queries.iter().filter(|query| state.reads.get(query).is_none());
+                (missing.cloned().collect::<BTreeSet<_>>(), state.generation)
+            };
+            if missing.is_empty() {
                 return Ok(());
             }
-            if state.reads.extend(later.answers(), matches!(self.site.scope, Scope::Spaces(_))) {
-                return Ok(());
-            }
-            state.reads.queries().cloned().chain(missing).collect()
-        };
-        // Something may have changed since the first read: all reads again, in one request.
-        let later = self.site.read(everything).await?;
-        let mut state = self.current()?;
-        match state.reads.replace(later) {
-            Ok(()) => Ok(()),
-            Err((path, reads)) => {
-                state.changed = Some(Changed { path, reads });
-                Err(Error::Interrupted)
+            let later = self.site.read(missing.clone()).await?;
+            let (everything, generation) = {
+                let mut state = self.current()?;
+                match state.add(later, generation, matches!(self.site.scope, Scope::Spaces(_))) {
+                    Added::Fits => return Ok(()),
+                    Added::Outdated => continue,
+                    Added::Differs => {}
+                }
+                let read = state.reads.queries().cloned();
+                (read.chain(missing).collect::<BTreeSet<_>>(), state.generation)
+            };
+            // Something may have changed since the first read: all reads again, in one request.
+            let later = self.site.read(everything).await?;
+            match self.current()?.replace(later, generation) {
+                Added::Fits => return Ok(()),
+                Added::Outdated => {}
+                Added::Differs => return Err(Error::Interrupted),
             }
         }
     }

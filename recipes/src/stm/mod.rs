@@ -20,6 +20,8 @@
 //!    If the node, or the structure of its space, was written after the state that the attempt
 //!    shows, everything is read again, in one `multiRead`. If a node that the body has used has
 //!    changed, the attempt ends, and the body runs again with the new state.
+//!    Reads may be concurrent. A response that may be older than the state that the attempt shows
+//!    by then is discarded, and the read is repeated.
 //! 3. The writes of the body stay in memory, and its later reads show them.
 //! 4. After the body, the nodes that it writes and has not read are read as in step 2.
 //! 5. One [certain](zk_curator::certain) transaction applies the writes: it checks the version of
@@ -37,7 +39,7 @@
 //! |---|---|---|
 //! | prefetched, with writes | 2 | 2 |
 //! | prefetched, without writes | 1 | 1 |
-//! | each read that was not prefetched | 1 more, or 2 if the node was written since | the same |
+//! | each read that was not prefetched | 1 more, or 2 if the node was written since | the same, at the same time for concurrent reads |
 //! | fails because of its reads | 2 instead of the commit | 1 instead of the commit |
 //!
 //! # Guarantees

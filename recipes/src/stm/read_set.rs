@@ -79,6 +79,11 @@ impl ReadSet {
         self.answers.get(query)
     }
 
+    /// Returns `true` if this response certainly shows no earlier state than other reads.
+    pub(super) const fn is_not_before(&self, other: &Self) -> bool {
+        self.zxid >= other.zxid
+    }
+
     /// Returns the state of a node, if it was read.
     pub(super) fn data(&self, path: &str) -> Option<&Answer> {
         self.answers.get(&Query::Data(path.to_owned()))
@@ -101,8 +106,8 @@ impl ReadSet {
         self.used.insert(query);
     }
 
-    /// Adds the responses of a later request. Returns `false`, and adds nothing, if they may show a
-    /// later state than the earlier ones.
+    /// Adds the responses of a later request, which show no earlier state than `zxid`. Returns
+    /// `false`, and adds nothing, if they may show a later state than the earlier ones.
     ///
     /// A node whose last write is not after `zxid` had the same data then. A missing node and a
     /// list of children say nothing about their past by themselves. In a space, the root answers
