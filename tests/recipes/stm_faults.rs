@@ -330,3 +330,33 @@ fn refusal_takes_one_more_round_trip() {
         assert_eq!(sent, [OpCode::MultiRead, OpCode::Multi, OpCode::MultiRead]);
     });
 }
+
+/// The receipts are in the first space, which the transaction does not use.
+#[test]
+fn first_transaction_may_use_another_space_than_that_of_the_receipts() {
+    const LOG: &str = "/log/a";
+    // The number of the request that is lost, or none.
+    simulated_each_on(0..12, in_memory, async |nth, (server, zk)| {
+        for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
+            let seen = std::sync::atomic::AtomicU32::new(0);
+            let rule = server.rule(move |request| {
+                if request.is(OpCode::Ping) {
+                    return Verdict::Pass;
+                }
+                let number = seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                if number == nth { verdict } else { Verdict::Pass }
+            });
+            let stm = Stm::spaces(&zk, [SPACE, "/log"]);
+            let done = stm.atomically(|tx| async move { tx.put(LOG, &1) }).await.unwrap();
+            assert_eq!(done.attempts, 1, "{nth} {verdict:?}");
+            drop(rule);
+            assert_eq!(zk.typed::<i64>().get(LOG).await.unwrap().stat.version, 0);
+            assert_eq!(stm.audit().await.unwrap(), []);
+            drop(stm);
+            zk.wait_until_released().await;
+            for root in [SPACE, "/log"] {
+                zk.delete(root).deleting_children().await.unwrap();
+            }
+        }
+    });
+}

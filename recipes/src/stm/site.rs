@@ -137,12 +137,20 @@ impl Site {
     /// Creates the node that has the receipts as children, unless another client does it. It does
     /// not write the root, because no transaction sees this node: transactions that have read the
     /// space without it are not in conflict.
-    pub(super) async fn create_receipts(&self) -> ZkResult<()> {
-        let Some(Receipts { parent, root: Some(_), .. }) = &self.receipts else { return Ok(()) };
+    ///
+    /// Creates the root too, if `plan` does not use its space. Otherwise the root existed when the
+    /// space was read, and without it the next commit is in conflict.
+    pub(super) async fn create_receipts(&self, plan: &Plan) -> ZkResult<()> {
+        let Some(Receipts { parent, root: Some(root), .. }) = &self.receipts else {
+            return Ok(());
+        };
+        if plan.steps.iter().all(|step| step.path != *root) {
+            self.create_root(root).await?;
+        }
         match self.zk.create(parent).data("").idempotent().await {
             Ok(_) => Ok(()),
             Err(error) => match error.code() {
-                // Without the root, the next commit is in conflict.
+                // The next commit finds out if the root was deleted.
                 Some(ErrorCode::NodeExists | ErrorCode::NoNode) => Ok(()),
                 _ => Err(error),
             },

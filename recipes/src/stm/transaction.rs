@@ -316,7 +316,7 @@ impl Race<'_> {
                 },
                 Failure::NoReceipts(error) => {
                     self.rounds = self.rounds.checked_sub(1).ok_or(error)?;
-                    site.create_receipts().await?;
+                    site.create_receipts(&plan).await?;
                     continue;
                 }
             };
