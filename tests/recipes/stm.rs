@@ -5,6 +5,7 @@ use std::cell::Cell;
 use tokio::time::Instant;
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_proto::OpCode;
+use zk_curator_recipes::lock::InterProcessMutex;
 use zk_curator_recipes::stm::{Error, IntrusionKind, Stm, Tx, snapshot_of};
 use zk_curator_testing::TestServer;
 use zk_curator_tests::{
@@ -445,6 +446,35 @@ fn transaction_id_is_known_whatever_is_written() {
             let done = delete.await.unwrap();
             let parent = zk.exists("/dir").await.unwrap().unwrap();
             assert_eq!(done.zxid, Some(parent.pzxid));
+        }
+    });
+}
+
+#[test]
+fn fence_protects_a_transaction_without_writes() {
+    simulated_on(two_in_memory, async |(_server, zk, other)| {
+        accounts(&zk).await;
+        zk.create("/receipts").await.unwrap();
+        let spaces = [Stm::space(&zk, SPACE), Stm::loose(&zk)];
+        let receipts = Stm::loose(&zk).receipts_at("/receipts");
+        for stm in spaces.into_iter().chain([receipts]) {
+            let guard = InterProcessMutex::new(&zk, "/lock").acquire().await.unwrap();
+            let read = async || {
+                let fenced = stm.transaction().fenced_by(guard.ownership());
+                fenced.run(|tx| async move { value(&tx, A).await }).await
+            };
+            let nothing = async || {
+                let fenced = stm.transaction().fenced_by(guard.ownership());
+                fenced.run(|_| async { Ok(()) }).await
+            };
+            let done = read().await.unwrap();
+            assert!(done.value == 100 && done.zxid.is_some());
+            nothing().await.unwrap();
+            other.delete(guard.path()).await.unwrap();
+            for error in [read().await.unwrap_err(), nothing().await.unwrap_err()] {
+                assert_matches!(error, Error::Framework(error)
+                    if error.kind() == ErrorKind::OwnershipLost);
+            }
         }
     });
 }

@@ -160,7 +160,8 @@ impl Transaction {
 
     /// Applies the transaction only while this node is owned: pass the
     /// [`ownership`](crate::lock::Guard::ownership) of a guard. Otherwise it fails with the
-    /// framework's `OwnershipLost`. May be called for several nodes.
+    /// framework's `OwnershipLost`. May be called for several nodes. Without writes, the transaction
+    /// is [confirmed](Self::confirmed).
     pub fn fenced_by(mut self, ownership: &Ownership) -> Self {
         self.fences.push(ownership.clone());
         self
@@ -175,8 +176,9 @@ impl Transaction {
     }
 
     /// Commits also if the body has written nothing: one more request, which a quorum answers. The
-    /// reads then show the newest state at the time of the commit. Default: without writes, nothing
-    /// is committed, and the reads may be as old as every read of ZooKeeper.
+    /// reads then show the newest state at the time of the commit. Default: without writes and
+    /// [fences](Self::fenced_by), nothing is committed, and the reads may be as old as every read of
+    /// ZooKeeper.
     pub const fn confirmed(mut self) -> Self {
         self.confirmed = true;
         self
@@ -292,8 +294,10 @@ impl Race<'_> {
             Err(error) => return Err(error),
         };
         // The body may have asked for a change without effect, such as a delete of a node that was
-        // missing when it was read. Only checks show that it is still missing.
-        if plan.only_reads() && writes.is_empty() && !self.of.confirmed {
+        // missing when it was read. Only checks show that it is still missing, and that the fences
+        // exist.
+        let is_unchecked = !self.of.confirmed && self.of.fences.is_empty();
+        if plan.only_reads() && writes.is_empty() && is_unchecked {
             let applied = Applied { zxid: None, created: Some(Vec::new()) };
             return Ok(Ended::Committed { value, applied });
         }
