@@ -478,3 +478,28 @@ fn fence_protects_a_transaction_without_writes() {
         }
     });
 }
+
+#[test]
+fn without_a_space_a_delete_is_protected_by_an_assertion() {
+    simulated_with(async |_server, zk| {
+        let stm = Stm::loose(&zk);
+        let asserted = |tx: Tx| async move {
+            tx.assert_absent("/a")?;
+            tx.delete("/a")
+        };
+        let created = |tx: Tx| async move {
+            tx.create("/a", "")?;
+            tx.delete("/a")
+        };
+        stm.atomically(asserted).await.unwrap();
+        stm.atomically(created).await.unwrap();
+        assert_eq!(zk.exists("/a").await.unwrap(), None);
+        zk.create("/a").await.unwrap();
+        assert_matches!(stm.atomically(asserted).await, Err(Error::Exists { .. }));
+        assert_matches!(stm.atomically(created).await, Err(Error::Exists { .. }));
+        // The parent of a node whose absence is asserted has to exist.
+        let result = stm.atomically(|tx| async move { tx.assert_absent("/none/a") }).await;
+        assert_matches!(result, Err(Error::Framework(error))
+            if error.code() == Some(zk_curator::ErrorCode::NoNode));
+    });
+}

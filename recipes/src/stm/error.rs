@@ -19,9 +19,9 @@ pub enum Error {
         /// the node does not exist, or could not be read.
         mzxid: Option<i64>,
     },
-    /// The transaction was sent, and its outcome cannot be determined: the session ended first,
-    /// another client deleted the receipt, or there are [no
-    /// receipts](super::Stm::receipts_at). It was applied once, or not at all.
+    /// The transaction was sent, and its outcome cannot be determined: the session ended first, the
+    /// deadline of the handle passed, the framework was closed, another client deleted the receipt,
+    /// or there are [no receipts](super::Stm::receipts_at). It was applied once, or not at all.
     #[error("it is not known whether the transaction was applied: {why}")]
     Unknown {
         /// The error of the request whose response was lost.

@@ -51,7 +51,8 @@ impl Plan {
     pub(super) fn new(reads: &ReadSet, writes: &WriteSet, scope: &Scope) -> Result<Self, Error> {
         let mut steps = Steps::default();
         for (path, write) in writes.writes() {
-            steps.write(path, write, reads, scope)?;
+            let is_asserted = writes.is_asserted_absent(path);
+            steps.write(path, write, reads, scope, is_asserted)?;
         }
         for path in writes.absent() {
             steps.assert_absent(path, reads, scope)?;
@@ -153,6 +154,7 @@ impl Steps {
         write: &Write,
         reads: &ReadSet,
         scope: &Scope,
+        is_asserted_absent: bool,
     ) -> Result<(), Error> {
         let version = match reads.data(path) {
             Some(Answer::Data { stat, .. }) => Some(stat.version),
@@ -174,8 +176,8 @@ impl Steps {
                 self.kept.push(step(path, Change::Set(version, data.clone())));
             }
             (Write::Delete, None) => {
-                // Nothing is deleted. In a space, the root proves that.
-                if matches!(scope, Scope::Loose) {
+                // Nothing is deleted. In a space, the root proves that, and otherwise an assertion.
+                if matches!(scope, Scope::Loose) && !is_asserted_absent {
                     return Err(Error::Unprotected { path: path.to_owned() });
                 }
             }
@@ -360,5 +362,22 @@ mod tests {
         assert_eq!(steps, ["check /a 1", "create /c c", "absent /b"]);
         let deleted = plan(&nodes, |writes| writes.delete("/b"), &Scope::Loose);
         assert!(matches!(deleted, Err(Error::Unprotected { .. })));
+    }
+
+    #[test]
+    fn asserted_absence_protects_a_delete_without_a_space() {
+        let asserted = |writes: &mut WriteSet| {
+            writes.assert_absent("/b");
+            writes.delete("/b");
+        };
+        let created = |writes: &mut WriteSet| {
+            assert!(writes.create("/b", "b".into()));
+            writes.delete("/b");
+        };
+        for write in [asserted, created] {
+            assert_eq!(plan(&[("/b", None)], write, &Scope::Loose).unwrap(), ["absent /b"]);
+            let exists = plan(&[("/b", Some(1))], write, &Scope::Loose);
+            assert!(matches!(exists, Err(Error::Exists { .. })), "{exists:?}");
+        }
     }
 }
