@@ -9,9 +9,9 @@ use zk_curator_proto::OpCode;
 use zk_curator_recipes::stm::{Error, Stm, Tx};
 use zk_curator_testing::{ErrorCode, TestServer, Verdict};
 use zk_curator_tests::{
-    all_close_clean, always, assert_matches, cluster_of_three, connected, cut_at_next_multi,
-    expire, in_memory, once_on_write_multi, recorded, rule_if, session_id, simulated_each_on,
-    simulated_on, simulated_with, until,
+    all_close_clean, always, assert_matches, builder, cluster_of_three, connected,
+    cut_at_next_multi, expire, in_memory, once_on_write_multi, recorded, rule_if, session_id,
+    simulated_each_on, simulated_on, simulated_with, start, until,
 };
 
 use crate::cache_faults::on_member;
@@ -358,5 +358,38 @@ fn first_transaction_may_use_another_space_than_that_of_the_receipts() {
                 zk.delete(root).deleting_children().await.unwrap();
             }
         }
+    });
+}
+
+/// Everything that the attempt has read is larger than a response may be.
+#[test]
+fn conflict_of_an_attempt_with_many_data_is_repeated() {
+    simulated_with(async |server, other| {
+        let zk = start(builder(&server).max_frame(8_000).max_response(8_000)).await;
+        let paths: Vec<String> = (0..5).map(|n| format!("/acc/{n}")).collect();
+        let stm = Stm::space(&zk, SPACE);
+        for path in &paths {
+            stm.atomically(|tx| async move { tx.put(path, &vec![b'x'; 3_000]) }).await.unwrap();
+        }
+        let runs = Cell::new(0);
+        let body = |tx: Tx| {
+            runs.set(runs.get() + 1);
+            let (paths, other, runs) = (&paths, &other, &runs);
+            async move {
+                for path in paths {
+                    assert!(tx.get(path).await?.is_some());
+                }
+                if runs.get() == 1 {
+                    other.set_data(paths[0].as_str(), "y").await?;
+                }
+                tx.put(A, &runs.get())
+            }
+        };
+        let (_rule, requests) = recorded(&server);
+        assert_eq!(stm.atomically(body).await.unwrap().attempts, 2);
+        let sent = requests.lock().unwrap()[&session_id(&zk).get()].clone();
+        let reads = sent.iter().filter(|opcode| **opcode == OpCode::MultiRead).count();
+        // In both attempts one request for each node, and in between one for all of them.
+        assert_eq!(reads, 6 + 1 + 6, "{sent:?}");
     });
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::time::{sleep, timeout};
 use tracing::debug;
-use zk_curator::{CuratorFramework, Ownership};
+use zk_curator::{CuratorFramework, ErrorKind, Ownership};
 
 use super::attempt::{Changed, State, Tx};
 use super::contention::Contention;
@@ -200,7 +200,9 @@ impl Transaction {
     /// * [`Error::Exists`], [`Error::Unprotected`], [`Error::OutsideSpaces`].
     /// * [`Error::Framework`]: as every read and transaction of the framework. `Unsupported` on
     ///   servers before ZooKeeper 3.6. `NoNode` if the parent of a new node is missing, `NotEmpty`
-    ///   if a deleted node has children, `TooLarge`, `OwnershipLost`.
+    ///   if a deleted node has children, `TooLarge`, `OwnershipLost`. `ResponseTooLarge` if
+    ///   everything that an attempt has read does not fit into one response, and has to be read
+    ///   again because a node was written since.
     ///
     /// # Panics
     /// When `body` does.
@@ -375,7 +377,13 @@ impl Race<'_> {
         match next {
             // Still the present state, as far as anybody knows.
             Next::Reads(reads) => Ok(reads),
-            Next::Again(queries) => site.read(queries).await,
+            Next::Again(queries) => match site.read(queries).await {
+                // Each read of the body alone may fit into a response.
+                Err(Error::Framework(error)) if error.kind() == ErrorKind::ResponseTooLarge => {
+                    Ok(ReadSet::default())
+                }
+                reads => reads,
+            },
         }
     }
 
