@@ -97,6 +97,14 @@ pub const fn check_pattern(pattern: &str, parameters: &[&str]) {
                 is_same(pattern, start + 1, end - 1, parameters[next].as_bytes()),
                 "the names of the parameters are not those of the template, in its order"
             );
+            let mut place = start + 1;
+            while place < end - 1 {
+                assert!(
+                    pattern[place].is_ascii_alphanumeric() || pattern[place] == b'_',
+                    "the name of a parameter has a character other than an ASCII letter, a digit and `_`"
+                );
+                place += 1;
+            }
             let mut before = 0;
             while before < next {
                 assert!(
@@ -183,6 +191,19 @@ mod tests {
             assert_eq!(parsed.is_ok(), compiled.is_ok(), "{pattern:?} {parsed:?}");
         }
         drop(std::panic::take_hook());
+    }
+
+    /// Identifiers of Rust that are no names of parameters.
+    #[test]
+    fn the_compiler_refuses_names_that_the_parser_refuses() {
+        std::panic::set_hook(Box::new(|_| {}));
+        for name in ["größe", "r#type", "a-b", "名"] {
+            let pattern = format!("/a/{{{name}}}");
+            assert!(PathTemplate::parse(pattern.clone()).is_err(), "{name}");
+            assert!(catch_unwind(|| check_pattern(&pattern, &[name])).is_err(), "{name}");
+        }
+        drop(std::panic::take_hook());
+        check_pattern("/a/{Ab_1}", &["Ab_1"]);
     }
 
     #[test]

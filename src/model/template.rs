@@ -53,6 +53,19 @@
 /// # fn main() {}
 /// ```
 ///
+/// A parameter whose name has other characters than ASCII letters, digits and `_`. `r#type` is such
+/// a name too:
+///
+/// ```compile_fail,E0080
+/// zk_curator::path_template!(SizePath = "/sizes/{größe}": größe: u64);
+/// # fn main() {}
+/// ```
+///
+/// ```compile_fail,E0080
+/// zk_curator::path_template!(TypePath = "/types/{r#type}": r#type: u64);
+/// # fn main() {}
+/// ```
+///
 /// A call with another number of parameters, or with another type:
 ///
 /// ```compile_fail,E0061
