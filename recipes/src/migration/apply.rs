@@ -302,7 +302,7 @@ impl<'a> Run<'a> {
         if let ErrorKind::TransactionFailed { code, .. } = error.kind()
             && !is_race(code)
         {
-            // The session may not create what was absent.
+            // The session may lack the permission to create the absent nodes.
             return Err(failure);
         }
         let step = self.failed(error, &parts, from, fence).await;

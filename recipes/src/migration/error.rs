@@ -87,7 +87,7 @@ pub enum Error {
         /// The reason.
         code: ErrorCode,
     },
-    /// The function of a computed migration has failed. Its transaction was not sent.
+    /// The function of a computed migration has failed. It has no operations, so nothing was applied.
     #[error("the migration {migration:?} could not be computed")]
     Computation {
         /// The name of the migration.

@@ -20,8 +20,8 @@
 //!    If the node, or the structure of its space, was written after the state that the attempt
 //!    shows, everything is read again, in one `multiRead`. If a node that the body has used has
 //!    changed, the attempt ends, and the body runs again with the new state.
-//!    Reads may be concurrent. A response that may be older than the state that the attempt shows
-//!    by then is discarded, and the read is repeated.
+//!    Reads may be concurrent. A response that may be older than the state that the attempt shows is
+//!    discarded, and the read is repeated.
 //! 3. The writes of the body stay in memory, and its later reads show them.
 //! 4. After the body, the nodes that it writes and has not read are read as in step 2.
 //! 5. One [certain](zk_curator::certain) transaction applies the writes: it checks the version of

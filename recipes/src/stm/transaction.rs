@@ -160,8 +160,8 @@ impl Transaction {
 
     /// Applies the transaction only while this node is owned: pass the
     /// [`ownership`](crate::lock::Guard::ownership) of a guard. Otherwise it fails with the
-    /// framework's `OwnershipLost`. May be called for several nodes. Without writes, the transaction
-    /// is [confirmed](Self::confirmed).
+    /// framework's `OwnershipLost`. May be called for several nodes. Without writes, the
+    /// transaction is [confirmed](Self::confirmed).
     pub fn fenced_by(mut self, ownership: &Ownership) -> Self {
         self.fences.push(ownership.clone());
         self
