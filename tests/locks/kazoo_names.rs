@@ -234,8 +234,11 @@ fn dropped_lease_is_deleted_in_one_request() {
         let lease = semaphore(&zk).acquire().await.unwrap();
         let path = lease.path().to_owned();
         until(&server, |probe| probe.paths().len() == 3).await;
-        let of_lease =
-            rule_if(&server, move |request| request.paths().any(|of| of == path), Verdict::Pass);
+        let of_lease = rule_if(
+            &server,
+            move |request| request.paths().any(|of| of == path),
+            Verdict::Delay(Duration::from_millis(1)),
+        );
         drop(lease);
         until(&server, |probe| probe.children(PATH).is_empty()).await;
         assert_eq!(of_lease.hits(), 1);
