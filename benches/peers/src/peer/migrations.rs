@@ -22,7 +22,7 @@ fn set(nodes: &str, id: &str, count: usize) -> Result<MigrationSet> {
 
 /// The managers of some sessions, and the parent of the nodes.
 async fn managers(
-    stage: &mut Stage,
+    stage: &Stage,
     clients: &[CuratorFramework],
 ) -> Result<(Vec<MigrationManager>, String)> {
     let [locks, meta, nodes] = ["locks", "meta", "nodes"].map(|name| stage.below(name));
