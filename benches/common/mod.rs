@@ -79,7 +79,10 @@ impl Spread {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
         let median = values[values.len() / 2];
-        Self { median, percent: (values[values.len() - 1] - values[0]) / 2.0 / median * 100.0 }
+        let half = (values[values.len() - 1] - values[0]) / 2.0;
+        // Equal values have no spread, also if they are zero.
+        let percent = if half == 0.0 { 0.0 } else { half / median * 100.0 };
+        Self { median, percent }
     }
 }
 

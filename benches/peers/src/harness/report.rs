@@ -109,7 +109,7 @@ User and system time of the whole process of the client, on one machine. Older r
 const REQUESTS: &str = "\
 The requests that the server received, divided by the operations. A spread is shown if it is more than 2 %. The numbers 2 ms
 away differ, because they depend on how many clients meet.";
-const NUMBERS: &str = "What the workloads count besides times and requests.";
+const NUMBERS: &str = "Workloads also count these.";
 const STARTS: &str = "\
 *A plain socket* opens a session and sends one request, without a process to start. The embedded servers are asked by the
 same loop on a plain socket.";
