@@ -1,6 +1,7 @@
 import static java.nio.charset.StandardCharsets.US_ASCII;
 
 import java.util.List;
+import java.util.concurrent.Callable;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
@@ -23,6 +24,15 @@ abstract class Numbers extends Locks {
 
     private static long number(byte[] text) {
         return Long.parseLong(new String(text, US_ASCII));
+    }
+
+    private static long locked(InterProcessMutex mutex, Callable<Long> change) throws Exception {
+        mutex.acquire();
+        try {
+            return change.call();
+        } finally {
+            mutex.release();
+        }
     }
 
     /** A round in which every contender has the same number of changes. */
@@ -91,8 +101,7 @@ abstract class Numbers extends Locks {
 
                 @Override
                 long change(CuratorFramework client, InterProcessMutex mutex) throws Exception {
-                    mutex.acquire();
-                    try {
+                    return locked(mutex, () -> {
                         List<byte[]> read = Children.data(client, nodes);
                         long from = number(read.get(0)) - 1;
                         long to = number(read.get(1)) + 1;
@@ -101,9 +110,7 @@ abstract class Numbers extends Locks {
                                 client.transactionOp().setData().forPath(nodes.get(1), text(to)));
                         total = from + to;
                         return to;
-                    } finally {
-                        mutex.release();
-                    }
+                    });
                 }
 
                 @Override
@@ -126,14 +133,11 @@ abstract class Numbers extends Locks {
             return new Changes(path + "/lock", operations) {
                 @Override
                 long change(CuratorFramework client, InterProcessMutex mutex) throws Exception {
-                    mutex.acquire();
-                    try {
+                    return locked(mutex, () -> {
                         long next = number(client.getData().forPath(node)) + 1;
                         client.setData().forPath(node, text(next));
                         return next;
-                    } finally {
-                        mutex.release();
-                    }
+                    });
                 }
             };
         }

@@ -76,10 +76,12 @@ impl Page {
             "watch-data",
         ];
         let is_of = |words: &[&str]| words.iter().any(|word| workload.contains(word));
-        let page = match () {
-            () if is_of(&DATA) => Self::Data,
-            () if is_of(&TRANSACTIONS) => Self::Transactions,
-            () => Self::Benchmarks,
+        let page = if is_of(&DATA) {
+            Self::Data
+        } else if is_of(&TRANSACTIONS) {
+            Self::Transactions
+        } else {
+            Self::Benchmarks
         };
         workload == "raw-set" || page == self
     }

@@ -317,6 +317,10 @@ impl Workload {
         self.name.starts_with("scale-")
     }
 
+    fn is_partition(&self) -> bool {
+        self.name.starts_with("partition-")
+    }
+
     fn case(&'static self, setting: Setting, extent: Extent) -> Option<Case> {
         let full = match setting {
             Setting::Loopback => self.operations,
@@ -333,7 +337,7 @@ impl Workload {
             Extent::Smoke if matches!(self.name, "cache-reconnect-many" | "fleet-return") => {
                 (self.size.min(10), full.min(2))
             }
-            Extent::Smoke if self.name.starts_with("partition-") => (self.size.min(100), 1),
+            Extent::Smoke if self.is_partition() => (self.size.min(100), 1),
             Extent::Smoke => (self.size.min(1000), full.min(20)),
         };
         // Every contender does the same number of operations.
@@ -350,10 +354,9 @@ impl Workload {
             _ => whole(operations / 2),
         };
         let case = Case { workload: self, setting, size, operations: whole(operations), warmup };
-        let is_cold = matches!(
-            self.name,
-            "startup" | "embedded-server" | "partition-join" | "partition-leave"
-        ) || reconnect(&case).is_some();
+        let is_cold = matches!(self.name, "startup" | "embedded-server")
+            || self.is_partition()
+            || reconnect(&case).is_some();
         Some(Case { warmup: if is_cold { 0 } else { warmup }, ..case })
     }
 }

@@ -302,7 +302,7 @@ pub(super) fn starts(figures: &Figures) -> String {
     table.text()
 }
 
-/// What workloads count besides time and requests.
+/// The numbers that workloads count themselves.
 pub(super) fn numbers(figures: &Figures) -> String {
     let mut table = Table::new(&["", "zk-curator", "Curator", "kazoo", "2 ms away: zk-curator"]);
     for workload in compared(figures, Setting::Loopback) {

@@ -48,7 +48,11 @@ pub(super) fn table(figures: &Figures, page: Page) -> String {
     for (target, setting, name, size, most) in TIMES {
         let key = (*name, *size);
         let time = figures.of(*setting, key, Client::Rust).and_then(|figure| figure.time);
-        row(target, name, time.map(|time| (micros(time.median), time.median <= *most)));
+        row(
+            target,
+            name,
+            time.map(|time| (format!("{} µs", number(time.median)), time.median <= *most)),
+        );
     }
     for (target, (name, size), counted, most) in NUMBERS {
         let numbers = figures.of(Setting::Loopback, (name, *size), Client::Rust);
@@ -226,11 +230,6 @@ const NUMBERS: &[(&str, (&str, usize), &str, f64)] = &[
         0.0,
     ),
 ];
-
-/// Microseconds; tenths of nanoseconds would be noise.
-fn micros(value: f64) -> String {
-    format!("{} µs", number(value))
-}
 
 /// Several deletes at a time, to Curator's one; and to several threads of Curator, which keep no
 /// order.

@@ -46,7 +46,7 @@ pub(crate) async fn once_per(stage: &mut Stage) -> Result<()> {
         let stop = CancellationToken::new();
         let body = async |slot: Slot| {
             let late = slot.start().elapsed().unwrap_or_default();
-            // A slot may start while the others are told to stop.
+            // The slot after the last one stops the schedules.
             if latencies.borrow().len() < operations {
                 latencies.borrow_mut().push(late);
                 slots.borrow_mut().insert(slot.name().to_owned());

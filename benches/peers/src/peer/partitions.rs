@@ -17,7 +17,7 @@ const SETTLE: Duration = Duration::from_secs(1);
 /// Longer than the time to settle and the time for which a missing member still counts.
 const QUIET: Duration = Duration::from_secs(3);
 
-/// Who owns what, as the bodies tell.
+/// The owners of the parts, as the bodies report them.
 #[derive(Default)]
 struct Board {
     owners: BTreeMap<String, Vec<usize>>,

@@ -29,7 +29,7 @@ pub(crate) struct Stage {
     pub(crate) warmup: usize,
     pub(crate) path: String,
     pub(crate) payload: usize,
-    /// What the last round has counted besides requests, by the names that the tables show.
+    /// The numbers that the last round has counted, by the names that the tables show.
     pub(crate) numbers: Numbers,
     session_timeout: Duration,
     clients: Vec<CuratorFramework>,
