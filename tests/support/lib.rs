@@ -22,9 +22,11 @@ use std::borrow::Borrow;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::runtime::Runtime;
 use tokio::time::timeout;
 use zk_curator::retry::{ExponentialBackoffRetry, RetryNTimes};
 use zk_curator::{
@@ -153,8 +155,7 @@ pub fn simulated_from<F: Future>(seed: u64, test: F) -> F::Output {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_time().start_paused(true).build().unwrap();
     NEXT_SEED.set(Some(seed));
-    let output =
-        runtime.block_on(async { timeout(LONG_SIMULATED, test).await }).expect("the test hangs");
+    let output = run(&runtime, LONG_SIMULATED, test);
     NEXT_SEED.set(None);
     output
 }
@@ -163,7 +164,20 @@ pub fn simulated_from<F: Future>(seed: u64, test: F) -> F::Output {
 pub fn real_time<F: Future>(test: F) -> F::Output {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
-    runtime.block_on(async { timeout(LONG, test).await }).expect("the test hangs")
+    run(&runtime, LONG, test)
+}
+
+/// Runs a test with a limit of time.
+fn run<F: Future>(runtime: &Runtime, limit: Duration, test: F) -> F::Output {
+    let mut output = None;
+    run_any(runtime, limit, Box::pin(async { output = Some(test.await) }));
+    output.expect("invariant: the test has ended")
+}
+
+/// Takes any future, because the loop of a runtime for every test is a quarter of the machine code
+/// of the tests.
+fn run_any(runtime: &Runtime, limit: Duration, test: Pin<Box<dyn Future<Output = ()> + '_>>) {
+    runtime.block_on(async { timeout(limit, test).await }).expect("the test hangs");
 }
 
 /// Settings for a framework on these servers.

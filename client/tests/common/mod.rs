@@ -11,10 +11,12 @@ pub(crate) mod suite;
 
 use std::future::Future;
 use std::io;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use zk_curator_client::{
@@ -38,7 +40,7 @@ pub(crate) fn simulated<T>(test: impl Future<Output = T>) -> T {
         .start_paused(true)
         .build()
         .unwrap();
-    runtime.block_on(async { timeout(LIMIT, test).await.expect("the test hangs") })
+    run(&runtime, LIMIT, test)
 }
 
 /// Runs a test under a paused clock with an in-memory server.
@@ -53,7 +55,19 @@ pub(crate) fn simulated_with<T>(test: impl AsyncFnOnce(TestServer) -> T) -> T {
 pub(crate) fn real_time<T>(test: impl Future<Output = T>) -> T {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    runtime.block_on(async { timeout(REAL_LIMIT, test).await.expect("the test hangs") })
+    run(&runtime, REAL_LIMIT, test)
+}
+
+/// Runs a test with a limit of time.
+fn run<T>(runtime: &Runtime, limit: Duration, test: impl Future<Output = T>) -> T {
+    let mut output = None;
+    run_any(runtime, limit, Box::pin(async { output = Some(test.await) }));
+    output.expect("invariant: the test has ended")
+}
+
+/// Takes any future, so that the loop of a runtime is not compiled for every test.
+fn run_any(runtime: &Runtime, limit: Duration, test: Pin<Box<dyn Future<Output = ()> + '_>>) {
+    runtime.block_on(async { timeout(limit, test).await }).expect("the test hangs");
 }
 
 /// Returns a reproducible client of `server` in memory.
