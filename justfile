@@ -113,12 +113,12 @@ links:
 alerts:
     scripts/check-alerts
 
-# Builds every published crate with each feature alone, by the oldest supported compiler.
-features:
-    scripts/check-features
+# Packs, unpacks and compiles the packages as users do, by the oldest supported compiler: `just packages --each-feature`.
+packages *arguments:
+    scripts/check-packages {{arguments}}
 
-# Packs and compiles the packages that users would download.
-package:
+# Builds and tests the packages for Python, Node and Java.
+bindings:
     scripts/package
 
 # Fails if the version does not allow a change of the public API since the last release, or a revision: `just semver HEAD~10`.
@@ -137,6 +137,14 @@ starts *arguments:
 builds *arguments:
     scripts/measure-builds {{arguments}}
 
-# Runs what CI runs.
-ci:
+# Judges a change, as CI does for each: about 12 minutes.
+gate:
     .ci/run
+
+# Proves the rest, and records it in docs/nights.tsv: hours. `just night --continue` skips what has passed for this commit.
+night *arguments:
+    scripts/night {{arguments}}
+
+# Runs the tests in unfriendly surroundings: `just steady --list`, `just steady nohup busy`.
+steady *arms:
+    scripts/steady {{arms}}
