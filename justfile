@@ -70,7 +70,7 @@ libfuzzer target="decode" seconds="180":
 
 # Compares with Curator and kazoo, and writes the benchmark pages: `just compare --smoke`.
 compare *arguments:
-    cargo run --release -p zk-curator-peers -- {{arguments}}
+    cargo compare {{arguments}}
 
 # Measures requests, the embedded server, and writes.
 bench name="ops" *arguments:

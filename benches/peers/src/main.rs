@@ -2,9 +2,9 @@
 //! workload one process of each client after another.
 //!
 //! ```text
-//! cargo run --release -p zk-curator-peers                            # writes docs/benchmarks.md and docs/benchmarks/
-//! cargo run --release -p zk-curator-peers -- --page benchmarks-data  # counters, caches and discovery: docs/benchmarks-data.md
-//! cargo run --release -p zk-curator-peers -- --help
+//! cargo compare                            # writes docs/benchmarks.md and docs/benchmarks/
+//! cargo compare --page benchmarks-data  # counters, caches and discovery: docs/benchmarks-data.md
+//! cargo compare --help
 //! ```
 //!
 //! The program is also the Rust client of the comparison, when its first argument is `peer`: see
