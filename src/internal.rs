@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-pub use zk_curator_client::internal::{Locked, Signal, bounded, millis};
+pub use zk_curator_client::internal::{Locked, Signal, bounded, millis, sleep, sleep_until};
 pub use zk_curator_client::{ConnectString, Op};
 
 pub use crate::certain::{Id, Ids, Seen, protected_name, resolve};

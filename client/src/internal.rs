@@ -7,4 +7,5 @@
 
 pub use crate::locked::Locked;
 pub use crate::signal::Signal;
+pub use crate::timer::{sleep, sleep_until};
 pub use zk_curator_proto::{bounded, millis};

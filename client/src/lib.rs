@@ -52,6 +52,7 @@ mod sasl;
 mod session;
 mod signal;
 mod spawn;
+mod timer;
 #[cfg(feature = "tls")]
 pub mod tls;
 mod types;

@@ -4,6 +4,7 @@
 //!   network, in real or in paused time. It is a test double: production runs on Apache ZooKeeper.
 //! * [`TestServer::framework`] builds frameworks that are connected to it, [`paused`] runs a test
 //!   under a paused clock, and [`TestServer::from_env`] runs the same test on a real ensemble.
+//! * [`wait`]: waits with their reason in their name, in the place of sleeps.
 //! * [`TestServer::rule`]: faults on matched requests. A [`Verdict`] delays or refuses a request,
 //!   or loses it or its reply. See [`rule`]. [`TestServer::journal`] lists the injected faults.
 //! * [`TestServer::expire`], [`disconnect`](TestServer::disconnect), [`hold`](TestServer::hold),
@@ -80,6 +81,7 @@ mod stop_signal;
 mod tls;
 mod tree;
 mod version;
+pub mod wait;
 mod watch;
 mod wire;
 
