@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::sleep;
+use zk_curator_client::internal::sleep;
 use zk_curator_client::{Acl, CreateMode, Error as RawError, ErrorCode, Op};
 
 use crate::core::{Core, read_behind_quorum, tell};

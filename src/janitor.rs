@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
+use zk_curator_client::internal::sleep_until;
 
 use crate::core::{Core, perform};
 

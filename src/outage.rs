@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
 use tracing::debug;
+use zk_curator_client::internal::sleep;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use zk_curator_client::internal::sleep;
 use zk_curator_client::{Created, Error as RawError, ErrorCode, EventType, SessionId, Version};
 
 use crate::core::{
@@ -458,7 +459,7 @@ impl Ownership {
                         // This read has no result. The wait ends with the session.
                         std::future::pending::<()>().await;
                     }
-                    tokio::time::sleep(self.zk.pause_after(&error)).await;
+                    sleep(self.zk.pause_after(&error)).await;
                 }
             }
         }

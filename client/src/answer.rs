@@ -7,12 +7,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::task::coop;
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Instant, Sleep};
 use zk_curator_proto::records::{Create2Response, MultiResult, Stat};
 use zk_curator_proto::{ErrorCode, Response};
 
 use crate::path::visible;
 use crate::session::Ticket;
+use crate::timer::sleep_until;
 use crate::watch::OneshotWatch;
 use crate::{Children, Created, Data, Error, OpResult};
 

@@ -11,9 +11,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::time::sleep;
 
 use crate::HostPort;
+use crate::timer::sleep;
 
 /// The time after which the next address of a name is tried.
 const STAGGER: Duration = Duration::from_millis(250);

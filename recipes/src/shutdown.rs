@@ -3,8 +3,9 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use zk_curator::CancellationToken;
+use zk_curator::internal::sleep_until;
 
 /// Decides when `run_until` of a consumer, a worker, a schedule, an election or a sharder stops,
 /// and for how long bodies may then continue.

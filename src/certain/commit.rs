@@ -2,6 +2,7 @@ use std::fmt;
 use std::future::IntoFuture;
 use std::sync::Arc;
 
+use zk_curator_client::internal::sleep;
 use zk_curator_client::{Created, Error as RawError, ErrorCode, OpResult, Stat};
 
 use super::receipt::{Receipt, ReceiptNode, ReceiptState, Verdict, append};
@@ -323,7 +324,7 @@ impl CertainTransaction {
                         return Err(lost.clone());
                     }
                     let pause = target.zk.pause_after(&error);
-                    tokio::time::sleep(pause.min(budget.time_left().unwrap_or(pause))).await;
+                    sleep(pause.min(budget.time_left().unwrap_or(pause))).await;
                 }
             }
         }

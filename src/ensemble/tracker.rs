@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_curator_client::WatchEnded;
+use zk_curator_client::internal::sleep;
 
 use super::EnsembleConfig;
 use crate::core::{Core, Session};
@@ -41,7 +42,7 @@ pub(crate) async fn track(core: &Core, session: &Arc<Session>) -> Infallible {
             core.report_background_error(error);
             pending::<()>().await;
         }
-        tokio::time::sleep(LOOK_AGAIN).await;
+        sleep(LOOK_AGAIN).await;
     }
 }
 

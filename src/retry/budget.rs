@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
+use zk_curator_client::internal::sleep;
 
 use super::ledger::Ledger;
 use crate::core::{Call, Core, tell};
@@ -58,7 +59,7 @@ impl<'a> Budget<'a> {
             tell!(debug, core, core.status(), %error, ?delay, "retrying");
             core.meter().retried(error.operation());
             let ready = async {
-                tokio::time::sleep(delay).await;
+                sleep(delay).await;
                 if expired {
                     let patience = core.connection_timeout().min(left - delay);
                     timeout(patience, core.session_after(epoch)).await.is_ok()

@@ -1,8 +1,8 @@
 use std::future::pending;
 
 use futures_core::Stream;
-use tokio::time::{Instant, sleep_until};
-use zk_curator_client::internal::bounded;
+use tokio::time::Instant;
+use zk_curator_client::internal::{bounded, sleep_until};
 
 use super::{ConnectionState, ConnectionStatus, StateWatch};
 use crate::error::{Error, ErrorKind};

@@ -7,7 +7,8 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::OptionFuture;
 use futures_util::stream::FuturesUnordered;
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, timeout_at};
+use zk_curator_client::internal::{sleep, sleep_until};
 use zk_curator_client::{Error as RawError, ExpiredBy, SessionState};
 
 use super::circuit_breaker::Circuit;

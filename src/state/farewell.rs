@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout;
+use zk_curator_client::internal::sleep;
 use zk_curator_client::{Error as RawError, ExpiredBy, SessionCredentials, SessionState};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -75,7 +76,7 @@ async fn end_through_next(core: &Core, epoch: u64, credentials: &SessionCredenti
                 tell!(debug, core, core.status(), %error, "the server was not told of a lost session");
             }
         }
-        tokio::time::sleep(pause).await;
+        sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }

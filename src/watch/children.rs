@@ -2,8 +2,8 @@ use std::fmt;
 use std::time::Duration;
 
 use futures_core::Stream;
-use tokio::time::{Instant, sleep_until};
-use zk_curator_client::internal::bounded;
+use tokio::time::Instant;
+use zk_curator_client::internal::{bounded, sleep_until};
 use zk_curator_client::{Children, Stat};
 
 use super::follower::{Follower, OfChildren};

@@ -3,8 +3,9 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use zk_curator::CuratorFramework;
+use zk_curator_client::internal::sleep;
 use zk_curator_recipes::leader::{Error, LatchState, LeaderLatch, Leadership};
 
 use crate::app::App;

@@ -4,8 +4,9 @@ use std::time::Duration;
 use clap::Args;
 use nix::unistd::gethostname;
 use serde_json::json;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use zk_curator::CuratorFramework;
+use zk_curator_client::internal::sleep;
 use zk_curator_recipes::lock::{
     AnyGuard, Error, InterProcessLock, InterProcessMutex, InterProcessReadWriteLock,
     InterProcessSemaphore,

@@ -2,6 +2,7 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use zk_curator_client::internal::sleep;
 
 use crate::app::App;
 use crate::ensemble::flw::Word;
@@ -64,7 +65,7 @@ impl Top {
         let words = [Word::Srvr, Word::Mntr];
         let start = Instant::now();
         let first = tui::sample(&found, &self.options, &words, start).await;
-        tokio::time::sleep(interval).await;
+        sleep(interval).await;
         let second = tui::sample(&found, &self.options, &words, start).await;
         let before = Before::new(&first.reports, second.at.saturating_sub(first.at));
         let mut rows = Rows::new(COLUMNS);

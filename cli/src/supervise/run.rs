@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, LocalBoxFuture};
 use nix::sys::signal::Signal;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use zk_curator::ConnectionState;
 use zk_curator::state::StateWatch;
+use zk_curator_client::internal::sleep_until;
 
 use super::machine::{Effect, Input, Machine, Plan, Why};
 use super::process::{Event, Group};

@@ -23,6 +23,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use zk_curator::op::fan_out;
 use zk_curator::watch::PersistentWatch;
+use zk_curator_client::internal::sleep;
 use zk_curator_recipes::inspect;
 
 use self::app::State;
@@ -222,7 +223,7 @@ impl Driver<'_> {
                 }
             },
         };
-        let mut end = std::pin::pin!(tokio::time::sleep(span));
+        let mut end = std::pin::pin!(sleep(span));
         loop {
             let next = async {
                 match &mut watch {

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::{Instant, sleep_until};
-use zk_curator_client::internal::bounded;
+use tokio::time::Instant;
+use zk_curator_client::internal::{bounded, sleep_until};
 use zk_curator_client::{Error, SessionState, Stat};
 use zookeeper_async::ZooKeeper;
 

@@ -15,8 +15,9 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 use tracing::debug;
+use zk_curator_client::internal::{sleep, sleep_until};
 use zk_curator_client::{
     ExpiredBy, HostPort, SessionId, SessionInfo, SessionState, StatePublisher, WatchEnded,
 };

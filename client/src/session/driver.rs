@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 
 use super::machine::{Effect, Machine};
 use super::{Batch, RequestQueue, SessionState, StateHub};
 use crate::connector::{Connector, Transport};
 use crate::sasl::{Worked, Working};
+use crate::timer::sleep_until;
 use crate::{Credentials, CredentialsProvider, HostPort, SessionInfo};
 
 /// The size of one read in bytes.

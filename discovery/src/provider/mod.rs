@@ -19,9 +19,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use zk_curator::Error;
-use zk_curator::internal::Locked;
+use zk_curator::internal::{Locked, sleep_until};
 use zk_curator_recipes::cache::Freshness;
 
 #[cfg(feature = "tower")]

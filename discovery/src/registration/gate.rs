@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tracing::{info, warn};
-use zk_curator::internal::Signal;
+use zk_curator::internal::{Signal, sleep};
 use zk_curator::{CuratorFramework, Error};
 
 use super::shared::{Change, Edit, Shared};

@@ -4,9 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-use tokio::time::sleep;
-use zk_curator::internal::Locked;
-use zk_curator::internal::Signal;
+use zk_curator::internal::{Locked, Signal, sleep};
 use zk_curator::{CuratorFramework, Error as ZkError};
 
 use super::error::Error;

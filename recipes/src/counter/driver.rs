@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
+use zk_curator::internal::sleep;
 use zk_curator::op::CreateOp;
 use zk_curator::{Error as ZkError, ErrorCode, ErrorKind};
 

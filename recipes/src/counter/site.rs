@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 use zk_curator::certain::{Proof, Receipt};
-use zk_curator::internal::Locked;
+use zk_curator::internal::{Locked, sleep};
 use zk_curator::op::{CreateOp, SetDataOp};
 use zk_curator::{CuratorFramework, Error as ZkError, ErrorCode, ErrorKind, Version};
 

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::Stream;
-use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-use zk_curator::internal::Signal;
+use zk_curator::internal::{Signal, sleep};
 use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, OwnedNode};
 

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-use tokio::time::sleep;
+use zk_curator::internal::sleep;
 use zk_curator::op::Transaction;
 use zk_curator::{FencingToken, Version};
 

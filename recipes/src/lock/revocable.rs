@@ -3,7 +3,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 use tracing::{debug, info};
-use zk_curator::internal::bounded;
+use zk_curator::internal::{bounded, sleep_until};
 use zk_curator::{CuratorFramework, ErrorKind, EventType};
 
 use super::{Error, InterProcessReadWriteLock, ReadLock, WriteLock, revocation};
@@ -185,7 +185,7 @@ impl RevocableReadWriteLock {
                 deadline = Some(Instant::now() + bounded(grace));
             }
             seen = Some(stat.version);
-            let over = tokio::time::sleep_until(deadline.unwrap_or_else(Instant::now));
+            let over = sleep_until(deadline.unwrap_or_else(Instant::now));
             tokio::select! {
                 biased;
                 event = watch => match event {

@@ -4,10 +4,10 @@ use std::ops::Range;
 use std::time::Duration;
 
 use futures_util::future::try_join;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, timeout_at};
 use tracing::{debug, info};
 use zk_curator::certain::is_receipt;
-use zk_curator::internal::{bounded, described};
+use zk_curator::internal::{bounded, described, sleep};
 use zk_curator::op::{CheckOp, CreateOp, SetDataOp, Transaction, TransactionOp};
 use zk_curator::{CreateMode, ErrorCode, ErrorKind, Ownership};
 

@@ -1,7 +1,7 @@
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use tokio::time::sleep;
+use zk_curator::internal::sleep;
 use zk_curator::{CuratorFramework, Ownership};
 
 use super::apply::Run;

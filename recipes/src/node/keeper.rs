@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::sleep;
 use tracing::debug;
-use zk_curator::internal::Signal;
+use zk_curator::internal::{Signal, sleep};
 use zk_curator::op::Authorship;
 use zk_curator::watch::Watch;
 use zk_curator::{

@@ -2,9 +2,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::sleep;
 use tracing::debug;
-use zk_curator::internal::Signal;
+use zk_curator::internal::{Signal, sleep};
 use zk_curator::path::ZPath;
 use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind};
 

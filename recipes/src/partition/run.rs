@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::Instant;
 use tracing::{debug, info, warn};
-use zk_curator::internal::bounded;
+use zk_curator::internal::{bounded, sleep, sleep_until};
 use zk_curator::state::StateWatch;
 use zk_curator::{ConnectionState, ConnectionStatus, CuratorFramework, Ownership};
 

@@ -1,8 +1,9 @@
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use tracing::{debug, warn};
 use zk_curator::certain::Receipt;
+use zk_curator::internal::sleep;
 use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, ErrorCode, ErrorKind, OwnedNode};
 

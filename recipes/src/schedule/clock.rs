@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use tracing::{debug, warn};
+use zk_curator::internal::sleep;
 use zk_curator::{CuratorFramework, Error};
 
 use super::plan::since_epoch;

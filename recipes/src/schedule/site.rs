@@ -2,9 +2,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::sync::mpsc;
-use tokio::time::sleep;
 use tracing::{debug, warn};
 use zk_curator::certain::{Applied, Receipt};
+use zk_curator::internal::sleep;
 use zk_curator::{CreateMode, CuratorFramework, Error, ErrorCode, ErrorKind, Result, Stat};
 
 use super::again::{self, Again, between};

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use tokio::time::sleep;
+use zk_curator::internal::sleep;
 
 use super::clock::ComparedClock;
 use super::plan::{self, Missed, Plan};

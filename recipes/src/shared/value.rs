@@ -3,9 +3,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
 use tracing::debug;
 use zk_curator::certain::Receipt;
+use zk_curator::internal::sleep;
 use zk_curator::op::{CreateOp, SetDataOp};
 use zk_curator::value::{FromData, ToData};
 use zk_curator::{

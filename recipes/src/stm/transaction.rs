@@ -2,8 +2,9 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tracing::debug;
+use zk_curator::internal::sleep;
 use zk_curator::{CuratorFramework, ErrorKind, Ownership};
 
 use super::attempt::{Changed, State, Tx};

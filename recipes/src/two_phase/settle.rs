@@ -7,8 +7,9 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::future::{join, try_join_all};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use tracing::debug;
+use zk_curator::internal::sleep_until;
 use zk_curator::op::{CheckOp, ChildrenBuilder, CreateOp, DeleteOp, SetDataOp, TransactionOp};
 use zk_curator::path::ZPath;
 use zk_curator::watch::Watch;

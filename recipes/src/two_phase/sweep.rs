@@ -4,7 +4,8 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 
 use futures_util::stream::{self, StreamExt};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
+use zk_curator::internal::sleep_until;
 use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, ErrorKind};
 

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use zk_curator_client::internal::sleep;
 use zk_curator_client::{Error as RawError, ErrorCode, Version};
 
 use super::{Cleanup, Deletion};
@@ -205,7 +206,7 @@ impl<'a> Backoff<'a> {
     }
 
     async fn pause(&mut self) {
-        tokio::time::sleep(self.pause).await;
+        sleep(self.pause).await;
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 

@@ -12,11 +12,11 @@ use std::time::{Duration, SystemTime};
 
 use fastrand::Rng;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use zk_curator::retry::BoundedExponentialBackoffRetry;
 use zk_curator::{ConnectionState, CuratorFramework, CuratorFrameworkBuilder, FencingToken};
-use zk_curator_client::internal::Locked;
+use zk_curator_client::internal::{Locked, sleep};
 use zk_curator_client::{Connector, NeverSuspended, Spawn};
 
 use super::checkers::Violation;

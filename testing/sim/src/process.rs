@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use tokio::time::Sleep;
-use zk_curator_client::internal::Locked;
+use zk_curator_client::internal::{Locked, sleep};
 use zk_curator_client::{BackgroundTask, Spawn};
 
 use super::census::TaskCounter;
@@ -245,7 +245,7 @@ impl Task {
         }
         if load.delays > 0 && rng.u8(..load.delays) == 0 {
             let most = u64::try_from(load.most.as_micros()).unwrap_or(u64::MAX);
-            let mut late = Box::pin(tokio::time::sleep(Duration::from_micros(rng.u64(..=most))));
+            let mut late = Box::pin(sleep(Duration::from_micros(rng.u64(..=most))));
             if late.as_mut().poll(cx).is_pending() {
                 state.sleepers.push(cx.waker().clone());
                 drop(state);

@@ -4,9 +4,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
 use zk_curator::observe::{self, HoldMode, Recorder, Step, UseOutcome};
 use zk_curator::{CancellationToken, CuratorFramework};
+use zk_curator_client::internal::sleep;
 
 use super::client::{Client, Ended, Failure};
 use super::history::{Event, Hold, Mode, Outcome, ProcessId, Queue, ResourceUse};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
-use tokio::time::{Instant, sleep, sleep_until};
-use zk_curator_client::internal::Locked;
+use tokio::time::Instant;
+use zk_curator_client::internal::{Locked, sleep, sleep_until};
 use zk_curator_client::{CreateMode, ErrorCode, NeverSuspended, Spawn, ZooKeeper};
 use zk_curator_proto::OpCode;
 use zk_curator_testing::rule::path_matches;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::time::sleep;
+use zk_curator_client::internal::sleep;
 
 use super::connection;
 use super::shared::{Route, Shared};

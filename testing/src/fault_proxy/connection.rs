@@ -11,8 +11,8 @@ use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::time::{sleep, timeout};
-use zk_curator_client::internal::{Locked, Signal};
+use tokio::time::timeout;
+use zk_curator_client::internal::{Locked, Signal, sleep};
 use zk_curator_proto::Request;
 
 use super::conversation::{Conversation, Ended, Output};

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use zk_curator_client::SessionCredentials;
-use zk_curator_client::internal::{Locked, Signal};
+use zk_curator_client::internal::{Locked, Signal, sleep};
 
 use super::traffic::Live;
 use crate::rule::Rules;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
+use zk_curator_client::internal::sleep;
 use zk_curator_proto::records::{ConnectRequest, RequestHeader};
 use zk_curator_proto::{DecodeError, Decoder, Encoder, OpCode, Record, Request, frame};
 
@@ -149,7 +150,7 @@ impl Connection<'_> {
     /// Completes when the client has opened no session in time. Does not complete while the server
     /// is held or the network partitioned: requests may be unread then.
     async fn without_session(&self) {
-        tokio::time::sleep(self.shared.limits().session_within).await;
+        sleep(self.shared.limits().session_within).await;
         self.gate.receives().await;
         let Place { member, connection } = self.here;
         let session =
@@ -162,7 +163,7 @@ impl Connection<'_> {
     /// Completes when the client has had time to read the rest over a working network.
     async fn without_reader(&self) {
         loop {
-            tokio::time::sleep(FLUSH).await;
+            sleep(FLUSH).await;
             let sends = tokio::select! {
                 biased;
                 () = self.gate.sends() => true,
@@ -276,7 +277,7 @@ impl Connection<'_> {
                 requests::record_verdict(state, here, session, &request, judgement.verdict);
             });
             judgement.has_taken_effect();
-            tokio::time::sleep(delay).await;
+            sleep(delay).await;
             self.gate.receives().await;
             self.shared.update(|state| requests::handle(state, here, xid, request));
             return;

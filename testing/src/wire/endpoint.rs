@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_util::sync::CancellationToken;
-use zk_curator_client::internal::Locked;
+use zk_curator_client::internal::{Locked, sleep};
 
 use super::connection;
 use super::shared::Shared;
@@ -63,7 +63,7 @@ impl Endpoint {
                 Err(error)
                     if error.kind() == io::ErrorKind::AddrInUse && attempts.next().is_some() =>
                 {
-                    tokio::time::sleep(ATTEMPT_PAUSE).await;
+                    sleep(ATTEMPT_PAUSE).await;
                 }
                 listener => return Ok((Arc::clone(self), listener?)),
             }
@@ -112,7 +112,7 @@ impl Endpoint {
                         // The process has no file descriptors left, or the client is gone. Later
                         // attempts may succeed.
                         tracing::warn!(%error, "cannot accept a connection");
-                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                        sleep(ACCEPT_PAUSE).await;
                         continue;
                     }
                 };

@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use zk_curator_client::internal::sleep;
 use zk_curator_client::{Connector, Transport};
 
 use super::connection;
@@ -118,7 +119,7 @@ impl Connector for MemoryConnector {
         };
         let route = self.route(host, port).ok_or_else(unknown)?;
         if let Some(latency) = route.link.latency() {
-            tokio::time::sleep(latency).await;
+            sleep(latency).await;
         }
         route.link.cut().until(Option::is_none).await;
         let shared = route.shared.upgrade().ok_or(io::ErrorKind::ConnectionRefused)?;

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
-use zk_curator_client::internal::Locked;
+use zk_curator_client::internal::{Locked, sleep_until};
 
 /// The latency of a pipe.
 pub(super) trait Distance: Send + Sync {
@@ -156,8 +156,7 @@ impl AsyncRead for Receiver {
                 if buf.filled().len() > before {
                     break;
                 }
-                let timer =
-                    timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(arrival)));
+                let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(arrival)));
                 if timer.deadline() != arrival {
                     timer.as_mut().reset(arrival);
                 }

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use zk_curator_client::internal::Locked;
-use zk_curator_client::internal::Signal;
+use zk_curator_client::internal::{Locked, Signal, sleep, sleep_until};
 
 use super::gate::{Blocked, Gate};
 use super::link::Link;
@@ -153,7 +152,7 @@ async fn do_what_is_due(shared: Arc<Shared>, run: CancellationToken) {
             tokio::select! {
                 biased;
                 () = shared.ensemble.deadline_changed(shared.member) => continue,
-                () = sleep_until(deadline) => {}
+                () = reached(deadline) => {}
             }
             if gate.is_held() {
                 continue;
@@ -166,9 +165,9 @@ async fn do_what_is_due(shared: Arc<Shared>, run: CancellationToken) {
     run.run_until_cancelled(due).await;
 }
 
-async fn sleep_until(deadline: Option<tokio::time::Instant>) {
+async fn reached(deadline: Option<tokio::time::Instant>) {
     match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,
     }
 }
@@ -179,7 +178,7 @@ async fn reap(shared: Arc<Shared>, run: CancellationToken) {
     let gate = shared.gate(None);
     let reap = async {
         loop {
-            tokio::time::sleep(interval).await;
+            sleep(interval).await;
             gate.released().await;
             if shared.look(State::has_reapable) {
                 shared.update(State::reap);

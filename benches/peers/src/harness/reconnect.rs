@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::time::sleep;
+use zk_curator_client::internal::sleep;
 use zk_curator_proto::Request;
 use zk_curator_proto::records::SetDataRequest;
 

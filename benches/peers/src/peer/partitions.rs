@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 use zk_curator::CuratorFramework;
+use zk_curator_client::internal::sleep;
 use zk_curator_recipes::CancellationToken;
 use zk_curator_recipes::partition::{Partition, SetPartitioner};
 
@@ -74,7 +75,7 @@ impl Shared {
             if let Some(last) = last.filter(|last| owned == parts && last.elapsed() > QUIET) {
                 return last;
             }
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            sleep(Duration::from_millis(50)).await;
         }
     }
 }

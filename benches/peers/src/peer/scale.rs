@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
 use tokio::task::{JoinSet, LocalSet};
+use zk_curator_client::internal::sleep;
 use zk_curator_recipes::lock::InterProcessMutex;
 
 use super::locks::Inside;
@@ -74,7 +75,7 @@ pub(crate) async fn waiters(stage: &mut Stage) -> Result<()> {
             // The last waiters still list the others and set their watches.
             let mut busy = cpu_time();
             loop {
-                tokio::time::sleep(QUIET).await;
+                sleep(QUIET).await;
                 let now = cpu_time();
                 if now - std::mem::replace(&mut busy, now) < QUIET / 50 {
                     break;

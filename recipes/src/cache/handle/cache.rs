@@ -3,7 +3,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
+use zk_curator::internal::sleep;
 use zk_curator::{Error, ErrorKind};
 
 use super::events::CacheEvents;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use tracing::{debug, warn};
+use zk_curator::internal::sleep;
 use zk_curator::{ConnectionStatus, CuratorFramework, Error, ErrorKind};
 
 use super::options::Options;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use zk_curator::CuratorFramework;
+use zk_curator::internal::sleep_until;
 
 use crate::random::fraction;
 

@@ -4,11 +4,11 @@ use std::mem;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use tracing::warn;
 use zk_curator::Ownership;
 use zk_curator::certain::ReceiptPool;
-use zk_curator::internal::Locked;
+use zk_curator::internal::{Locked, sleep_until};
 use zk_curator::op::Started;
 
 use super::claiming::{Action, Claiming, Outcome};

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use tracing::debug;
+use zk_curator::internal::sleep;
 use zk_curator::op::Started;
 use zk_curator::path::ZPath;
 use zk_curator::watch::Watch;

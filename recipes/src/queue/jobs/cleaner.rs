@@ -2,8 +2,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures_util::future::join;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::Instant;
 use tracing::{debug, warn};
+use zk_curator::internal::{sleep, sleep_until};
 use zk_curator::watch::Watch;
 use zk_curator::{Error as ZkError, ErrorCode, ErrorKind};
 

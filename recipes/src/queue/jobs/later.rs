@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::future::pending;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::Instant;
 use tracing::{debug, warn};
-use zk_curator::internal::millis;
+use zk_curator::internal::{millis, sleep, sleep_until};
 use zk_curator::op::fan_out;
 use zk_curator::{Error as ZkError, ErrorKind, Result};
 

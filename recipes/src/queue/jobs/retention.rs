@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tokio::time::sleep;
-use zk_curator::internal::millis;
+use zk_curator::internal::{millis, sleep};
 use zk_curator::op::fan_out;
 use zk_curator::{Error as ZkError, ErrorKind, Result, Stat};
 

@@ -6,10 +6,9 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
-use zk_curator::internal::Signal;
+use zk_curator::internal::{Signal, sleep};
 use zk_curator::op::fan_out;
 use zk_curator::path::ZPath;
 use zk_curator::watch::Watch;

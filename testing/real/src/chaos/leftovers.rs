@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use zk_curator::retry::BoundedExponentialBackoffRetry;
 use zk_curator::{CuratorFramework, ErrorKind};
+use zk_curator_client::internal::sleep;
 
 use super::error::ChaosError;
 use super::settings::Subject;

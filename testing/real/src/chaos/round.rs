@@ -7,8 +7,9 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
+use zk_curator_client::internal::sleep;
 
 use super::clients::{Client, Weather};
 use super::error::ChaosError;

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
+use zk_curator_client::internal::sleep;
 use zk_curator_testing::{Direction, Flow};
 
 /// The target of faults, which happen to it one at a time.
@@ -202,7 +203,7 @@ pub(super) async fn sleep_or_over(time: Duration, over: &CancellationToken) -> b
     tokio::select! {
         biased;
         () = over.cancelled() => true,
-        () = tokio::time::sleep(time) => false,
+        () = sleep(time) => false,
     }
 }
 

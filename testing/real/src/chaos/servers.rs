@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
+use zk_curator_client::internal::sleep;
 use zk_curator_client::{ExpiredBy, SessionCredentials, SessionState, ZooKeeper};
 
 use super::error::ChaosError;
@@ -93,6 +94,6 @@ pub(super) async fn end_session(
             return;
         }
         // The outcome is unknown.
-        tokio::time::sleep(TICK).await;
+        sleep(TICK).await;
     }
 }

@@ -7,9 +7,9 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use zk_curator::{CuratorFramework, ErrorKind, Stat};
+use zk_curator_client::internal::sleep;
 
 /// The interval between two writes.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -11,11 +11,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::runtime;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::sleep;
+use zk_curator_client::internal::{Locked, sleep};
 
 use super::settings::Subject;
 use super::wire::{Clock, Heard, Told, tell};
-use zk_curator_client::internal::Locked;
 use zk_curator_sim::history::{Hold, Mode, Name, ProcessId};
 use zk_curator_sim::host::{Answered, Remote, seed_of};
 use zk_curator_sim::{Client, ClientParts, ClientSettings, Event, Rounds, Run, Workload};

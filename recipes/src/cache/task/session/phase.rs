@@ -1,7 +1,8 @@
 //! The phase of a session: how far it has caught up with its server.
 
 use futures_util::future::BoxFuture;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
+use zk_curator::internal::sleep_until;
 use zk_curator::{Error, WatchedEvent};
 
 use super::super::requests::Answered;
