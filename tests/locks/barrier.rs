@@ -5,10 +5,10 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
 use zk_curator::{ConnectionState, CuratorFramework};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::barrier::{DistributedBarrier, Error};
+use zk_curator_testing::wait::idle;
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
     all_close_clean, connected, expire, once, poll_then_drop, rule_if, session_id, simulated_on,
@@ -45,7 +45,7 @@ fn waiters_pass_when_the_barrier_is_removed_and_not_before() {
         for _ in 0..3 {
             waiting.push(waiter(&server, &connected(&server).await).await);
         }
-        sleep(Duration::from_secs(3600)).await;
+        idle(Duration::from_secs(3600)).await;
         assert!(waiting.iter().all(|task| !task.is_finished()));
         barrier(&zk).remove().await.unwrap();
         barrier(&zk).remove().await.unwrap();
@@ -101,7 +101,7 @@ fn a_write_or_a_lost_session_does_not_release_a_waiter() {
         other.states().until(|status| status.state == ConnectionState::Lost).await.unwrap();
         until(&server, |probe| probe.watches().len() == 1).await;
         server.restart().await.unwrap();
-        sleep(Duration::from_secs(3600)).await;
+        idle(Duration::from_secs(3600)).await;
         assert!(!waiting.is_finished());
         barrier(&zk).remove().await.unwrap();
         waiting.await.unwrap().unwrap();

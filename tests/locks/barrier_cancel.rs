@@ -8,6 +8,7 @@ use tokio::time::timeout;
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::barrier::{DistributedDoubleBarrier, Error};
 use zk_curator_testing::TestServer;
+use zk_curator_testing::wait::settled;
 use zk_curator_tests::{
     all_close_clean, closes_clean, connected, poll_then_drop, simulated_steps_on,
 };
@@ -30,7 +31,7 @@ fn at_every_step<F: Future>(late: bool, mut mortal: impl FnMut(CuratorFramework)
             [connected(&server).await, connected(&server).await, connected(&server).await];
         let other = async {
             if late {
-                tokio::time::sleep(Duration::from_secs(1)).await;
+                settled().await;
             }
             round(&first).await.unwrap();
         };
@@ -72,7 +73,7 @@ fn a_leave_leaves_nothing_and_blocks_nobody() {
         at_every_step(late, |zk| async move {
             let round = barrier(&zk).enter().await.unwrap();
             // The other member leaves immediately.
-            tokio::time::sleep(Duration::from_secs(5)).await;
+            settled().await;
             round.leave().await.unwrap();
         });
     }

@@ -4,10 +4,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use zk_curator::{CreateMode, CuratorFramework};
 use zk_curator_recipes::barrier::{DistributedDoubleBarrier, Error, Round};
 use zk_curator_testing::TestServer;
+use zk_curator_testing::wait::idle;
 use zk_curator_tests::{
     all_close_clean, closes_clean, connected, cut_off, poll_then_drop, simulated_each_on,
     simulated_on, simulated_steps_on, simulated_with, until,
@@ -158,14 +159,14 @@ fn members_enter_when_all_arrive_and_leave_when_all_are_done() {
             tokio::spawn(async move { barrier.enter().await })
         });
         until(&server, |probe| probe.children(BARRIER).len() == 2).await;
-        sleep(Duration::from_secs(3600)).await;
+        idle(Duration::from_secs(3600)).await;
         assert!(early.iter().all(|task| !task.is_finished()));
         let late = barrier(&clients[2], 3).enter().await.unwrap();
         assert!(server.probe().exists(READY));
         let leaving = early
             .map(|task| tokio::spawn(async move { task.await.unwrap().unwrap().leave().await }));
         until(&server, |probe| probe.children(BARRIER).len() <= 3).await;
-        sleep(Duration::from_secs(3600)).await;
+        idle(Duration::from_secs(3600)).await;
         assert!(leaving.iter().all(|task| !task.is_finished()));
         late.leave().await.unwrap();
         for task in leaving {
@@ -367,7 +368,7 @@ fn a_round_that_curator_has_begun_is_everybodys_who_was_there() {
         let error = barrier(&java, 3).enter().await.unwrap_err();
         assert!(matches!(error, Error::OverSubscribed { .. }), "{error}");
         let leaving = tokio::spawn(leave(rounds));
-        sleep(Duration::from_secs(3600)).await;
+        idle(Duration::from_secs(3600)).await;
         assert!(!leaving.is_finished());
         java.delete(&member).await.unwrap();
         leaving.await.unwrap();

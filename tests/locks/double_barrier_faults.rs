@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
-use tokio::time::sleep;
 use zk_curator::{ConnectionState, CuratorFramework};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::barrier::{DistributedDoubleBarrier, Error, Round};
+use zk_curator_testing::wait::{idle, past, settled, spend};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
     CONNECTION_TIMEOUT, assert_clean_after_close, connected, cut_off, expire, once, rule_if,
@@ -106,18 +106,18 @@ fn a_session_ending_at_any_request_blocks_no_other_member() {
                 tokio::select! {
                     biased;
                     () = rule.fired() => assert!(server.expire(victim).await),
-                    () = sleep(Duration::from_secs(3600)) => {}
+                    () = idle(Duration::from_secs(3600)) => {}
                 }
             };
             let others = async {
-                sleep(others_come).await;
+                spend(others_come).await;
                 join_all(clients[1..].iter().map(round)).await
             };
             let mortal = async {
                 let end = round(&clients[0]).await;
                 if matches!(end, Err(Error::Lost)) {
                     lost += 1;
-                    sleep(2 * others_come).await;
+                    past(2 * others_come).await;
                     // The others wait for the round to begin, or it has begun and they need no
                     // further member.
                     let waiting = until(&server, |probe| {
@@ -156,7 +156,7 @@ fn a_member_that_expires_in_a_round_knows_and_blocks_nobody() {
         let (zk, dead) = rounds.remove(victim);
         let others = leave(rounds.into_iter().map(|(_, round)| round).collect());
         let death = async {
-            sleep(Duration::from_secs(60)).await;
+            settled().await;
             expire(&server, zk).await;
         };
         join(others, death).await;
@@ -248,7 +248,7 @@ fn a_dead_round_is_nobodys_while_it_is_deleted() {
         until(&server, |probe| probe.children(BARRIER).len() == 2).await;
         assert!(rule.hits() > 1, "nobody was late");
         drop(rule);
-        sleep(Duration::from_secs(3600)).await;
+        idle(Duration::from_secs(3600)).await;
         assert!(waiting.iter().all(|task| !task.is_finished()), "{}", server.probe());
         let mut rounds = enter(&clients[..1]).await;
         for task in waiting {
@@ -285,7 +285,7 @@ fn a_member_that_comes_back_in_another_session_counts_once() {
             probe.children(BARRIER).iter().filter(new).count() == 2
         })
         .await;
-        sleep(Duration::from_secs(3600)).await;
+        idle(Duration::from_secs(3600)).await;
         assert!(!waiting.is_finished() && !second.is_finished(), "{}", server.probe());
         let third = barrier(&clients[2]).enter().await.unwrap();
         leave(vec![third, waiting.await.unwrap().unwrap(), second.await.unwrap().unwrap()]).await;

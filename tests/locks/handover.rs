@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tokio::time::sleep;
 use zk_curator::{ConnectionState, ErrorKind};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::lock::{HandoverGuard, InterProcessMutex};
+use zk_curator_testing::wait::{idle, past, settled};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{connected, expire, once, simulated_each, simulated_with, until_state};
 
@@ -70,12 +70,12 @@ fn a_batch_ends_by_its_time_and_begins_with_the_holder() {
         let lock = InterProcessMutex::new(&zk, LOCK).local_batch(u32::MAX, within);
         let first = lock.acquire().await.unwrap();
         let (second, third) = (waiting!(lock), waiting!(lock));
-        sleep(within - Duration::from_millis(1)).await;
+        idle(within - Duration::from_millis(1)).await;
         let node = first.path().to_owned();
         first.release().await.unwrap();
         let second = second.await.unwrap();
         assert_eq!((second.path(), second.local_token().turn), (&*node, 1));
-        sleep(Duration::from_millis(1)).await;
+        past(Duration::from_millis(1)).await;
         second.release().await.unwrap();
         let third = third.await.unwrap();
         assert_ne!(third.path(), node);
@@ -127,7 +127,7 @@ fn a_write_begun_before_the_handover_is_applied_before_it() {
         };
         let early = write(&first, "first");
         // It is queued in the client.
-        sleep(Duration::from_millis(1)).await;
+        settled().await;
         let late = first.ownership().fenced().set_data("/value", "late");
         first.release().await.unwrap();
         let next = next.await.unwrap();
@@ -190,7 +190,7 @@ fn a_lock_that_is_known_to_be_gone_is_not_passed_on() {
         server.remove(&node).unwrap();
         let late = once(&server, OpCode::Multi, Verdict::Delay(Duration::from_secs(1)));
         let write = tokio::spawn(first.fenced().create("/late", "").commit());
-        sleep(Duration::from_millis(1)).await;
+        settled().await;
         first.release().await.unwrap();
         if is_granted {
             let second = next.await.unwrap();

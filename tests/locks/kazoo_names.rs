@@ -3,14 +3,15 @@
 
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
-use zk_curator::{CreateMode, CuratorFramework};
+use tokio::time::timeout;
+use zk_curator::{ConnectionState, CreateMode, CuratorFramework};
 use zk_curator_recipes::leader::{Election, LeaderLatch, LeaderSelector};
 use zk_curator_recipes::lock::{Error, InterProcessMutex, InterProcessSemaphore};
 use zk_curator_testing::Verdict;
+use zk_curator_testing::wait::{idle, settled, spend};
 use zk_curator_tests::{
     all_close_clean, assert_clean_but_for, connected, expire, in_memory, rule_if, simulated,
-    simulated_drops, simulated_on, simulated_with, two_in_memory, until,
+    simulated_drops, simulated_on, simulated_with, two_in_memory, until, until_state,
 };
 
 const PATH: &str = "/semaphore";
@@ -54,7 +55,7 @@ fn semaphore_counts_all_children() {
         let waits = timeout(Duration::from_secs(60), semaphore.acquire());
         assert!(waits.await.is_err());
         let freed = async {
-            sleep(Duration::from_secs(1)).await;
+            settled().await;
             other.delete("/semaphore/of-kazoo").await.unwrap();
         };
         let (two, ()) = tokio::join!(semaphore.acquire(), freed);
@@ -87,7 +88,7 @@ fn contenders_never_exceed_the_limit() {
             for _ in 0..5 {
                 let lease = semaphore.acquire().await.unwrap();
                 assert!(zk.children(PATH).await.unwrap().len() <= 2);
-                sleep(Duration::from_millis(10)).await;
+                spend(Duration::from_millis(10)).await;
                 lease.release().await.unwrap();
             }
         });
@@ -137,9 +138,10 @@ fn waiter_gets_its_lease_in_the_next_session() {
         let one = semaphore(&other).acquire().await.unwrap();
         let two = semaphore(&other).acquire().await.unwrap();
         let events = async {
-            sleep(Duration::from_secs(1)).await;
+            settled().await;
             expire(&server, &zk).await;
-            sleep(Duration::from_secs(1)).await;
+            until_state(&zk, ConnectionState::Reconnected { same_session: false }).await;
+            settled().await;
             one.release().await.unwrap();
         };
         let of_zk = semaphore(&zk);
@@ -164,7 +166,7 @@ fn dropped_acquire_leaves_nothing() {
                 };
                 let of_zk = semaphore(zk);
                 let freed = async {
-                    sleep(Duration::from_secs(1)).await;
+                    settled().await;
                     drop(held);
                 };
                 let (lease, ()) = tokio::join!(of_zk.acquire(), freed);
@@ -218,7 +220,7 @@ fn kazoo_mode_waits_for_candidates_without_it() {
         before.await_leadership().await.unwrap();
         let candidate = LeaderLatch::new(&zk, ELECTION).id("after").with_kazoo().join();
         until(&server, |probe| probe.children(ELECTION).len() == 2).await;
-        sleep(Duration::from_secs(1)).await;
+        idle(Duration::from_secs(1)).await;
         assert!(!candidate.has_leadership());
         before.close().await.unwrap();
         candidate.await_leadership().await.unwrap();

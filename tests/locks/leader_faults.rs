@@ -15,6 +15,7 @@ use zk_curator_recipes::leader::{
     Candidate, Election, Error, LatchState, LatchStates, LeaderLatch, LeaderSelector,
 };
 use zk_curator_recipes::{CancellationToken, Shutdown};
+use zk_curator_testing::wait::idle;
 use zk_curator_testing::{Direction, Probe, TestServer, Verdict};
 use zk_curator_tests::{
     SESSION_TIMEOUT, always, assert_matches, builder, closes_clean, cluster_of_three, connected,
@@ -350,7 +351,7 @@ fn curator_645_two_candidates_that_lose_their_nodes_settle() {
         until(&server, |probe| probe.watches().len() == 3).await;
         let creates = server.probe().requests(Create2);
         // Nothing else is asked for, however long we wait.
-        tokio::time::sleep(SESSION_TIMEOUT * 20).await;
+        idle(SESSION_TIMEOUT * 20).await;
         let probe = server.probe();
         assert_eq!(
             (probe.requests(Create2), probe.children(ELECTION).len()),
@@ -389,7 +390,7 @@ fn curator_620_two_quick_reconnects_keep_the_leaders_node() {
             until_state(&zk, ConnectionState::Reconnected { same_session: true }).await;
         }
         assert_eq!(first.await_leadership().await.unwrap().path(), own);
-        tokio::time::sleep(SESSION_TIMEOUT * 2).await;
+        idle(SESSION_TIMEOUT * 2).await;
         assert!(first.has_leadership() && !second.has_leadership());
         assert_eq!(server.probe().requests(Delete), deletes);
     });

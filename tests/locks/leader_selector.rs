@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, yield_now};
-use tokio::time::sleep;
 use zk_curator::{CuratorFramework, ErrorKind, FencingToken};
 use zk_curator_recipes::leader::{Error, LeaderSelector};
 use zk_curator_recipes::{CancellationToken, Shutdown};
 use zk_curator_testing::TestServer;
+use zk_curator_testing::wait::spend;
 use zk_curator_tests::{assert_matches, closes_clean, connected, in_memory, simulated_on, until};
 
 const ELECTION: &str = "/services/orders";
@@ -258,7 +258,7 @@ fn a_run_that_is_stopped_may_finish_its_turn() {
         let body = |_| {
             stop.cancel();
             async {
-                sleep(Duration::from_secs(5)).await;
+                spend(Duration::from_secs(5)).await;
                 turns.fetch_add(1, Ordering::Relaxed);
             }
         };

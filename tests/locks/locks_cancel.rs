@@ -10,6 +10,7 @@ use zk_curator_recipes::lock::{
     InterProcessReadWriteLock, InterProcessSemaphore, InterProcessSemaphoreMutex, ReentrantMutex,
     RevocableReadWriteLock,
 };
+use zk_curator_testing::wait::settled;
 use zk_curator_tests::{all_close_clean, simulated_drops, two_in_memory};
 
 const LOCK: &str = "/locks/orders";
@@ -80,7 +81,7 @@ fn acquires_that_wait_leave_nothing() {
             let lock = make(&zk);
             let acquire = lock.acquire();
             let release = async {
-                tokio::time::sleep(Duration::from_secs(1)).await;
+                settled().await;
                 holder.release().await.unwrap();
             };
             tokio::join!(acquire, release).0.unwrap()
@@ -115,7 +116,7 @@ fn several_leases_and_several_locks_leave_nothing() {
         let semaphore = |zk| InterProcessSemaphore::new(zk, LOCK, 3);
         let held = semaphore(&other).acquire_many(2).await.unwrap();
         let free = async {
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            settled().await;
             drop(held);
         };
         let semaphore = semaphore(&zk);

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use zk_curator::retry::ExponentialBackoffRetry;
 use zk_curator::{CuratorFramework, ErrorKind, FencingToken, Ownership};
 use zk_curator_recipes::lock::{
@@ -16,6 +16,7 @@ use zk_curator_recipes::lock::{
     InterProcessSemaphore, InterProcessSemaphoreMutex, ReadGuard, RevocableReadWriteLock,
     WriteGuard,
 };
+use zk_curator_testing::wait::spend;
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{assert_clean_after_close, builder, in_memory, simulated, start};
 
@@ -209,7 +210,7 @@ impl Contest {
                 ledger.granted += 1;
                 ledger.enters(seed, Entry { role, held: guard.held().clone() });
             }
-            sleep(millis(&mut rng, 200)).await;
+            spend(millis(&mut rng, 200)).await;
             if role == Role::Writer {
                 self.write(seed, guard.held()).await;
             }
@@ -245,7 +246,7 @@ impl Contest {
             let mut guard = if rng.bool() {
                 let Ok(reader) = lock.read_lock().acquire().await else { continue };
                 self.enters(seed, Role::Reader, reader.ownership());
-                sleep(millis(&mut rng, 100)).await;
+                spend(millis(&mut rng, 100)).await;
                 let path = reader.path().to_owned();
                 let upgraded = reader.try_upgrade().await;
                 self.ledger.lock().unwrap().leaves(&path);
@@ -258,14 +259,14 @@ impl Contest {
                 writer
             };
             loop {
-                sleep(millis(&mut rng, 100)).await;
+                spend(millis(&mut rng, 100)).await;
                 self.write(seed, guard.ownership()).await;
                 // From here on other readers may enter.
                 self.ledger.lock().unwrap().leaves(guard.path());
                 let Ok(reader) = guard.downgrade().await else { break };
                 self.enters(seed, Role::Reader, reader.ownership());
                 self.ledger.lock().unwrap().turned += 1;
-                sleep(millis(&mut rng, 100)).await;
+                spend(millis(&mut rng, 100)).await;
                 let path = reader.path().to_owned();
                 let upgraded = reader.try_upgrade().await;
                 self.ledger.lock().unwrap().leaves(&path);
@@ -285,7 +286,7 @@ impl Contest {
         let mut rng = fastrand::Rng::with_seed(seed);
         let lock = RevocableReadWriteLock::new(&self.zk, LOCK);
         for _ in 0..ROUNDS {
-            sleep(millis(&mut rng, 300)).await;
+            spend(millis(&mut rng, 300)).await;
             let Ok(writers) = lock.write_lock().participants().await else { continue };
             let Some(victim) = rng.choice(writers) else { continue };
             self.ledger.lock().unwrap().forced.push(victim.path.clone());
@@ -321,17 +322,17 @@ async fn disturb(server: &TestServer, ledger: &Mutex<Ledger>, rng: &mut fastrand
         }
         1 => {
             server.partition();
-            sleep(millis(rng, 4000)).await;
+            spend(millis(rng, 4000)).await;
             server.heal();
         }
         2 => {
             server.stop().await;
-            sleep(millis(rng, 4000)).await;
+            spend(millis(rng, 4000)).await;
             server.restart().await.unwrap();
         }
         3 => {
             server.hold();
-            sleep(millis(rng, 1500)).await;
+            spend(millis(rng, 1500)).await;
             server.release();
         }
         4 => drop(server.reap_containers()),
@@ -389,7 +390,7 @@ async fn run(recipe: Recipe, seed: u64) -> Ledger {
                 ended.unwrap();
                 running -= 1;
             }
-            () = sleep(Duration::from_millis(rng.u64(100..3000))) => {
+            () = spend(Duration::from_millis(rng.u64(100..3000))) => {
                 disturb(&server, &ledger, &mut rng).await;
             }
         }

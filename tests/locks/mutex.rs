@@ -14,6 +14,7 @@ use zk_curator::{CreateMode, ErrorKind};
 use zk_curator_client::{Clock, Connector, Transport};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::lock::{Error, InterProcessMutex};
+use zk_curator_testing::wait::settled;
 use zk_curator_testing::{MemoryConnector, SequenceOverflow, TestServer};
 use zk_curator_tests::{
     Contention, all_close_clean, builder, closes_clean, connected, real_time, simulated_on,
@@ -404,7 +405,7 @@ fn a_lock_is_not_granted_by_a_session_that_is_over_by_the_clock() {
         let mut waiting = Box::pin(waiting_lock.acquire());
         assert!(timeout(Duration::from_secs(1), &mut waiting).await.is_err());
         holder.release().await.unwrap();
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        settled().await;
         clock.0.store(3600, Ordering::Relaxed);
         if let Poll::Ready(granted) = futures_util::poll!(&mut waiting) {
             panic!("granted, and over: {}", granted.unwrap().is_over());

@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::lock::{
     Error, InterProcessMutex, RevocableReadWriteLock, Revoked, attempt_revoke,
 };
+use zk_curator_testing::wait::{idle, spend};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{closes_clean, once, simulated_on, simulated_with, two_in_memory, until};
 
@@ -96,7 +97,7 @@ fn every_acknowledgement_gives_the_grace_time_anew() {
         let revoker = tokio::spawn(async move { lock.revoke(&path, GRACE).await });
         for round in 0..3_u32 {
             guard.revoked().await;
-            sleep(GRACE * 8 / 10).await;
+            idle(GRACE * 8 / 10).await;
             assert!(!revoker.is_finished());
             guard.acknowledge().await.unwrap();
             assert_eq!(server.probe().data(guard.path()).unwrap(), "unlocking");
@@ -120,10 +121,10 @@ fn a_holder_may_acknowledge_again_and_again() {
         let revoker = tokio::spawn(async move { lock.revoke(&path, GRACE).await });
         guard.revoked().await;
         for _ in 0..5 {
-            sleep(GRACE * 8 / 10).await;
+            spend(GRACE * 8 / 10).await;
             guard.acknowledge().await.unwrap();
         }
-        sleep(GRACE * 8 / 10).await;
+        spend(GRACE * 8 / 10).await;
         guard.release().await.unwrap();
         assert_eq!(revoker.await.unwrap().unwrap(), Revoked::Released);
     });
@@ -140,7 +141,7 @@ fn a_later_revoker_asks_again() {
         guard.revoked().await;
         guard.acknowledge().await.unwrap();
         drop(first);
-        sleep(GRACE * 3).await;
+        idle(GRACE * 3).await;
         let (lock, path) = (lock.clone(), guard.path().to_owned());
         let second = tokio::spawn(async move { lock.revoke(&path, GRACE).await });
         timeout(GRACE / 2, guard.revoked()).await.unwrap();
@@ -226,7 +227,7 @@ fn a_revoker_that_gives_up_removes_nothing() {
         let lock = RevocableReadWriteLock::new(&zk, LOCK);
         let guard = lock.write_lock().acquire().await.unwrap();
         assert!(timeout(GRACE / 2, lock.revoke(guard.path(), GRACE)).await.is_err());
-        sleep(GRACE * 2).await;
+        idle(GRACE * 2).await;
         assert!(server.probe().exists(guard.path()));
         guard.release().await.unwrap();
     });

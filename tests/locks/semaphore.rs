@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::lock::{Error, InterProcessSemaphore, InterProcessSemaphoreMutex, Lease};
+use zk_curator_testing::wait::{idle, spend};
 use zk_curator_testing::{Probe, TestServer, Verdict};
 use zk_curator_tests::{
     closes_clean, connected, expire, once, rule_if, simulated_on, simulated_with, two_in_memory,
@@ -101,7 +102,7 @@ fn a_grant_among_many_costs_nine_requests_at_most() {
             let semaphore = semaphore(&clients[task % clients.len()], 3);
             tasks.spawn(async move {
                 let lease = semaphore.acquire().await.unwrap();
-                tokio::time::sleep(Duration::from_millis(task as u64 % 7)).await;
+                spend(Duration::from_millis(task as u64 % 7)).await;
                 lease.release().await.unwrap();
             });
         }
@@ -399,7 +400,7 @@ fn leases_that_wait_without_a_turn_do_not_wait_for_each_other() {
             .await
             .expect("they wait for each other")
             .unwrap();
-        tokio::time::sleep(Duration::from_secs(5)).await;
+        idle(Duration::from_secs(5)).await;
         assert!(!second.is_finished(), "three leases of two");
         drop(first);
         let second = timeout(Duration::from_secs(5), second)
