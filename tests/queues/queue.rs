@@ -11,6 +11,7 @@ use zk_curator_recipes::queue::{
     AutoAck, Consumer, DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue,
     DistributedQueue, Error, ErrorMode, FifoQueue, LockingQueue, PutMode, SimpleDistributedQueue,
 };
+use zk_curator_testing::wait::{settled, spend};
 use zk_curator_tests::{
     closes_clean, connected, expire, simulated_each, simulated_on, simulated_with, two_in_memory,
     until,
@@ -168,7 +169,7 @@ fn the_lowest_priority_comes_first_also_when_it_comes_late() {
         let mut auto_ack = queue.auto_ack_consumer();
         assert_eq!(texts(&mut auto_ack, 2).await, ["min", "high"]);
         // The consumer drops its list.
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        settled().await;
         queue.put("late", -100).await.unwrap();
         assert_eq!(texts(&mut auto_ack, 4).await, ["late", "a", "b", "low"]);
     });
@@ -190,14 +191,14 @@ fn a_consumer_of_priorities_lists_anew_for_new_items_only() {
         }
         assert_eq!(listings(), 2);
         queue.put("new", -1).await.unwrap();
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        settled().await;
         assert_eq!(text(&mut one).await, "new");
         assert_eq!(listings(), 3);
         // Or, by choice, after some items only.
         let mut lazy = queue.clone().min_items_before_refresh(3).auto_ack_consumer();
         lazy.next().await.unwrap();
         queue.put("newer", -2).await.unwrap();
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        settled().await;
         assert_eq!(texts(&mut lazy, 3).await, ["x", "x", "newer"]);
     });
 }
@@ -215,7 +216,7 @@ fn items_are_due_at_their_time() {
         assert_eq!(auto_ack.try_next().await.unwrap(), None);
         // An item with an earlier due time arrives during the wait for another item.
         let early = async {
-            tokio::time::sleep(Duration::from_millis(500)).await;
+            spend(Duration::from_millis(500)).await;
             queue.put("early", now()).await.unwrap();
             assert!(began.elapsed() < Duration::from_millis(600));
         };
@@ -403,7 +404,7 @@ fn a_returned_item_is_found_by_a_consumer_that_never_waits() {
         for _ in 0..20 {
             // There is always another.
             queue.put("more").await.unwrap();
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            spend(Duration::from_millis(100)).await;
             let delivery = second.next().await.unwrap();
             handed_out.extend(delivery.items().to_vec());
             delivery.ack().await.unwrap();
@@ -610,7 +611,7 @@ fn concurrency_is_bounded_and_failures_are_requeued_or_dropped() {
                 async move {
                     let (now, most) = busy.get();
                     busy.set((now + 1, most.max(now + 1)));
-                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    spend(Duration::from_millis(100)).await;
                     busy.set((busy.get().0 - 1, busy.get().1));
                     let failed = item == "7" && !attempts.borrow().contains(&item);
                     attempts.borrow_mut().push(item);

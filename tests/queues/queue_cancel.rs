@@ -10,7 +10,7 @@ use zk_curator_recipes::queue::{
     AutoAck, Consumer, Delivery, DistributedPriorityQueue, DistributedQueue, FifoQueue, LockPath,
     LockingQueue, PutMode, SimpleDistributedQueue,
 };
-use zk_curator_testing::TestServer;
+use zk_curator_testing::{TestServer, wait};
 use zk_curator_tests::{
     assert_clean_after_close, closes_clean, is_kept, items, poll_then_drop, simulated_drops,
     simulated_each, simulated_steps, simulated_steps_on, two_in_memory,
@@ -314,7 +314,7 @@ fn what_a_dropped_poll_or_take_has_removed_comes_from_the_next() {
             );
             fifo.flush().await.unwrap();
             drop((simple, fifo));
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            wait::settled().await;
             // The parent of the ids stays, and is empty.
             for path in ["/fifo/ids", "/fifo/items"] {
                 zk.delete(path).deleting_children().await.unwrap();

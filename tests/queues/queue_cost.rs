@@ -15,6 +15,7 @@ use zk_curator_recipes::queue::{
     SimpleDistributedQueue,
 };
 use zk_curator_testing::TestServer;
+use zk_curator_testing::wait::{idle, past, settled};
 use zk_curator_tests::{builder, connected, simulated_each_on, simulated_with, start, until};
 
 pub(crate) const QUEUE: &str = "/queue";
@@ -177,7 +178,7 @@ fn a_job_costs_four_requests_and_two_flights() {
         other.next().await.unwrap().complete().await.unwrap();
         let mut worker = jobs.worker("worker");
         worker.next().await.unwrap().complete().await.unwrap();
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        past(Duration::from_secs(1)).await;
         let cost = Cost::since_now(&server);
         for _ in 0..20 {
             worker.next().await.unwrap().complete().await.unwrap();
@@ -427,14 +428,14 @@ fn a_new_item_wakes_one_that_waits_and_not_the_herd() {
             takers.spawn(async move { (number, queue.take().await.unwrap(), zk).1 });
             until(&server, |probe| probe.children("/queue/line").len() == number + 1).await;
         }
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        settled().await;
         let queue = FifoQueue::new(&producer, QUEUE);
         for number in 0..waiting {
             let cost = Cost::since_now(&server);
             queue.put(number.to_string()).await.unwrap();
             // First come, first served, too.
             assert_eq!(takers.join_next().await.unwrap().unwrap(), number.to_string());
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            idle(Duration::from_secs(1)).await;
             // The cost of the twentieth equals that of the first, apart from the nodes that each
             // creates once.
             let limit = if number == 0 { 22 } else { 15 };
@@ -463,7 +464,7 @@ fn a_returned_item_wakes_one_waiter_and_not_the_herd() {
             takers.spawn(async move { (consumer.next().await.unwrap(), zk) });
             until(&server, |probe| probe.children("/queue/line").len() == number + 1).await;
         }
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        settled().await;
         // Only the first watches the items and the claims of other consumers. All hear of new
         // buckets.
         let holder = zk_curator_tests::session_id(&zk).get();
@@ -479,7 +480,7 @@ fn a_returned_item_wakes_one_waiter_and_not_the_herd() {
             let next = takers.join_next().await.unwrap().unwrap();
             assert_eq!((next.0.id(), next.0.attempt()), (&id[..], 2));
             taken.push(next);
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            idle(Duration::from_secs(1)).await;
             // It claims the item, and the next in line reads the five: with twenty waiting
             // consumers as with two.
             assert!(cost.requests() <= 32, "{} requests for an item", cost.requests());
@@ -489,7 +490,7 @@ fn a_returned_item_wakes_one_waiter_and_not_the_herd() {
         queue.put("new").await.unwrap();
         let next = takers.join_next().await.unwrap().unwrap();
         assert_eq!(next.0.data(), "new");
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        idle(Duration::from_secs(1)).await;
         assert!(cost.requests() <= 38, "{} requests for an item", cost.requests());
     });
 }
@@ -510,7 +511,7 @@ fn within_a_process_those_who_wait_share_one_watch() {
             let cost = Cost::since_now(&server);
             queue.offer(number.to_string()).await.unwrap();
             assert_eq!(takers.join_next().await.unwrap().unwrap(), number.to_string());
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            idle(Duration::from_secs(1)).await;
             assert!(cost.requests() <= 6, "{} requests for an item", cost.requests());
         }
     });

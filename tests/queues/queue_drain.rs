@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::sleep;
 use zk_curator::{ConnectionState, CuratorFramework};
 use zk_curator_recipes::queue::jobs::Jobs;
 use zk_curator_recipes::queue::{DistributedQueue, Error, ErrorMode, LockingQueue, QueueSharder};
 use zk_curator_recipes::{CancellationToken, Shutdown};
+use zk_curator_testing::wait::spend;
 use zk_curator_testing::{Direction, Probe, TestServer};
 use zk_curator_tests::{
     builder, cut_off, simulated_drops, simulated_each, simulated_each_on, simulated_on,
@@ -112,7 +112,7 @@ fn what_runs_is_worked_off_and_nothing_more_is_taken() {
         let done = Mutex::new(Vec::new());
         let body = async |item: Bytes| {
             stop.cancel();
-            sleep(WORK).await;
+            spend(WORK).await;
             done.lock().unwrap().push(item);
             Ok(())
         };
@@ -154,7 +154,7 @@ fn what_is_held_back_goes_back_at_once() {
             }
             stop.cancel();
             // For as long as the other one would be held back without a stop.
-            sleep(WORK).await;
+            spend(WORK).await;
             Ok(())
         };
         kind.run_until(&zk, 1, Shutdown::on(stop.clone()).drain(2 * WORK), body).await.unwrap();
@@ -218,7 +218,7 @@ fn a_run_that_is_dropped_while_it_drains_gives_its_items_back() {
             let stop = CancellationToken::new();
             let body = async |_| {
                 stop.cancel();
-                sleep(WORK).await;
+                spend(WORK).await;
                 Err("not today")
             };
             kind.run_until(zk, 1, Shutdown::on(stop.clone()).drain(2 * WORK), body).await.unwrap();
@@ -241,7 +241,7 @@ fn what_is_removed_already_is_handed_out_before_the_end() {
         let done = Mutex::new(Vec::new());
         let body = async |item: Bytes| {
             stop.cancel();
-            sleep(WORK).await;
+            spend(WORK).await;
             done.lock().unwrap().push(item[0]);
             Ok::<_, Error>(())
         };
@@ -289,7 +289,7 @@ fn a_stopped_sharder_begins_no_queue_and_drains_the_others() {
         let drained = Mutex::new(0);
         let body = async |_: DistributedQueue| {
             stop.cancel();
-            sleep(WORK).await;
+            spend(WORK).await;
             *drained.lock().unwrap() += 1;
             Ok::<_, Error>(())
         };
@@ -298,7 +298,7 @@ fn a_stopped_sharder_begins_no_queue_and_drains_the_others() {
         let never = async |_: DistributedQueue| pending::<Result<(), Error>>().await;
         let run =
             async |stop| sharder.run_until(Shutdown::on(stop).drain(WORK), never).await.unwrap();
-        stopped_by(sleep(WORK), run).await;
+        stopped_by(spend(WORK), run).await;
         sharder.close().await.unwrap();
     });
 }

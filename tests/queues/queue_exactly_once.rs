@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
 use zk_curator::{CreateMode, CuratorFramework, ErrorCode};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::queue::{DistributedQueue, Error, FifoQueue};
+use zk_curator_testing::wait::past;
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
     builder, connected, expire, once, pairs, simulated_each, simulated_on, simulated_with, start,
@@ -50,7 +50,7 @@ fn ids_of_dead_producers_are_collected_and_no_others() {
         let third = with_ids(&connected(&server).await);
         third.put("three").await.unwrap();
         assert_eq!(ids(&server), 3);
-        sleep(OLD).await;
+        past(OLD).await;
         third.put("four").await.unwrap();
         // Its own earlier id is deleted as always, and so is the id of the dead producer, but not
         // that of the living one.
@@ -91,7 +91,7 @@ fn a_put_that_has_lost_its_session_happens_once() {
         }
         // The response is not polled.
         expire(&server, &zk).await;
-        sleep(OLD * 2).await;
+        past(OLD * 2).await;
         let other = with_ids(&connected(&server).await);
         if others {
             other.put("three").await.unwrap();

@@ -15,6 +15,7 @@ use zk_curator_recipes::health::Health;
 use zk_curator_recipes::queue::Delivery;
 use zk_curator_recipes::queue::Error;
 use zk_curator_recipes::queue::jobs::{JobState, Jobs, Leased, Task};
+use zk_curator_testing::wait::{idle, past, spend};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
     closes_clean, connected, expire, is_kept, is_write_multi, items, once, once_on_write_multi,
@@ -291,7 +292,7 @@ fn jobs_are_worked_off_so_many_at_a_time() {
             jobs.submit(id).id(id).await.unwrap();
         }
         let body = |task: Task| async move {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            spend(Duration::from_millis(10)).await;
             match &task.data[..] {
                 b"bad" => Err(format!("attempt {}", task.attempt)),
                 b"c" => Ok(None),
@@ -327,15 +328,15 @@ fn the_cleaner_takes_no_job_of_a_worker_that_lives() {
         // Other leases come and go, so that it looks.
         for _ in 0..5 {
             zk.create("/jobs/leases/other").await.unwrap();
-            tokio::time::sleep(A_MOMENT).await;
+            past(A_MOMENT).await;
             zk.delete("/jobs/leases/other").await.unwrap();
-            tokio::time::sleep(A_MOMENT).await;
+            past(A_MOMENT).await;
         }
         // Nodes that are no attempts stay.
         zk.create("/jobs/executing/other").data("nonsense").await.unwrap();
         zk.create("/jobs/leases/other").await.unwrap();
         zk.delete("/jobs/leases/other").await.unwrap();
-        tokio::time::sleep(A_MOMENT).await;
+        idle(A_MOMENT).await;
         assert_eq!(states(&jobs).await, [("a".into(), 1, "executing")]);
         assert!(server.probe().exists("/jobs/executing/other"));
         a.complete().await.unwrap();
@@ -648,7 +649,7 @@ fn a_worker_goes_on_when_a_server_takes_writes_again() {
         refused.fired_times(5).await;
         // It does not ask all the time.
         let hits = refused.hits();
-        tokio::time::sleep(A_MOMENT).await;
+        past(A_MOMENT).await;
         assert!((1..=100).contains(&(refused.hits() - hits)), "{}", refused.hits() - hits);
         drop(refused);
         until(&server, |probe| probe.children("/jobs/all").is_empty()).await;

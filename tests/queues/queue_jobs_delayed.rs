@@ -9,6 +9,7 @@ use zk_curator_proto::ErrorCode;
 use zk_curator_recipes::queue::Delivery;
 use zk_curator_recipes::queue::Error;
 use zk_curator_recipes::queue::jobs::{JobState, Jobs, Leased, Task};
+use zk_curator_testing::wait::reached;
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
     closes_clean, expire, is_kept, simulated_drops, simulated_each, simulated_each_on,
@@ -76,7 +77,7 @@ fn a_delayed_job_is_pending_again_at_its_time_and_place() {
             jobs.submit("").id("a").await.is_err_and(|error| matches!(error, Error::Exists { .. }))
         );
         // It comes back before the ones that were submitted after it.
-        tokio::time::sleep_until(failed + PAUSE + SOON).await;
+        reached(failed + PAUSE + SOON).await;
         assert!(matches!(state(&jobs, "a").await, Some((1, JobState::Pending))));
         drop(worker);
         let mut worker = jobs.worker("other");

@@ -4,11 +4,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use zk_curator::CuratorFramework;
 use zk_curator_proto::ErrorCode;
 use zk_curator_recipes::queue::Error;
 use zk_curator_recipes::queue::jobs::{Jobs, Retention};
+use zk_curator_testing::wait::{idle, spend};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
     connected, expire, items, simulated_each, simulated_each_on, simulated_on, simulated_with,
@@ -76,7 +77,7 @@ fn the_newest_are_kept() {
         // Jobs that are not at their end are not touched.
         jobs.submit("").id("50").await.unwrap();
         let held = jobs.worker("w").next().await.unwrap();
-        sleep(MINUTE * 3).await;
+        idle(MINUTE * 3).await;
         held.complete().await.unwrap();
         cleaner.abort();
     });
@@ -90,7 +91,7 @@ fn nothing_is_deleted_below_the_limits() {
         let jobs = if all { jobs.keep_done(unlimited).keep_failed(unlimited) } else { jobs };
         end(&jobs, 0..40).await;
         let cleaner = clean(&jobs);
-        sleep(MINUTE * 10).await;
+        idle(MINUTE * 10).await;
         assert_eq!(kept(&server).map(|kept| kept.len()), [20, 20]);
         cleaner.abort();
     });
@@ -110,7 +111,7 @@ fn jobs_are_kept_for_a_time() {
             .keep_failed(Retention::unlimited().newest(3).within(MINUTE * 20));
         end(&jobs, 0..10).await;
         let cleaner = clean(&jobs);
-        sleep(MINUTE * 5).await;
+        spend(MINUTE * 5).await;
         end(&jobs, 10..12).await;
         until_kept(&server, [&[0, 2, 4, 6, 8, 10], &[7, 9, 11]]).await;
         until_kept(&server, [&[10], &[7, 9, 11]]).await;

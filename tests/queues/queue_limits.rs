@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::queue::{DistributedDelayQueue, DistributedQueue, Error, WhenFull};
+use zk_curator_testing::wait::{idle, settled};
 
 use crate::queue::{LOCKS, QUEUE, clock, text};
 use zk_curator_tests::{connected, simulated_each, simulated_with, until};
@@ -49,13 +50,13 @@ fn producers_that_wait_for_room_are_woken_one_at_a_time() {
             puts.spawn(async move { (queue.put(number.to_string()).await.unwrap(), zk) });
             until(&server, |probe| probe.children("/line").len() == number + 1).await;
         }
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        settled().await;
         let mut auto_ack = queue.auto_ack_consumer();
         for expected in ["a", "b", "c"] {
             let before = server.probe().total_requests();
             assert_eq!(text(&mut auto_ack).await, expected);
             puts.join_next().await.unwrap().unwrap();
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            idle(Duration::from_secs(1)).await;
             let requests = server.probe().total_requests() - before;
             assert!(requests <= 30, "{requests} requests for an item that is removed");
         }
@@ -83,7 +84,7 @@ fn a_delay_queue_follows_steps_of_the_wall_clock() {
             if claims { consumer.next().await.map(drop) } else { auto_ack.next().await.map(drop) }
         });
         until(&server, |probe| !probe.watches().is_empty()).await;
-        tokio::time::sleep(Duration::from_secs(10)).await;
+        idle(Duration::from_secs(10)).await;
         assert!(!waiting.is_finished());
         let (began, before) = (Instant::now(), server.probe().total_requests());
         ahead.store(3600, Ordering::Relaxed);

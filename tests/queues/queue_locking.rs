@@ -9,6 +9,7 @@ use tokio::time::{Instant, timeout};
 use zk_curator::CuratorFramework;
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::queue::{Consumer, Delivery, Error, Locking, LockingQueue};
+use zk_curator_testing::wait::{past, settled, spend};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
     closes_clean, connected, expire, impatient, items, once, pairs, session_id, simulated_each,
@@ -98,7 +99,7 @@ fn a_returned_item_comes_before_the_items_behind_it() {
         assert_eq!(seen(&second.next().await.unwrap()), ("two", 1));
         drop(one);
         until(&server, |probe| !probe.paths().iter().any(|path| path.ends_with("/claim"))).await;
-        tokio::time::sleep(A_MOMENT).await;
+        settled().await;
         let rest = drain(&mut second).await;
         assert_eq!(
             rest,
@@ -204,7 +205,7 @@ fn concurrency_is_bounded_and_failed_items_are_redelivered() {
                         running.0 += 1;
                         running.1 = running.1.max(running.0);
                     }
-                    tokio::time::sleep(Duration::from_millis(10)).await;
+                    spend(Duration::from_millis(10)).await;
                     running.lock().unwrap().0 -= 1;
                     log.lock().unwrap().push((item.data.clone(), item.attempt));
                     if item.data == "two" { Err("two fails") } else { Ok(()) }
@@ -410,7 +411,7 @@ fn kazoo_175_a_take_that_is_given_up_leaves_no_watch() {
         let mut watches = Vec::new();
         for _ in 0..10 {
             assert!(timeout(A_MOMENT, consumer.next()).await.is_err());
-            tokio::time::sleep(A_MOMENT).await;
+            settled().await;
             watches.push(server.probe().watches().len());
         }
         assert!(watches.iter().all(|count| *count <= 3), "{watches:?}");
@@ -438,7 +439,7 @@ fn kazoo_366_501_523_no_claim_outlives_its_item_or_blocks() {
         consumer.next().await.unwrap().ack().await.unwrap();
         let (next, _) = tokio::join!(consumer.next(), async {
             until(&server, |probe| !probe.children("/queue/line").is_empty()).await;
-            tokio::time::sleep(A_MOMENT).await;
+            settled().await;
             expire(&server, &dead).await;
         });
         let two = next.unwrap();
@@ -546,10 +547,10 @@ fn others_are_worked_off_while_some_are_held_back() {
         let log = Log::default();
         let consumer = queue.consumer().redeliver_after(A_MOMENT * 100, A_MOMENT * 100);
         let work = tokio::spawn(consumer.run(1, failing(Arc::clone(&log))));
-        tokio::time::sleep(A_MOMENT * 30).await;
+        past(A_MOMENT * 30).await;
         // At most 64, or one consumer would hold all claims.
         assert_eq!((claims(&server).len(), log.lock().unwrap().len()), (64, 64));
-        tokio::time::sleep(A_MOMENT * 100).await;
+        past(A_MOMENT * 100).await;
         assert!(log.lock().unwrap().len() > 71, "{:?}", log.lock().unwrap().len());
         work.abort();
     });

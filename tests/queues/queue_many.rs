@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use zk_curator_recipes::queue::jobs::Jobs;
 use zk_curator_recipes::queue::{DistributedQueue, LockingQueue};
 use zk_curator_testing::TestServer;
+use zk_curator_testing::wait::{idle, spend};
 
 use crate::queue_cost::{Cost, LOCKS, QUEUE, distant, fill};
 use zk_curator_tests::{connected, simulated, simulated_from, simulated_with, until};
@@ -89,7 +90,7 @@ async fn consume(server: Arc<TestServer>, kind: Kind, work: Duration, settled: A
             let mut consumer = LockingQueue::new(&zk, QUEUE).consumer();
             loop {
                 let item = consumer.next().await.unwrap();
-                sleep(work).await;
+                spend(work).await;
                 item.ack().await.unwrap();
                 settled.one_more();
             }
@@ -98,7 +99,7 @@ async fn consume(server: Arc<TestServer>, kind: Kind, work: Duration, settled: A
             let mut consumer = DistributedQueue::new(&zk, QUEUE).fair_waiting(LINE).consumer(LOCKS);
             loop {
                 let item = consumer.next().await.unwrap();
-                sleep(work).await;
+                spend(work).await;
                 item.ack().await.unwrap();
                 settled.one_more();
             }
@@ -107,7 +108,7 @@ async fn consume(server: Arc<TestServer>, kind: Kind, work: Duration, settled: A
             let mut worker = Jobs::new(&zk, QUEUE).worker("worker");
             loop {
                 let job = worker.next().await.unwrap();
-                sleep(work).await;
+                spend(work).await;
                 job.complete().await.unwrap();
                 settled.one_more();
             }
@@ -241,7 +242,7 @@ fn a_returned_item_is_noticed_however_many_are_claimed() {
             let waiting =
                 tokio::spawn(async move { consumer.next().await.unwrap().data().clone() });
             until(&server, |probe| !probe.children("/queue/line").is_empty()).await;
-            sleep(Duration::from_secs(30)).await;
+            idle(Duration::from_secs(30)).await;
             let began = Instant::now();
             drop(items.pop());
             assert_eq!(waiting.await.unwrap(), (held - 1).to_string());
@@ -259,7 +260,7 @@ fn a_returned_item_is_noticed_however_many_are_claimed() {
             let waiting =
                 tokio::spawn(async move { consumer.next().await.unwrap().items().concat() });
             until(&server, |probe| !probe.watches().is_empty()).await;
-            sleep(Duration::from_secs(30)).await;
+            idle(Duration::from_secs(30)).await;
             let began = Instant::now();
             drop(items.pop());
             assert_eq!(waiting.await.unwrap(), (held - 1).to_string().as_bytes());

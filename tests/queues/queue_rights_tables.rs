@@ -12,6 +12,7 @@ use zk_curator::{Acl, CuratorFramework, ErrorCode, Permissions};
 use zk_curator_recipes::queue::jobs::Jobs;
 use zk_curator_recipes::queue::{Error, LockingQueue};
 use zk_curator_testing::rule::path_matches;
+use zk_curator_testing::wait::{past, settled};
 use zk_curator_testing::{TestServer, digest};
 use zk_curator_tests::{builder, expire, simulated, start};
 
@@ -193,7 +194,7 @@ async fn use_locking_queue(rights: Rights) -> Failed {
     }
     if failed.0.is_empty() {
         let waiting = tokio::spawn(async move { taken.next().await });
-        tokio::time::sleep(LONG / 4).await;
+        settled().await;
         failed.note("put", items.put("j")).await;
         if let Some(item) = failed.note("next in line", async { waiting.await.unwrap() }).await {
             failed.note("ack", item.ack()).await;
@@ -278,7 +279,7 @@ async fn use_jobs(rights: Rights) -> Failed {
             None => break,
         }
     }
-    tokio::time::sleep(SWEPT_AFTER).await;
+    past(SWEPT_AFTER).await;
     drop(worker);
     end(&mut failed, &mut background, [producer, consumer]).await;
     failed
@@ -288,7 +289,7 @@ async fn use_jobs(rights: Rights) -> Failed {
 async fn leave_behind(server: &TestServer, dead: &CuratorFramework) {
     expire(server, dead).await;
     dead.close().await.unwrap();
-    tokio::time::sleep(COLLECTED_AFTER).await;
+    past(COLLECTED_AFTER).await;
 }
 
 async fn end(

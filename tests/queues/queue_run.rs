@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use zk_curator::CuratorFramework;
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::queue::jobs::{Jobs, Task};
 use zk_curator_recipes::queue::{DistributedQueue, Error, ErrorMode, LockingQueue};
 use zk_curator_recipes::{CancellationToken, Shutdown};
 use zk_curator_testing::TestServer;
+use zk_curator_testing::wait::{past, settled, spend};
 use zk_curator_tests::{
     builder, cancel, in_memory, simulated, simulated_steps, simulated_with, start, stopped_by,
 };
@@ -255,7 +256,7 @@ fn run_costs_what_a_loop_of_next_costs() {
                 let (stop, done) = (CancellationToken::new(), Cell::new(0));
                 let body = async |item: Bytes| {
                     let number: u64 = std::str::from_utf8(&item).unwrap().parse().unwrap();
-                    sleep(Duration::from_millis(number * 7 % 41)).await;
+                    spend(Duration::from_millis(number * 7 % 41)).await;
                     done.set(done.get() + 1);
                     if done.get() == ITEMS {
                         stop.cancel();
@@ -299,11 +300,11 @@ fn run_dead_letters_only_items_that_bodies_have_received() {
             let got = Got::default();
             let body = async |item: Bytes| {
                 let number: u64 = std::str::from_utf8(&item).unwrap().parse().unwrap();
-                sleep(Duration::from_millis(number * 7 % 41)).await;
+                spend(Duration::from_millis(number * 7 % 41)).await;
                 if number.is_multiple_of(3) { Ok(()) } else { Err("not today") }
             };
             let run = async |stop| kind.run_until(&zk, LIMIT, stop, &got, body).await.unwrap();
-            stopped_by(sleep(IDLE), run).await;
+            stopped_by(past(IDLE), run).await;
             assert_eq!(kind.left(&near).await, BTreeMap::new(), "{kind:?}");
             for (item, deliveries) in got.into_inner() {
                 let number: u64 = std::str::from_utf8(&item).unwrap().parse().unwrap();
@@ -332,10 +333,10 @@ fn stop_counts_only_deliveries_that_a_body_has_received() {
                 let zk = distant(&server).await;
                 let got = Got::default();
                 let body = async |_| {
-                    sleep(Duration::from_millis(200)).await;
+                    spend(Duration::from_millis(200)).await;
                     Err("not today")
                 };
-                let stopped = sleep(Duration::from_millis(stop * 2));
+                let stopped = spend(Duration::from_millis(stop * 2));
                 let run = async |stop| kind.run_until(&zk, 3, stop, &got, body).await.unwrap();
                 stopped_by(stopped, run).await;
                 let got = got.into_inner();
@@ -411,17 +412,17 @@ fn run_at_its_limit_does_not_hold_the_line_up() {
         let consumer = queue.consumer();
         let busy = async {
             let body = async |_| {
-                sleep(HOUR).await;
+                spend(HOUR).await;
                 Ok::<_, Error>(())
             };
             consumer.run(1, body).await.unwrap();
         };
         let others = async {
             queue.put("one").await.unwrap();
-            sleep(Duration::from_secs(1)).await;
+            settled().await;
             let mut other = queue.consumer();
             let put = async {
-                sleep(Duration::from_secs(1)).await;
+                settled().await;
                 queue.put("two").await.unwrap();
             };
             let taken = timeout(Duration::from_secs(60), async {

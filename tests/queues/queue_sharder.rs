@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use zk_curator::CuratorFramework;
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::health::Health;
 use zk_curator_recipes::leader::LeaderLatch;
 use zk_curator_recipes::queue::{DistributedQueue, Error, QueueSharder, QueueSharderBuilder};
+use zk_curator_testing::wait::{self, idle, past, spend};
 use zk_curator_testing::{TestServer, Verdict};
 
 use zk_curator_tests::{
@@ -53,9 +54,7 @@ fn sizes(server: &TestServer) -> Vec<usize> {
 }
 
 async fn until_known(sharder: &QueueSharder<DistributedQueue>, count: usize) {
-    while sharder.queues().len() != count {
-        sleep(INTERVAL / 10).await;
-    }
+    wait::until(async || sharder.queues().len() == count).await;
 }
 
 #[test]
@@ -66,7 +65,7 @@ fn a_queue_is_added_when_all_are_full() {
         let name = sharder.queues().into_keys().next().unwrap();
         assert!(name.strip_prefix("queue-").is_some_and(|uuid| uuid.len() == 36), "{name}");
         put(&sharder, 3).await;
-        sleep(INTERVAL * 5).await;
+        idle(INTERVAL * 5).await;
         assert_eq!(sizes(&server), [3]);
         put(&sharder, 1).await;
         until_known(&sharder, 2).await;
@@ -76,9 +75,9 @@ fn a_queue_is_added_when_all_are_full() {
         until_known(&sharder, 3).await;
         // The number of queues is at its maximum; then all of them are equally good.
         put(&sharder, 4).await;
-        sleep(INTERVAL * 5).await;
+        idle(INTERVAL * 5).await;
         put(&sharder, 30).await;
-        sleep(INTERVAL * 5).await;
+        idle(INTERVAL * 5).await;
         assert_eq!(sizes(&server).len(), 3);
         assert!(sizes(&server).iter().all(|size| *size > 4), "{:?}", sizes(&server));
         sharder.close().await.unwrap();
@@ -98,11 +97,11 @@ fn a_queue_takes_items_again_when_half_of_them_are_gone() {
             .find(|queue| server.probe().children(queue.path()).len() == 4);
         let mut auto_ack = full.unwrap().auto_ack_consumer();
         auto_ack.next().await.unwrap();
-        sleep(INTERVAL * 2).await;
+        past(INTERVAL * 2).await;
         put(&sharder, 1).await;
         assert_eq!(sizes(&server), [1, 3]);
         auto_ack.next().await.unwrap();
-        sleep(INTERVAL * 2).await;
+        past(INTERVAL * 2).await;
         // Both are free.
         put(&sharder, 40).await;
         assert!(sizes(&server).iter().all(|size| *size > 5), "{:?}", sizes(&server));
@@ -131,7 +130,7 @@ fn all_queues_are_consumed_those_added_later_included() {
         let produce = async {
             for round in 1..=3 {
                 put(&sharder, 4).await;
-                sleep(INTERVAL * round).await;
+                spend(INTERVAL * round).await;
             }
             // By another process, as Java does.
             zk.create(format!("{SHARDS}/queue-of-others")).await.unwrap();
@@ -162,7 +161,7 @@ fn one_of_many_sharders_adds_a_queue() {
         for (sharder, _) in &others {
             until_known(sharder, 2).await;
         }
-        sleep(INTERVAL * 10).await;
+        idle(INTERVAL * 10).await;
         assert_eq!(sizes(&server), [0, 4]);
         // The next leader adds the next.
         first.close().await.unwrap();
@@ -186,7 +185,7 @@ fn whatever_is_lost_one_queue_is_added() {
         put(&sharder, 4).await;
         let lost = once(&server, opcode, verdict);
         until_known(&sharder, 2).await;
-        sleep(INTERVAL * 10).await;
+        idle(INTERVAL * 10).await;
         assert_eq!((sizes(&server), lost.hits()), (vec![0, 4], 1), "{opcode:?} {verdict:?}");
     });
 }
