@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
 use zk_curator::{Acl, CreateMode, CuratorFramework, ErrorCode, ErrorKind, Permissions};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::cache::{
     CacheEvent, CacheEvents, CuratorCache, Freshness, Lookup, ServerDiff,
 };
+use zk_curator_testing::wait::idle;
 use zk_curator_testing::{RuleGuard, TestServer, Verdict};
 use zk_curator_tests::{
     always, connected, cut_off, expire, once, rule_if, session_id, simulated_on, simulated_with,
@@ -148,7 +148,7 @@ fn a_missing_root_costs_nothing() {
             server.probe().total_requests() - server.probe().requests(OpCode::Ping)
         };
         let before = requests(&server);
-        sleep(Duration::from_secs(3600)).await;
+        idle(Duration::from_secs(3600)).await;
         assert_eq!(requests(&server), before);
         zk.create(ROOT).mode(CreateMode::Container).await.unwrap();
         create(&zk, "/tree/a", "1").await;

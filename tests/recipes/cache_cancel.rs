@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::cache::CuratorCache;
 use zk_curator_testing::TestServer;
+use zk_curator_testing::wait::{idle, settled};
 use zk_curator_tests::{connected, in_memory, simulated_drops, simulated_each_on, until};
 
 use crate::cache::{ROOT, assert_same, create, loaded};
@@ -119,7 +119,7 @@ fn waits_for_a_condition() {
             is_loaded,
             async |stage| {
                 let later = async {
-                    sleep(Duration::from_millis(10)).await;
+                    settled().await;
                     create(&stage.other, "/tree/awaited", "1").await;
                 };
                 let found =
@@ -218,7 +218,7 @@ fn a_cache_that_is_dropped_during_its_load_leaves_nothing() {
             until(&server, |probe| probe.watches().is_empty()).await;
             let before = server.probe().requests(zk_curator_proto::OpCode::MultiRead);
             zk.set_data("/tree/1", "3").await.unwrap();
-            sleep(Duration::from_secs(60)).await;
+            idle(Duration::from_secs(60)).await;
             assert_eq!(server.probe().requests(zk_curator_proto::OpCode::MultiRead), before);
             assert!(server.probe().watches().is_empty());
             zk.close().await.unwrap();

@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use zk_curator::op::fan_out;
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::cache::{CuratorCache, Freshness, Lookup};
+use zk_curator_testing::wait::{idle, past, spend};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
     always, builder, connected, cut_off, session_id, simulated_on, simulated_with, start,
@@ -168,7 +169,7 @@ fn a_burst_on_one_node_costs_few_reads() {
         let (before, began) = (server.probe().requests(OpCode::MultiRead), Instant::now());
         for n in 1..=1000 {
             other.set_data("/tree/a", n.to_string()).await.unwrap();
-            sleep(Duration::from_micros(100)).await;
+            spend(Duration::from_micros(100)).await;
         }
         let stat = other.exists("/tree/a").await.unwrap().unwrap();
         cache.reflects(stat.mzxid).await.unwrap();
@@ -195,7 +196,7 @@ fn own_writes_cost_one_read_each_and_reflects_costs_none() {
         }
         assert_eq!(requests(&server) - before, 100);
         let before = requests(&server);
-        sleep(Duration::from_secs(3600)).await;
+        idle(Duration::from_secs(3600)).await;
         assert_eq!(requests(&server), before, "an idle cache asks nothing");
     });
 }
@@ -273,7 +274,7 @@ fn a_server_that_refuses_the_watch_is_not_pressed() {
         let refused = always(&server, OpCode::AddWatch, Verdict::Refuse(ErrorCode::NoAuth));
         let cache = CuratorCache::tree(&zk, ROOT).start();
         assert_eq!(cache.loaded().await.unwrap_err().kind(), ErrorKind::NoAuth);
-        sleep(Duration::from_secs(3600)).await;
+        past(Duration::from_secs(3600)).await;
         let tried = refused.hits();
         assert!((60..=130).contains(&tried), "{tried} requests in an hour");
         assert_eq!(cache.freshness(), Freshness::Loading);

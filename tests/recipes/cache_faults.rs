@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use zk_curator::{ConnectionState, CreateMode, CuratorFramework};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::cache::{CacheEvent, CacheEvents, CachedNode, CuratorCache};
+use zk_curator_testing::wait::{idle, settled, spend};
 use zk_curator_testing::{TestCluster, TestServer, Verdict};
 use zk_curator_tests::{
     CONNECTION_TIMEOUT, SESSION_TIMEOUT, always, builder, cluster_of_three, connected, cut_off,
@@ -81,7 +82,7 @@ fn nodes_that_vanish_during_the_load_do_not_hold_it_up() {
         let cache = CuratorCache::tree(&zk, ROOT).parallel(1).start();
         let mut events = cache.events();
         for dir in 0..8 {
-            sleep(Duration::from_millis(15)).await;
+            spend(Duration::from_millis(15)).await;
             other.delete(format!("/tree/{dir}/1")).deleting_children().await.unwrap();
             other.delete(format!("/tree/{dir}/2/x")).await.unwrap();
             if dir % 2 == 0 {
@@ -201,7 +202,7 @@ fn a_slow_subscriber_gets_the_last_state_of_each_path() {
                         for _ in 0..10 {
                             disturb(&other, &mut random).await;
                         }
-                        sleep(Duration::from_millis(random.u64(..50))).await;
+                        spend(Duration::from_millis(random.u64(..50))).await;
                         drop(away);
                     }
                     _ => {
@@ -213,7 +214,7 @@ fn a_slow_subscriber_gets_the_last_state_of_each_path() {
                         }
                     }
                 }
-                sleep(Duration::from_millis(random.u64(..20))).await;
+                spend(Duration::from_millis(random.u64(..20))).await;
                 zk.wait_connected().await.unwrap();
             }
             assert_same(&cache, &server).await;
@@ -240,7 +241,7 @@ fn exact_equals_the_servers_tree_at_its_zxid() {
             let writer = async {
                 for _ in 0..random.u8(1..20) {
                     disturb(&other, &mut random).await;
-                    sleep(Duration::from_micros(random.u64(..8000))).await;
+                    spend(Duration::from_micros(random.u64(..8000))).await;
                 }
             };
             let (snapshot, ()) = tokio::join!(cache.exact(Duration::from_secs(1)), writer);
@@ -283,7 +284,7 @@ fn a_cache_is_fresh_while_others_never_stop_writing() {
             let writer = async {
                 for n in 0_u64.. {
                     other.set_data(format!("/tree/n-{}", n % 100), n.to_string()).await.unwrap();
-                    sleep(Duration::from_micros(100)).await;
+                    spend(Duration::from_micros(100)).await;
                 }
             };
             let follower = async {
@@ -395,7 +396,7 @@ fn no_path_goes_back_in_a_session_on_a_lagging_server() {
             cluster.expire(session_id(&zk).get());
             other.set_data("/tree/a", "later").await.unwrap();
             let caught_up = async {
-                sleep(Duration::from_secs(1)).await;
+                settled().await;
                 drop(lags);
             };
             let (shown, ()) = tokio::join!(cache.synced(), caught_up);
@@ -454,7 +455,7 @@ fn no_path_goes_back_on_a_lagging_server_of_the_same_session() {
         let caught_up = async {
             cluster.until(|_| cluster.attached_to(session_id(&zk).get()) == Some(behind)).await;
             // Long enough for reads, if there were any.
-            sleep(Duration::from_secs(1)).await;
+            idle(Duration::from_secs(1)).await;
             assert!(!cache.get("/tree/a").is_present());
             drop(lag);
         };

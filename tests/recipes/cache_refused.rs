@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use zk_curator::{ErrorCode, ErrorKind};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::cache::{CacheEvent, CuratorCache, Freshness, Lookup, StaleCause};
+use zk_curator_testing::wait::{idle, past};
 use zk_curator_testing::{RuleGuard, TestServer, Verdict};
 use zk_curator_tests::{rule_if, simulated_each_on, simulated_with, two_in_memory, until};
 
@@ -78,7 +79,7 @@ fn a_node_that_could_not_be_read_is_tried_again() {
         assert_eq!(cache.unreadable(), [("/tree/broken".to_owned(), kind)]);
         assert!(matches!(cache.freshness(), Freshness::Fresh { unreadable: 1, .. }));
         assert!(!cache.freshness().is_complete());
-        sleep(Duration::from_secs(3600)).await;
+        past(Duration::from_secs(3600)).await;
         assert!((50..=130).contains(&broken.hits()), "{} requests in an hour", broken.hits());
         let mut freshness = cache.freshness_changes();
         assert!(!freshness.next().await.unwrap().is_complete());
@@ -96,7 +97,7 @@ fn a_node_that_could_not_be_read_is_tried_again() {
             Verdict::Refuse(ErrorCode::NoAuth),
         );
         let cache = loaded(&zk).await;
-        sleep(Duration::from_secs(3600)).await;
+        idle(Duration::from_secs(3600)).await;
         assert_eq!(closed.hits(), 1);
         // Unless a caller requests it.
         drop(closed);

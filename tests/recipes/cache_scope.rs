@@ -6,7 +6,7 @@ use std::time::Duration;
 use zk_curator::{CreateMode, CuratorFramework};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::cache::{CacheBuilder, CacheEvent, CuratorCache, Lookup, TypedCache};
-use zk_curator_testing::{TestServer, Verdict, ZooKeeperVersion};
+use zk_curator_testing::{TestServer, Verdict, ZooKeeperVersion, wait};
 use zk_curator_tests::{
     builder_for, connected, cut_off, in_memory, rule_if, session_id, simulated, simulated_each_on,
     simulated_on, simulated_with, start, two_in_memory, until,
@@ -336,9 +336,7 @@ fn a_cache_never_writes() {
             cache.synced().await.unwrap();
             assert_eq!(next(&mut changes, 2).await, ["+/tree", "+/tree/a"]);
             other.delete("/tree/a").await.unwrap();
-            while !server.reap_containers().contains(&ROOT.to_owned()) {
-                tokio::time::sleep(Duration::from_secs(1)).await;
-            }
+            wait::until(async || server.reap_containers().contains(&ROOT.to_owned())).await;
             cache.synced().await.unwrap();
             assert_eq!(next(&mut changes, 2).await, ["-/tree/a", "-/tree"]);
             assert!(cache.get(ROOT).is_absent());

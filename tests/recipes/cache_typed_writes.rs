@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use zk_curator::ErrorKind;
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::cache::{CuratorCache, TypedCache};
 use zk_curator_testing::Verdict;
+use zk_curator_testing::wait::spend;
 use zk_curator_tests::{
     builder_for, cluster_of_three, cut_off, expire, in_memory, once, poll_then_drop, rule_if,
     session_id, simulated, simulated_from, simulated_on, simulated_with, start, two_in_memory,
@@ -248,7 +249,7 @@ fn a_cache_without_data_or_connection_reads_first() {
         other.set_data("/tree/a", "70").await.unwrap();
         let modified = cache.modify("/tree/a", |n| n + 1);
         let back = async {
-            sleep(Duration::from_millis(100)).await;
+            spend(Duration::from_millis(100)).await;
             drop(cut);
         };
         let (modified, ()) = tokio::join!(modified, back);

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::cache::{CacheEvent, CuratorCache, Lookup, StaleCause};
 use zk_curator_recipes::shared::{SharedValue, ValueEvent};
+use zk_curator_testing::wait::{idle, spend};
 use zk_curator_testing::{RuleRequest, TestServer, Verdict, ZooKeeperVersion};
 use zk_curator_tests::{
     always, assert_matches, connected, cut_off, once, rule_if, session_id, simulated, simulated_on,
@@ -53,7 +54,7 @@ fn writes_below_the_scope_wake_nobody() {
         let writer = async {
             for n in 0_u64.. {
                 other.set_data("/tree/a/b", n.to_string()).await.unwrap();
-                sleep(Duration::from_micros(100)).await;
+                spend(Duration::from_micros(100)).await;
             }
         };
         let mut looks = 0;
@@ -96,7 +97,7 @@ fn concurrent_barriers_share_a_request() {
         let before = syncs();
         drop(away);
         zk.wait_connected().await.unwrap();
-        sleep(Duration::from_secs(5)).await;
+        idle(Duration::from_secs(5)).await;
         assert!(syncs() - before <= 8, "{} requests", syncs() - before);
         assert_same(&cache, &server).await;
     });
@@ -185,7 +186,7 @@ fn a_refresh_reads_what_no_event_tells() {
         // It waits for the end of an outage.
         let away = cut_off(&server, &zk);
         let refreshed = async {
-            sleep(Duration::from_secs(1)).await;
+            spend(Duration::from_secs(1)).await;
             other.set_data("/tree/c", "2").await.unwrap();
             drop(away);
         };

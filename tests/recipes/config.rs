@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::config::{ConfigStore, ConfigWatch, Error, Revision, Snapshot};
+use zk_curator_testing::wait::spend;
 use zk_curator_testing::{Probe, TestServer, Verdict};
 use zk_curator_tests::{
     always, assert_matches, builder, closes_clean, connected, expire, in_memory, once, simulated,
@@ -174,7 +175,7 @@ fn nobody_sees_half_of_an_update() {
                 let update =
                     if number % 3 == 0 { update.remove("d") } else { update.set("d", number) };
                 update.commit().await.unwrap();
-                tokio::time::sleep(Duration::from_micros(number as u64 % 7 * 100)).await;
+                spend(Duration::from_micros(number as u64 % 7 * 100)).await;
             }
         };
         let whole = |snapshot: &Snapshot| {
@@ -220,7 +221,7 @@ fn a_store_that_changes_too_fast_to_be_read_says_so() {
             let store = store(&zk).kept(1);
             for number in 0.. {
                 set(&store, "a", number).await;
-                tokio::time::sleep(Duration::from_millis(10)).await;
+                spend(Duration::from_millis(10)).await;
             }
         };
         let reader = async { store(&far).snapshot().await };
@@ -286,7 +287,7 @@ fn who_follows_survives_the_session_and_an_outage() {
         assert_eq!(values(&next(&mut watch).await), [("a", "19")]);
         server.stop().await;
         let restart = async {
-            tokio::time::sleep(Duration::from_secs(120)).await;
+            spend(Duration::from_secs(120)).await;
             server.restart().await.unwrap();
             let zk = connected(&server).await;
             set(&store(&zk), "a", 20).await;

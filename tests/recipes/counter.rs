@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::{join_all, try_join_all};
-use tokio::time::sleep;
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::counter::{
@@ -12,6 +11,7 @@ use zk_curator_recipes::counter::{
     PromotedToLock,
 };
 use zk_curator_recipes::lock::InterProcessMutex;
+use zk_curator_testing::wait::spend;
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
     assert_matches, connected, cut_at_next_write, expire, in_memory, is_write_multi,
@@ -278,7 +278,7 @@ fn a_contended_counter_gives_up_or_takes_its_lock() {
                         .set_data(PATH, Bytes::copy_from_slice(&1_i64.to_be_bytes()))
                         .await
                         .unwrap();
-                    sleep(Duration::from_millis(10)).await;
+                    spend(Duration::from_millis(10)).await;
                 }
             }
         });

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_recipes::counter::{DistributedAtomicLong, Error};
 use zk_curator_testing::TestServer;
+use zk_curator_testing::wait::spend;
 use zk_curator_tests::{builder, simulated_from, start};
 
 const PATH: &str = "/counters/orders";
@@ -31,7 +32,7 @@ async fn as_curator_does(zk: &CuratorFramework, rng: &mut fastrand::Rng) {
             Ok(_) => return,
             Err(error) => assert_eq!(error.kind(), ErrorKind::BadVersion),
         }
-        sleep(Duration::from_millis(rng.u64(..1 << (retry + 1)).clamp(1, 50))).await;
+        spend(Duration::from_millis(rng.u64(..1 << (retry + 1)).clamp(1, 50))).await;
     }
 }
 

@@ -12,6 +12,7 @@ use zk_curator_client::{BackgroundTask, Spawn};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::counter::{DistributedAtomicLong, Error};
 use zk_curator_recipes::shared::SharedValue;
+use zk_curator_testing::wait::spend;
 use zk_curator_testing::{RuleGuard, TestServer, Verdict};
 use zk_curator_tests::{
     builder, connected, once_on_write_multi, session_id, simulated_each, simulated_on,
@@ -106,7 +107,7 @@ fn an_operation_dropped_without_a_connection_is_not_applied() {
         assert!(dropped(2).await.is_err());
         let (other, third, ()) = tokio::join!(counter.add(10), dropped(4), async {
             until_state(&zk, ConnectionState::Suspended).await;
-            tokio::time::sleep(LATE).await;
+            spend(LATE).await;
             server.restart().await.unwrap();
         });
         assert!(third.is_err());

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::{join_all, try_join_all};
-use tokio::time::sleep;
 use zk_curator::{Acl, ConnectionState, CuratorFramework, ErrorKind, Permissions};
 use zk_curator_recipes::counter::{CountDownLatch, DistributedAtomicLong, Error, Missing, Once};
+use zk_curator_testing::wait::spend;
 use zk_curator_testing::{Probe, TestServer, Verdict};
 use zk_curator_tests::{
     cut_at_next_write, expire, once_on_write_multi, session_id, simulated_each, simulated_on,
@@ -183,7 +183,7 @@ fn old_records_are_deleted_and_young_ones_kept() {
             for n in 0..64 {
                 counter.add_once(&format!("{round}-{n}"), 1).await.unwrap();
             }
-            sleep(keep / 2).await;
+            spend(keep / 2).await;
         }
         let names = records(&server.probe());
         assert!(names.len() < 20 * 64, "{}", names.len());

@@ -11,6 +11,7 @@ use zk_curator::{ConnectionState, CuratorFramework};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::group::{Group, GroupEvent, GroupMember, GroupWatch};
 use zk_curator_testing::Verdict;
+use zk_curator_testing::wait::{idle, spend};
 use zk_curator_tests::{
     always, closes_clean, connected, expire, once, pairs, simulated_each, simulated_on,
     simulated_with, two_in_memory, until, until_state,
@@ -148,7 +149,7 @@ fn those_who_follow_see_sessions_end_and_survive_their_own() {
         // An outage that is longer than the retry policy allows.
         server.stop().await;
         let restart = async {
-            tokio::time::sleep(Duration::from_secs(120)).await;
+            spend(Duration::from_secs(120)).await;
             server.restart().await.unwrap();
             let zk = connected(&server).await;
             (joined(&zk, "four").await, zk)
@@ -170,7 +171,7 @@ fn a_group_can_be_waited_for_until_it_is_large_enough() {
         let members = async {
             let mut members = Vec::new();
             for id in ["a", "b", "c"] {
-                tokio::time::sleep(Duration::from_secs(5)).await;
+                spend(Duration::from_secs(5)).await;
                 members.push(joined(&zk, id).await);
             }
             members
@@ -198,7 +199,7 @@ fn a_group_that_administrators_delete_stays_deleted() {
         other.delete().await.unwrap();
         assert_eq!(group.members().await.unwrap(), BTreeMap::new());
         until(&server, |probe| !probe.exists(GROUP)).await;
-        tokio::time::sleep(Duration::from_secs(30)).await;
+        idle(Duration::from_secs(30)).await;
         assert!(!server.probe().exists(GROUP));
         assert!(!early.is_member());
         assert_eq!(early.joined().await.unwrap_err().kind(), NoNode);

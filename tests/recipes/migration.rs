@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use zk_curator::op::CreateOp;
 use zk_curator::{Acl, CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
@@ -14,6 +14,7 @@ use zk_curator_recipes::lock::{InterProcessMutex, InterProcessSemaphoreMutex};
 use zk_curator_recipes::migration::{
     Difference, Error, MigrationManager, MigrationSet, MigrationSetBuilder, Operations,
 };
+use zk_curator_testing::wait::idle;
 use zk_curator_testing::{Probe, SequenceOverflow, TestServer, Verdict};
 use zk_curator_tests::{
     all_close_clean, assert_matches, builder, builder_for, closes_clean, cluster_of_three,
@@ -550,7 +551,7 @@ fn waiting_instances_send_four_requests() {
         let manager_of_other = manager(&other);
         let waiting = tokio::spawn(async move { manager_of_other.wait_applied(&set(3)).await });
         until(&server, |probe| !probe.watches().is_empty()).await;
-        sleep(Duration::from_secs(100)).await;
+        idle(Duration::from_secs(100)).await;
         manager(&zk).migrate(&set(3)).await.unwrap();
         waiting.await.unwrap().unwrap();
         let sent = requests.lock().unwrap()[&id].clone();

@@ -2,12 +2,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use tokio::time::sleep;
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::migration::{Error, MigrationSet, Operations, Reads};
+use zk_curator_testing::wait::settled;
 use zk_curator_testing::{ErrorCode, RuleGuard, Verdict};
 use zk_curator_tests::{
     assert_matches, once_on_write_multi, simulated_each, simulated_on, simulated_with,
@@ -302,7 +301,7 @@ fn a_node_that_was_replaced_at_the_same_version_is_not_noticed() {
         let (set, runs) = raced(&other, 1, read, |zk: CuratorFramework| async move {
             zk.delete("/a").await.unwrap();
             zk.create("/a").data("2").await.unwrap();
-            sleep(Duration::from_millis(1)).await;
+            settled().await;
         });
         manager(&zk).migrate(&set).await.unwrap();
         assert_eq!(runs.load(Ordering::Relaxed), 1);

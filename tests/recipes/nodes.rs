@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use zk_curator::CreateMode::{
     self, Container, Ephemeral, EphemeralSequential, Persistent, PersistentSequential,
 };
@@ -15,6 +15,7 @@ use zk_curator_recipes::group::GroupMember;
 use zk_curator_recipes::health::{Health, HealthWatch};
 use zk_curator_recipes::name::NameService;
 use zk_curator_recipes::node::{PersistentNode, PersistentTtlNode};
+use zk_curator_testing::wait::{idle, past};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
     builder, closes_clean, connected, cut_off, expire, in_memory, once, pairs, rule_if, session_id,
@@ -409,7 +410,7 @@ fn nothing_says_that_it_works_while_there_is_no_session() {
         }
         server.stop().await;
         zk_curator_tests::until_state(&zk, ConnectionState::Lost).await;
-        sleep(HOUR).await;
+        idle(HOUR).await;
         for (name, health, _) in &mut kept {
             let now = health.next().await.unwrap();
             assert!(matches!(now, Health::Waiting), "{name}: {now:?}");
@@ -563,7 +564,7 @@ fn two_in_one_process_at_one_path_take_turns() {
         // Nor do they take the place of each other in another session.
         expire(&server, &zk).await;
         until(&server, |probe| probe.stat(NODE).is_some_and(|stat| stat.czxid > first.czxid)).await;
-        sleep(HOUR).await;
+        idle(HOUR).await;
         assert_ne!(one.is_present(), two.is_present());
         let (first, second) = if one.is_present() { (one, two) } else { (two, one) };
         first.close().await.unwrap();
@@ -586,7 +587,7 @@ fn a_node_with_a_ttl_outlives_its_process_for_that_time() {
         assert_eq!(probe.ttl("/services/worker/touch"), Some(TTL));
         let mut touched = probe.stat("/services/worker/touch").unwrap().version;
         for _ in 0..5 {
-            sleep(TTL * 3 / 4).await;
+            past(TTL * 3 / 4).await;
             server.reap_containers();
             let probe = server.probe();
             let version = probe.stat("/services/worker/touch").unwrap().version;
@@ -604,7 +605,7 @@ fn a_node_with_a_ttl_outlives_its_process_for_that_time() {
         zk.close().await.unwrap();
         server.reap_containers();
         assert!(server.probe().exists(NODE));
-        sleep(TTL * 2).await;
+        past(TTL * 2).await;
         while !server.reap_containers().is_empty() {}
         assert!(!server.probe().exists("/services"), "{}", server.probe());
     });
@@ -623,7 +624,7 @@ fn a_node_that_was_never_touched_goes_as_well() {
         drop(node);
         zk.close().await.unwrap();
         assert!(refuse.hits() > 0);
-        sleep(TTL * 2).await;
+        past(TTL * 2).await;
         while !server.reap_containers().is_empty() {}
         assert!(!server.probe().exists(NODE), "{}", server.probe());
     });

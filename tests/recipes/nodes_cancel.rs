@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use zk_curator::{CreateMode, CuratorFramework};
 use zk_curator_recipes::node::{PersistentNode, PersistentTtlNode};
+use zk_curator_testing::wait::past;
 use zk_curator_tests::{assert_clean_after_close, in_memory, simulated_drops};
 
 const NODE: &str = "/services/worker";
@@ -26,7 +27,7 @@ fn at_every_step<F: Future<Output = ()>>(more_than: usize, run: impl Fn(CuratorF
         async |(server, zk), _| {
             zk.close().await.unwrap();
             // A node with a time to live stays until then.
-            tokio::time::sleep(TTL * 2).await;
+            past(TTL * 2).await;
             while !server.reap_containers().is_empty() {}
             assert_clean_after_close(&server);
         },

@@ -6,11 +6,12 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use zk_curator::retry::ExponentialBackoffRetry;
 use zk_curator_recipes::lock::{
     InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore,
 };
+use zk_curator_testing::wait::spend;
 use zk_curator_testing::{MemoryConnector, TestCluster, TestServer, Verdict};
 use zk_curator_tests::{builder_for, simulated};
 
@@ -63,7 +64,7 @@ fn run(seed: u64) -> String {
             .collect();
         let mut rng = fastrand::Rng::with_seed(!seed);
         for _ in 0..4 {
-            sleep(millis(&mut rng, 2000)).await;
+            spend(millis(&mut rng, 2000)).await;
             match rng.u32(..3) {
                 0 => drop(cluster.change_leader()),
                 1 => {
@@ -109,7 +110,7 @@ async fn client(
                 match timeout(patience, $acquire).await {
                     Ok(Ok(guard)) => {
                         log(&guard.fencing_token());
-                        sleep(work).await;
+                        spend(work).await;
                         if releases {
                             log(&guard.release().await);
                         }

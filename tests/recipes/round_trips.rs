@@ -12,7 +12,7 @@ use bytes::BytesMut;
 use futures_util::future::{join, join_all};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, duplex, split};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::Instant;
 use zk_curator::{CreateMode, CuratorFramework};
 use zk_curator_client::{Connector, Transport};
 use zk_curator_recipes::barrier::DistributedDoubleBarrier;
@@ -23,6 +23,7 @@ use zk_curator_recipes::lock::{
 };
 use zk_curator_recipes::queue::LockingQueue;
 use zk_curator_recipes::two_phase::{Coordinator, Outcome, Site, Vote, sweep};
+use zk_curator_testing::wait::{past, reached, spend};
 use zk_curator_testing::{MemoryConnector, TestServer};
 use zk_curator_tests::{builder, simulated, simulated_each_on, simulated_on, start, until};
 
@@ -56,7 +57,7 @@ async fn carry(
     let (sender, mut under_way) = mpsc::unbounded_channel::<(Instant, BytesMut)>();
     tokio::spawn(async move {
         while let Some((arrives, bytes)) = under_way.recv().await {
-            sleep_until(arrives).await;
+            reached(arrives).await;
             if to.write_all(&bytes).await.is_err() {
                 return;
             }
@@ -114,7 +115,7 @@ fn a_free_lock_takes_one_flight_and_its_release_one_or_none() {
         let (count, two) = round_trips(lock.read_lock().acquire()).await;
         assert_eq!(count, 1, "among readers");
         drop(two.unwrap());
-        sleep(ONE_WAY * 2).await;
+        past(ONE_WAY * 2).await;
     });
 }
 
@@ -146,13 +147,13 @@ fn a_hand_over_among_many_takes_one_flight() {
                 let guard = lock.acquire().await.unwrap();
                 let acquired = Instant::now();
                 // Long enough for the others to list in advance.
-                sleep(ONE_WAY * 10).await;
+                spend(ONE_WAY * 10).await;
                 sender.send((acquired, Instant::now())).unwrap();
                 drop(guard);
             });
         }
         until(&server, |probe| probe.children(LOCK).len() == TASKS + 1).await;
-        sleep(ONE_WAY * 10).await;
+        past(ONE_WAY * 10).await;
         let mut released = Instant::now();
         drop(gate);
         for _ in 0..TASKS {
@@ -179,7 +180,7 @@ fn a_fail_over_of_leaders_takes_one_flight() {
         candidates[0].await_leadership().await.unwrap();
         for _ in 1..TASKS {
             // Long enough for the next but one to look ahead.
-            sleep(ONE_WAY * 10).await;
+            past(ONE_WAY * 10).await;
             drop(candidates.pop_front());
             assert_eq!(round_trips(candidates[0].await_leadership()).await.0, 1);
         }

@@ -8,6 +8,7 @@ use zk_curator_proto::OpCode;
 use zk_curator_recipes::lock::InterProcessMutex;
 use zk_curator_recipes::stm::{Error, IntrusionKind, Stm, Tx, snapshot_of};
 use zk_curator_testing::TestServer;
+use zk_curator_testing::wait::settled;
 use zk_curator_tests::{
     assert_matches, recorded, session_id, simulated_each_on, simulated_on, simulated_with,
     two_in_memory,
@@ -394,7 +395,7 @@ fn a_clone_of_the_attempt_ends_with_the_body() {
             let clone = tx.clone();
             let late = tokio::spawn(async move {
                 // The commit reads the node that the body writes.
-                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+                settled().await;
                 clone.put(B, &7)
             });
             tx.put("/acc/c", &1)?;

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use futures_util::{StreamExt, poll, stream};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use zk_curator::CuratorFramework;
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::stm::{Committed, Error, Stm, Tx};
 use zk_curator_testing::TestServer;
+use zk_curator_testing::wait::spend;
 use zk_curator_tests::{
     connected, recorded, session_id, simulated_each_on, simulated_from, simulated_on,
     simulated_with, two_in_memory,
@@ -144,7 +145,7 @@ fn concurrent_reads_show_one_state() {
                                     continue;
                                 }
                                 if random.bool() {
-                                    sleep(Duration::from_micros(random.u64(0..500))).await;
+                                    spend(Duration::from_micros(random.u64(0..500))).await;
                                 }
                                 reads.push((account, read));
                             }

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::future::{LocalBoxFuture, join, try_join, try_join_all};
 use futures_util::{FutureExt as _, StreamExt as _, pin_mut};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use zk_curator::retry::RetryNTimes;
 use zk_curator::{CancellationToken, CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_recipes::Shutdown;
@@ -33,6 +33,7 @@ use zk_curator_recipes::queue::{
 use zk_curator_recipes::schedule::{OncePer, Schedule, Slot};
 use zk_curator_recipes::stm::{Stm, Tx};
 use zk_curator_recipes::two_phase::{Coordinator, Outcome, Site, Vote};
+use zk_curator_testing::wait::spend;
 use zk_curator_testing::{ErrorCode, TestServer, Verdict};
 use zk_curator_tests::{builder, connected, rule_if, session_id, simulated, simulated_on, start};
 
@@ -318,7 +319,7 @@ cases! {
         let manager = |zk| MigrationManager::new(zk, "/locks", "/meta");
         let (waiting, migrating) = (manager(&zk), manager(&other));
         try_join(waiting.wait_applied(&set), async {
-            sleep(Duration::from_secs(1)).await;
+            spend(Duration::from_secs(1)).await;
             migrating.migrate(&set).await
         })
         .await?;

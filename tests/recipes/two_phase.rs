@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use zk_curator::retry::RetryForever;
 use zk_curator::{Acl, CuratorFramework, ErrorKind};
 use zk_curator_proto::OpCode;
@@ -11,6 +11,7 @@ use zk_curator_recipes::two_phase::Outcome::{self, Aborted, Committed};
 use zk_curator_recipes::two_phase::{
     Coordinator, Error, Form, Site, SiteState, Vote, inspect, sweep,
 };
+use zk_curator_testing::wait::{idle, spend};
 use zk_curator_testing::{ProbeWatch, TestServer, Verdict, WatchKind};
 use zk_curator_tests::{
     assert_matches, builder, closes_clean, connected, cut_at_next_multi, expire, in_memory, once,
@@ -445,16 +446,16 @@ fn sessions_that_end_while_everybody_waits_change_nothing() {
         let mut coordinator = begin(&clients[0], form).await;
         let run = |zk: CuratorFramework, site: &'static str, at: u64| async move {
             let mut site = Site::join(&zk, TX, site).await.unwrap();
-            sleep(Duration::from_secs(at)).await;
+            spend(Duration::from_secs(at)).await;
             site.vote(Vote::Commit).await.unwrap();
             site.outcome().await.unwrap()
         };
         let faults = async {
-            sleep(Duration::from_secs(1)).await;
+            spend(Duration::from_secs(1)).await;
             for zk in &clients {
                 expire(&server, zk).await;
             }
-            sleep(Duration::from_secs(4)).await;
+            spend(Duration::from_secs(4)).await;
             server.disconnect_all();
         };
         let [one, two, three] = [1, 2, 3].map(|index| clients[index].clone());
@@ -567,7 +568,7 @@ fn the_coordinator_waits_for_all_acknowledgements() {
         assert_eq!(coordinator.abort().await.unwrap(), Aborted);
         let acknowledge = async {
             for site in &mut sites {
-                sleep(Duration::from_secs(1)).await;
+                idle(Duration::from_secs(1)).await;
                 assert!(server.probe().exists(TX));
                 assert_eq!(site.outcome().await.unwrap(), Aborted);
                 site.acknowledge().await.unwrap();
@@ -595,7 +596,7 @@ async fn messages(form: Form, sites: usize) -> (u64, u64) {
     let mut coordinator = Coordinator::begin(&zk, TX, names.clone(), "").form(form).await.unwrap();
     let sites = clients.iter().zip(&names).zip(1..).map(async |((zk, name), turn)| {
         let mut site = Site::join(zk, TX, name).await.unwrap();
-        sleep(Duration::from_millis(10 * turn)).await;
+        spend(Duration::from_millis(10 * turn)).await;
         site.vote(Vote::Commit).await.unwrap();
         assert_eq!(site.outcome().await.unwrap(), Committed);
     });

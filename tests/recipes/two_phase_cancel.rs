@@ -7,6 +7,7 @@ use zk_curator::CuratorFramework;
 use zk_curator_recipes::two_phase::{
     Coordinator, Error, Form, Outcome, Site, Vote, inspect, sweep,
 };
+use zk_curator_testing::wait::settled;
 use zk_curator_tests::{all_close_clean, simulated_drops, two_in_memory};
 
 const TX: &str = "/transactions/order-17";
@@ -92,7 +93,7 @@ fn outcomes_are_those_that_others_find() {
             let mut coordinator = begin(&zk, form).await;
             let votes = async {
                 for site in SITES {
-                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    settled().await;
                     vote(&other, site, Vote::Commit).await;
                 }
             };

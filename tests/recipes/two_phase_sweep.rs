@@ -10,6 +10,7 @@ use zk_curator_proto::OpCode;
 use zk_curator_recipes::two_phase::{
     Coordinator, Error, Form, Outcome, Site, Vote, inspect, sweep,
 };
+use zk_curator_testing::wait::spend;
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{always, simulated_each, simulated_with};
 
@@ -91,7 +92,7 @@ fn no_deadline_is_cut_short_by_a_sweep() {
         let path = &paths(1)[0];
         begin(&zk, path, Form::Coordinated).await;
         let swept = tokio::spawn(sweep(&zk, PARENT).deciding_overdue().into_future());
-        tokio::time::sleep(DEADLINE - Duration::from_secs(1)).await;
+        spend(DEADLINE - Duration::from_secs(1)).await;
         // Another transaction replaces the transaction that the sweep has read.
         let mut coordinator = Coordinator::resume(&zk, path).await.unwrap();
         coordinator.abort().await.unwrap();

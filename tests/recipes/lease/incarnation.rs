@@ -101,10 +101,10 @@ fn node_that_was_changed_meanwhile_stays() {
     simulated_on(two_in_memory, async |(server, living, zk)| {
         zk.create("/p").await.unwrap();
         living.create("/p/a").data("w-7").mode(CreateMode::Ephemeral).await.unwrap();
-        let _late = once(&server, OpCode::Delete, Verdict::Delay(Duration::from_secs(1)));
+        let late = once(&server, OpCode::Delete, Verdict::Delay(Duration::from_secs(1)));
         let former = PreviousIncarnation::of(&zk, "w-7").below("/p");
         let changed = async {
-            tokio::time::sleep(Duration::from_millis(500)).await;
+            late.fired().await;
             living.set_data("/p/a", "w-7").await.unwrap();
         };
         let (deleted, ()) = tokio::join!(former.delete(), changed);

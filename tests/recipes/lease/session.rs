@@ -3,12 +3,13 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use zk_curator::{ConnectionState, CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_recipes::group::{Group, GroupMember};
 use zk_curator_recipes::lease::SessionLease;
 use zk_curator_recipes::lock::{self, InterProcessMutex};
 use zk_curator_testing::TestServer;
+use zk_curator_testing::wait::{idle, past, settled, spend};
 use zk_curator_tests::{
     SESSION_TIMEOUT, all_close_clean, closes_clean, gated, in_memory, simulated_drops,
     simulated_on, simulated_with, until,
@@ -64,7 +65,7 @@ fn expired_lease_ends_and_opens_no_session() {
         assert!(server.expire(lease.session_id().get()).await);
         timeout(TTL, lease.lost()).await.unwrap();
         assert!(lease.is_over());
-        sleep(4 * TTL).await;
+        idle(4 * TTL).await;
         assert_eq!(server.probe().sessions().len(), 1, "only that of the main framework");
         assert!(Group::new(&zk, "/groups/workers").members().await.unwrap().is_empty());
         let error = lease.create(NODE).await.unwrap_err();
@@ -101,14 +102,14 @@ fn lease_that_was_over_stays_over_though_its_session_lives() {
         let (zk, gate) = gated(&server).await;
         let lease = lease(&zk).await;
         lease.create(NODE).await.unwrap();
-        sleep(TTL / 4).await;
+        spend(TTL / 4).await;
         server.hold();
         let read = tokio::spawn(lease.framework().exists(NODE).into_future());
         tokio::task::yield_now().await;
-        sleep(Duration::from_millis(1)).await;
+        settled().await;
         gate.close();
         server.release();
-        sleep(TTL * 9 / 10).await;
+        past(TTL * 9 / 10).await;
         assert!(lease.is_over());
         gate.open();
         drop(read.await.unwrap());
@@ -127,10 +128,10 @@ fn main_session_and_lease_end_independently() {
         let lease = lease(&zk).await;
         lease.create(NODE).await.unwrap();
         zk_curator_tests::expire(&server, &zk).await;
-        sleep(TTL).await;
+        idle(TTL).await;
         assert!(!lease.is_over());
         zk.close().await.unwrap();
-        sleep(TTL).await;
+        idle(TTL).await;
         assert!(!lease.is_over());
         assert!(server.probe().paths().iter().any(|path| path == NODE));
         lease.revoke().await.unwrap();
@@ -145,7 +146,7 @@ fn lock_of_a_lost_lease_is_lost() {
         let held = InterProcessMutex::new(lease.framework(), LOCK);
         let worked = held.with(async |_| {
             server.expire(lease.session_id().get()).await;
-            sleep(60 * TTL).await;
+            spend(60 * TTL).await;
         });
         assert!(matches!(worked.await, Err(lock::Error::Lost)));
         assert!(InterProcessMutex::new(&zk, LOCK).try_acquire().await.unwrap().is_some());
@@ -173,7 +174,7 @@ fn invalid_ttl_is_refused_and_an_outage_leaves_nothing() {
         assert_eq!(failed.kind(), ErrorKind::ConnectionLoss);
         server.restart().await.unwrap();
         zk.wait_connected().await.unwrap();
-        sleep(4 * TTL).await;
+        idle(4 * TTL).await;
         assert_eq!(server.probe().sessions().len(), 1);
     });
 }

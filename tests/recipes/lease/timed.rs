@@ -2,9 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use zk_curator::{Acl, ErrorKind, FencingToken, Permissions};
 use zk_curator_recipes::lease::{Error, MultiLease, TimedLease};
+use zk_curator_testing::wait::{idle, past, settled, spend};
 use zk_curator_tests::{
     assert_matches, connected, recorded, session_id, simulated_each, simulated_on, simulated_with,
     two_in_memory,
@@ -32,7 +33,7 @@ fn another_holder_waits_for_the_end_and_the_margin() {
         assert!(guard.is_expired());
         assert_eq!(guard.expires_in(), Duration::ZERO);
         assert!(contender.try_take(MINUTE).await.unwrap().is_none(), "within the margin");
-        sleep(SECOND).await;
+        past(SECOND).await;
         let second = contender.try_take(MINUTE).await.unwrap().unwrap();
         assert!(second.fencing_token() > guard.fencing_token());
         assert_eq!(second.id(), "b");
@@ -70,16 +71,16 @@ fn renewed_lease_lasts_longer_with_the_same_token() {
     simulated_on(two_in_memory, async |(_server, zk, other)| {
         let mut guard = lease(&zk, "a").try_take(MINUTE).await.unwrap().unwrap();
         let token = guard.fencing_token();
-        sleep(MINUTE / 2).await;
+        spend(MINUTE / 2).await;
         guard.renew(2 * MINUTE).await.unwrap();
         assert_eq!(guard.fencing_token(), token);
-        sleep(MINUTE).await;
+        idle(MINUTE).await;
         assert!(!guard.is_expired());
         assert!(lease(&other, "b").try_take(MINUTE).await.unwrap().is_none());
         // A shorter time than is left.
         guard.renew(SECOND).await.unwrap();
         assert!(guard.expires_in() <= 2 * SECOND);
-        sleep(3 * SECOND).await;
+        past(3 * SECOND).await;
         // Over, but nobody has it.
         guard.renew(MINUTE).await.unwrap();
         assert!(!guard.is_expired());
@@ -91,7 +92,7 @@ fn renewed_lease_lasts_longer_with_the_same_token() {
 fn lease_of_another_holder_is_neither_renewed_nor_released() {
     simulated_on(two_in_memory, async |(_server, zk, other)| {
         let mut guard = lease(&zk, "a").try_take(SECOND).await.unwrap().unwrap();
-        sleep(4 * SECOND).await;
+        past(4 * SECOND).await;
         let second = lease(&other, "b").try_take(MINUTE).await.unwrap().unwrap();
         assert_matches!(guard.renew(MINUTE).await.unwrap_err(), Error::Lost { path } if path == PATH);
         assert_matches!(guard.release().await.unwrap_err(), Error::Lost { .. });
@@ -110,7 +111,7 @@ fn fenced_transaction_fails_after_another_take() {
         guard.renew(SECOND).await.unwrap();
         let results = guard.fence(zk.transaction().set_data("/one", "1")).commit().await.unwrap();
         assert_eq!(results.len(), 4);
-        sleep(4 * SECOND).await;
+        past(4 * SECOND).await;
         // Over, and not taken.
         guard.fence(zk.transaction().set_data("/one", "2")).commit().await.unwrap();
         let second = lease(&other, "b").try_take(SECOND).await.unwrap().unwrap();
@@ -145,7 +146,7 @@ fn one_of_many_contenders_takes_the_lease() {
             assert_eq!(guards.len(), 1);
             assert!(guards[0].fencing_token() > last);
             last = guards[0].fencing_token();
-            sleep(4 * SECOND).await;
+            past(4 * SECOND).await;
         }
     });
 }
@@ -294,7 +295,7 @@ fn lapsed_slot_of_an_id_is_taken_again_by_it() {
         let first = on("b").try_take(MINUTE).await.unwrap().unwrap();
         let mut lapsed = on("a").try_take(SECOND).await.unwrap().unwrap();
         first.release().await.unwrap();
-        sleep(4 * SECOND).await;
+        past(4 * SECOND).await;
         let again = on("a").try_take(MINUTE).await.unwrap().unwrap();
         assert_eq!(again.path(), format!("{PATH}/1"));
         assert_matches!(lapsed.renew(MINUTE).await.unwrap_err(), Error::Lost { .. });
@@ -308,7 +309,7 @@ fn take_ends_the_other_slots_of_its_id() {
     simulated_each([false, true], async |is_shared, _server, zk| {
         let slot = |number: u16| TimedLease::new(&zk, format!("{PATH}/{number}"), "a");
         drop(slot(3).try_take(SECOND).await.unwrap().unwrap());
-        sleep(4 * SECOND).await;
+        past(4 * SECOND).await;
         let (one, two) = (slot(0).try_take(MINUTE).await, slot(2).try_take(MINUTE).await);
         let (one, two) = (one.unwrap().unwrap(), two.unwrap().unwrap());
         let lease = MultiLease::new(&zk, PATH, 4, "a");
@@ -400,11 +401,11 @@ fn concurrent_takes_of_an_id_leave_one_lease() {
         one.release().await.unwrap();
         let mut first = Box::pin(lease.try_take(MINUTE));
         assert!(futures_util::poll!(&mut first).is_pending());
-        sleep(SECOND).await;
+        settled().await;
         zero.release().await.unwrap();
         let same = lease.clone();
         let second = tokio::spawn(async move { same.try_take(MINUTE).await });
-        sleep(SECOND).await;
+        settled().await;
         let first = first.await.unwrap().unwrap();
         let second = second.await.unwrap().unwrap().unwrap();
         assert_eq!((first.path(), first.is_expired()), (second.path(), true));

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::lease::TimedLease;
 use zk_curator_testing::TestCluster;
+use zk_curator_testing::wait::{idle, past, spend};
 use zk_curator_tests::{
     builder_for, cluster_of_three, simulated, simulated_on, start, two_in_memory,
 };
@@ -36,7 +36,7 @@ async fn overlap(ahead: i64, margin: Duration) -> Duration {
             Ok(None) => {}
             Err(error) => assert!(error.is_retryable(), "{error:?}"),
         }
-        sleep(SECOND / 10).await;
+        spend(SECOND / 10).await;
     }
 }
 
@@ -77,12 +77,12 @@ fn clock_set_back_lengthens_the_lease_for_others() {
         let mut guard = TimedLease::new(&zk, PATH, "a").try_take(MINUTE).await.unwrap().unwrap();
         server.shift_wall_clock(-HOUR);
         guard.expired().await;
-        sleep(MINUTE).await;
+        idle(MINUTE).await;
         assert!(TimedLease::new(&other, PATH, "b").try_take(MINUTE).await.unwrap().is_none());
         // The holder can go on, by the new clock.
         guard.renew(MINUTE).await.unwrap();
         assert!(guard.expires_in() <= MINUTE + SECOND);
-        sleep(MINUTE + 3 * SECOND).await;
+        past(MINUTE + 3 * SECOND).await;
         assert!(TimedLease::new(&other, PATH, "b").try_take(MINUTE).await.unwrap().is_some());
     });
 }

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
-use zk_curator::CuratorFramework;
+use zk_curator::{ConnectionState, CuratorFramework};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::lease::{Error, MultiLease, TimedLease, TimedLeaseGuard};
+use zk_curator_testing::wait::{self, past};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
     assert_clean_but_for, connected, cut_at_next_multi, expire, in_memory, is_write_multi, once,
     pairs, rule_if, simulated, simulated_drops, simulated_each_on, simulated_on, simulated_with,
-    two_in_memory,
+    two_in_memory, until_state,
 };
 
 const PATH: &str = "/leases/hourly";
@@ -20,13 +20,12 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Takes the lease, and again after each error that passes.
 async fn take(lease: &TimedLease) -> Option<TimedLeaseGuard> {
-    loop {
-        match lease.try_take(MINUTE).await {
-            Ok(taken) => return taken,
-            Err(error) => assert!(error.is_retryable(), "{error:?}"),
-        }
-        sleep(SECOND / 10).await;
-    }
+    wait::until_some(async || match lease.try_take(MINUTE).await {
+        Ok(taken) => Some(taken),
+        Err(error) if error.is_retryable() => None,
+        Err(error) => panic!("{error:?}"),
+    })
+    .await
 }
 
 /// Every request about the lease is lost once, on the way there or back.
@@ -76,7 +75,7 @@ fn guard_outlives_the_session() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
         let mut guard = TimedLease::new(&zk, PATH, "a").try_take(MINUTE).await.unwrap().unwrap();
         expire(&server, &zk).await;
-        sleep(SECOND).await;
+        until_state(&zk, ConnectionState::Reconnected { same_session: false }).await;
         assert!(!guard.is_expired());
         assert!(TimedLease::new(&other, PATH, "b").try_take(MINUTE).await.unwrap().is_none());
         guard.renew(MINUTE).await.unwrap();
@@ -99,7 +98,7 @@ fn renewal_of_unknown_outcome_is_found_by_the_next_one() {
         zk.wait_connected().await.unwrap();
         guard.renew(2 * MINUTE).await.unwrap();
         assert!(guard.expires_in() <= 2 * MINUTE + SECOND);
-        sleep(3 * MINUTE).await;
+        past(3 * MINUTE).await;
         assert!(guard.is_expired());
         assert!(TimedLease::new(&other, PATH, "b").try_take(MINUTE).await.unwrap().is_some());
         assert!(matches!(guard.renew(MINUTE).await, Err(Error::Lost { .. })));
@@ -318,7 +317,7 @@ fn renewal_that_shortens_counts_before_its_response() {
         let failed = guard.renew(MINUTE).await.unwrap_err();
         assert!(failed.may_have_applied(), "{failed:?}");
         drop(cut);
-        sleep(2 * MINUTE).await;
+        past(2 * MINUTE).await;
         assert!(TimedLease::new(&other, PATH, "b").try_take(MINUTE).await.unwrap().is_some());
         assert!(guard.is_expired());
     });
@@ -341,7 +340,7 @@ fn take_that_shortens_counts_before_its_response() {
             drop(cut);
             zk.wait_connected().await.unwrap();
         }
-        sleep(2 * MINUTE).await;
+        past(2 * MINUTE).await;
         assert!(TimedLease::new(&other, PATH, "b").try_take(MINUTE).await.unwrap().is_some());
         assert!(guard.is_expired());
     });
@@ -373,7 +372,7 @@ fn dropped_take_shortens_the_earlier_guard() {
             let lost = rule_if(&server, is_write_multi, verdict).times(1);
             drop(zk_curator_tests::poll_then_drop(lease.try_take(MINUTE), step).await);
             drop(lost);
-            sleep(2 * MINUTE).await;
+            past(2 * MINUTE).await;
             let second = take(&TimedLease::new(&other, PATH, "b")).await;
             assert!(second.is_none() || guard.is_expired(), "{step} {verdict:?}");
             taken += usize::from(second.is_some());

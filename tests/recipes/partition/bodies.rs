@@ -8,6 +8,7 @@ use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::health::Health;
 use zk_curator_recipes::partition::{OwnedPartition, PartitionEvent};
 use zk_curator_testing::Verdict;
+use zk_curator_testing::wait::{self, idle, settled, spend};
 use zk_curator_tests::{always, assert_matches, closes_clean, simulated_on, simulated_with};
 
 use super::*;
@@ -27,7 +28,7 @@ fn a_revoked_body_may_finish_and_is_dropped_after_the_drain() {
             let one = stage.join("a", 10, takes * SECOND).await;
             stage.until(&["a"], 10).await;
             let two = stage.join("b", 10, SECOND).await;
-            sleep(SECOND * 5 / 2).await;
+            idle(SECOND * 5 / 2).await;
             // It is revoked, and not released.
             assert_eq!(stage.loads(), [("a".to_owned(), 10)].into());
             let since = Instant::now();
@@ -137,13 +138,11 @@ fn the_other_bodies_drain_before_an_error_ends_the_member() {
             let body = async |part: Partition| {
                 begun.fetch_add(1, Ordering::SeqCst);
                 if part.name() == "s3" {
-                    while begun.load(Ordering::SeqCst) < 5 {
-                        sleep(SECOND / 100).await;
-                    }
+                    wait::until(async || begun.load(Ordering::SeqCst) >= 5).await;
                     return Err("no disk");
                 }
                 part.revoked().await;
-                sleep(takes).await;
+                spend(takes).await;
                 finished.fetch_add(1, Ordering::SeqCst);
                 // Only the first error counts.
                 Err("late")
@@ -169,13 +168,13 @@ fn a_body_that_ends_gives_its_part_up_until_the_next_change() {
             };
             first.run(body).await
         });
-        sleep(60 * SECOND).await;
+        idle(60 * SECOND).await;
         assert_eq!(runs.load(Ordering::SeqCst), 1);
         assert!(server.probe().children(&format!("{PATH}/parts/s0")).is_empty());
         // A member that takes no part is a change.
         zk.create(format!("{PATH}/members/zz")).await.unwrap();
         zk.delete(format!("{PATH}/members/zz")).await.unwrap();
-        sleep(60 * SECOND).await;
+        idle(60 * SECOND).await;
         let again = runs.load(Ordering::SeqCst);
         assert!((1..=3).contains(&again), "{again} runs");
         member.abort();
@@ -199,7 +198,7 @@ fn a_body_that_accepts_a_reprieve_keeps_its_part() {
                         }
                         loop {
                             part.revoked().await;
-                            sleep(10 * SECOND).await;
+                            spend(10 * SECOND).await;
                             if part.is_revoked() {
                                 return Ok::<_, String>(());
                             }
@@ -210,7 +209,7 @@ fn a_body_that_accepts_a_reprieve_keeps_its_part() {
             };
             let token = told.recv().await.unwrap();
             set.set_parts(["other"]).await.unwrap();
-            sleep(5 * SECOND).await;
+            spend(5 * SECOND).await;
             set.set_parts(["s0", "other"]).await.unwrap();
             let other = told.recv().await.unwrap();
             assert!(other > token);
@@ -244,7 +243,7 @@ fn parts_are_followed_as_a_stream() {
         assert!(owned[&revoked[0]].is_revoked() && !owned[&revoked[0]].is_over());
         // Two are given up, the third is taken away when the time is over.
         drop((owned.remove(&revoked[0]), owned.remove(&revoked[1])));
-        sleep(SECOND / 10).await;
+        settled().await;
         assert_eq!(stage.loads(), [("b".to_owned(), 2)].into());
         let PartitionEvent::Lost(name) = events.next().await.unwrap().unwrap() else { panic!() };
         owned[&name].lost().await;
@@ -273,13 +272,13 @@ fn a_dropped_stream_gives_everything_up() {
         let event = events.next().await.unwrap().unwrap();
         let PartitionEvent::Acquired(part) = event else { panic!("{event:?}") };
         drop(events);
-        sleep(5 * SECOND).await;
+        idle(5 * SECOND).await;
         // It is held, but all others are released.
         assert!(part.is_revoked() && !part.is_over());
         let held = server.probe().paths().iter().filter(|path| path.contains("-lock-")).count();
         assert_eq!(held, 1);
         drop(part);
-        sleep(SECOND).await;
+        settled().await;
         assert!(server.probe().children(&format!("{PATH}/members")).is_empty());
         closes_clean(&server, &zk).await;
     });

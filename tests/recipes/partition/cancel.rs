@@ -1,5 +1,6 @@
 //! Runs that are dropped at every step leave nothing behind.
 
+use zk_curator_testing::wait::{past, spend};
 use zk_curator_tests::{closes_clean, in_memory, simulated_drops, stopped_by};
 
 use super::*;
@@ -17,7 +18,7 @@ fn a_dropped_run_leaves_nothing() {
                     part.revoked().await;
                     Ok::<_, String>(())
                 };
-                stopped_by(sleep(5 * SECOND), |stop| set.run_until(stop, body)).await.unwrap();
+                stopped_by(spend(5 * SECOND), |stop| set.run_until(stop, body)).await.unwrap();
             },
             async |(server, zk), _| {
                 zk.close().await.unwrap();
@@ -52,10 +53,10 @@ fn a_dropped_run_gives_parts_back() {
                 drop(at_work);
                 Ok::<_, String>(())
             };
-            stopped_by(sleep(15 * SECOND), |stop| set.run_until(stop, body)).await.unwrap();
+            stopped_by(spend(15 * SECOND), |stop| set.run_until(stop, body)).await.unwrap();
         },
         async |(stage, other, zk), _| {
-            sleep(SETTLED).await;
+            past(SETTLED).await;
             stage.until(&["b"], 4).await;
             let theirs = other.zk.clone();
             other.stop().await;

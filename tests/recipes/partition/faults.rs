@@ -4,6 +4,7 @@ use std::pin::pin;
 
 use zk_curator::{ConnectionState, ConnectionStatus, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
+use zk_curator_testing::wait::{self, idle, past, settled, spend};
 use zk_curator_testing::{RuleRequest, TestCluster, Verdict};
 use zk_curator_tests::{
     assert_matches, builder_for, connected, expire, rule_if, session_id, simulated, simulated_on,
@@ -54,8 +55,7 @@ fn a_member_comes_back_after_its_session() {
         for _ in 0..3 {
             let begun = stage.begun();
             expire(&stage.server, &one.zk).await;
-            sleep(SECOND).await;
-            sleep(SETTLED).await;
+            past(SECOND + SETTLED).await;
             // It is back before its leave counts: the parts of the other member stay.
             assert_eq!(stage.owners(), before);
             let own = before.values().filter(|owner| *owner == "a").count();
@@ -73,7 +73,7 @@ fn parts_are_kept_while_the_connection_is_suspended() {
         until_state(&one.zk, ConnectionState::Suspended).await;
         assert_eq!(stage.owners(), before);
         stage.server.release();
-        sleep(SETTLED).await;
+        idle(SETTLED).await;
         assert_eq!((stage.owners(), stage.begun()), (before, 10));
     });
 }
@@ -87,10 +87,10 @@ fn bodies_can_stop_when_the_connection_is_suspended() {
         let before = stage.until(&["a"], 10).await;
         stage.server.hold();
         until_state(&zk, ConnectionState::Suspended).await;
-        sleep(SECOND / 100).await;
+        settled().await;
         assert!(stage.owners().is_empty());
         stage.server.release();
-        sleep(SETTLED).await;
+        past(SETTLED).await;
         assert_eq!((stage.owners(), stage.begun()), (before, 20));
     });
 }
@@ -109,11 +109,7 @@ fn bodies_stop_after_a_suspension_that_is_over() {
         };
         let mut run = pin!(set.run(body));
         for begun in [3, 6] {
-            let owned = async {
-                while stage.begun() < begun || stage.owners().len() < 3 {
-                    sleep(SECOND / 200).await;
-                }
-            };
+            let owned = wait::until(async || stage.begun() >= begun && stage.owners().len() == 3);
             tokio::select! {
                 ended = &mut run => panic!("{ended:?}"),
                 () = owned => {}
@@ -142,12 +138,12 @@ fn parts_are_lost_before_another_member_gets_them() {
             members.push(stage.run(&zk, partitioner(&zk, id, 20), id, SECOND));
         }
         stage.until(&["a", "b"], 20).await;
-        sleep(SETTLED).await;
+        past(SETTLED).await;
         let before = stage.owners();
         cluster.kill(1).await;
         stage.until(&["b"], 20).await;
         cluster.restart(1).await.unwrap();
-        sleep(2 * SETTLED).await;
+        idle(2 * SETTLED).await;
         assert_eq!(stage.owners(), before);
     });
 }
@@ -161,12 +157,12 @@ fn a_member_whose_nodes_are_deleted_makes_new_ones() {
         let begun = stage.begun();
         // In kazoo, a member without its party node raises a ValueError.
         one.zk.delete(format!("{PATH}/members/a")).await.unwrap();
-        sleep(SETTLED).await;
+        idle(SETTLED).await;
         assert_eq!((stage.owners(), stage.begun()), (before.clone(), begun));
         let lock = format!("{PATH}/parts/s0");
         let node = stage.server.probe().children(&lock)[0].to_owned();
         one.zk.delete(format!("{lock}/{node}")).await.unwrap();
-        sleep(SETTLED).await;
+        past(SETTLED).await;
         assert_eq!((stage.owners(), stage.begun()), (before, begun + 1));
     });
 }
@@ -179,14 +175,14 @@ fn changes_at_any_moment_lead_to_the_last_assignment() {
         for millis in (0..6000).step_by(250) {
             let stage = Stage::new().await;
             let first = stage.join("a", 12, SECOND / 2).await;
-            sleep(Duration::from_millis(millis)).await;
+            spend(Duration::from_millis(millis)).await;
             let second = stage.join("b", 12, SECOND / 2).await;
-            sleep(Duration::from_millis(millis / 2)).await;
+            spend(Duration::from_millis(millis / 2)).await;
             stage.server.disconnect_all();
             let _third = stage.join("c", 12, SECOND / 2).await;
-            sleep(Duration::from_millis(millis / 3)).await;
+            spend(Duration::from_millis(millis / 3)).await;
             second.stop().await;
-            sleep(2 * SETTLED).await;
+            past(2 * SETTLED).await;
             let after = stage.until(&["a", "c"], 12).await;
             let view = partitioner(&first.zk, "a", 12).view().await.unwrap();
             for (part, owner) in after {
@@ -266,13 +262,13 @@ fn stop_while_it_joins_returns_after_its_node_is_deleted() {
         let late = rule_if(&server, about(&node), Verdict::Delay(5 * SECOND)).times(1);
         let (set, began) = (partitioner(&zk, "a", 2), Instant::now());
         let body = async |_: Partition| Ok::<_, String>(());
-        stopped_by(sleep(SECOND), |stop| set.run_until(stop, body)).await.unwrap();
+        stopped_by(spend(SECOND), |stop| set.run_until(stop, body)).await.unwrap();
         assert_eq!(late.hits(), 1);
         assert!(began.elapsed() >= 5 * SECOND, "{:?}", began.elapsed());
         assert!(!server.probe().exists(&node));
         // A request that passes is not counted.
         let later = rule_if(&server, about(&node), Verdict::Delay(SECOND));
-        sleep(SETTLED).await;
+        idle(SETTLED).await;
         assert_eq!(later.hits(), 0, "{}", server.probe());
     });
 }

@@ -11,12 +11,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::partition::{Error, Partition, SetPartitioner};
 use zk_curator_testing::TestServer;
+use zk_curator_testing::wait::{self, spend};
 use zk_curator_tests::{connected, server};
 
 const PATH: &str = "/shards/orders";
@@ -107,7 +108,7 @@ impl Stage {
                 let at_work = AtWork::begin(&board, &id, &part);
                 async move {
                     part.revoked().await;
-                    sleep(takes).await;
+                    spend(takes).await;
                     drop(at_work);
                     Ok::<_, String>(())
                 }
@@ -135,16 +136,11 @@ impl Stage {
     /// Waits until these members own these many parts.
     async fn until(&self, members: &[&str], parts: usize) -> BTreeMap<String, String> {
         let wanted: BTreeSet<&str> = members.iter().copied().collect();
-        let settled = async {
-            loop {
-                let owners = self.owners();
-                let working: BTreeSet<&str> = owners.values().map(String::as_str).collect();
-                if owners.len() == parts && working == wanted {
-                    return owners;
-                }
-                sleep(SECOND / 200).await;
-            }
-        };
+        let settled = wait::until_some(async || {
+            let owners = self.owners();
+            let working: BTreeSet<&str> = owners.values().map(String::as_str).collect();
+            (owners.len() == parts && working == wanted).then_some(owners)
+        });
         let settled = timeout(3 * SETTLED, settled).await;
         settled.unwrap_or_else(|_| panic!("{:?}\n{}", self.loads(), self.server.probe()))
     }

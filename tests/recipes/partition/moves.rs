@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use zk_curator_proto::OpCode;
 use zk_curator_testing::TestCluster;
+use zk_curator_testing::wait::{idle, past, spend};
 use zk_curator_tests::{
     all_close_clean, builder_for, expire, recorded, session_id, simulated, simulated_on, start,
 };
@@ -48,7 +49,7 @@ fn a_join_leaves_most_bodies_alone() {
         }
         let ids: Vec<&str> = members.keys().map(String::as_str).collect();
         let before = stage.until(&ids, PARTS).await;
-        sleep(SETTLED).await;
+        idle(SETTLED).await;
         assert_eq!((stage.begun(), stage.owners() == before), (PARTS, true));
 
         let (recording, requests) = recorded(&stage.server);
@@ -58,7 +59,7 @@ fn a_join_leaves_most_bodies_alone() {
         let after = stage.until(&all, PARTS).await;
         let took = joined.elapsed();
         // Nothing comes later.
-        sleep(SETTLED).await;
+        idle(SETTLED).await;
         drop(recording);
         assert_eq!(stage.owners(), after);
         let moves = moved(&before, &after);
@@ -118,7 +119,7 @@ fn without_a_delay_parts_are_taken_when_the_leave_is_seen() {
             members.push(stage.run(&zk, partitioner, id, SECOND));
         }
         stage.until(&["a", "b"], 10).await;
-        sleep(SETTLED).await;
+        past(SETTLED).await;
         members[0].abort();
         expire(&stage.server, &members[0].zk).await;
         let expired = Instant::now();
@@ -137,11 +138,11 @@ fn a_rolling_restart_moves_nothing() {
             members.push((id, stage.run(&zk, partitioner, id, SECOND)));
         }
         let before = stage.until(&["a", "b", "c"], 30).await;
-        sleep(SETTLED).await;
+        past(SETTLED).await;
         for (id, member) in members {
             let (zk, begun, load) = (member.zk.clone(), stage.begun(), stage.loads()[id]);
             member.stop().await;
-            sleep(10 * SECOND).await;
+            idle(10 * SECOND).await;
             assert_eq!(stage.owners().len(), 30 - load);
             let partitioner = partitioner(&zk, id, 30).leave_delay(30 * SECOND);
             drop(stage.run(&zk, partitioner, id, SECOND).task);
@@ -159,14 +160,14 @@ fn a_flapping_member_does_not_stop_the_others() {
         let zk = connected(&stage.server).await;
         for _ in 0..50 {
             let member = stage.run(&zk, partitioner(&zk, "c", 30), "c", SECOND);
-            sleep(SECOND).await;
+            spend(SECOND).await;
             member.stop().await;
-            sleep(SECOND).await;
+            spend(SECOND).await;
             let owners = stage.owners();
             let kept = before.iter().filter(|(part, owner)| owners.get(*part) == Some(*owner));
             assert!(kept.count() >= 15, "{:?}", stage.loads());
         }
-        sleep(SETTLED).await;
+        past(SETTLED).await;
         assert_eq!(stage.owners(), before);
     });
 }
@@ -223,13 +224,13 @@ fn a_part_has_one_owner_while_members_see_different_groups() {
                 .connector(Arc::new(member.connector()));
             let zk = start(connect).await;
             members.push(stage.run(&zk, partitioner(&zk, id, 40), id, SECOND));
-            sleep(5 * SECOND).await;
+            spend(5 * SECOND).await;
         }
-        sleep(2 * SETTLED).await;
+        past(2 * SETTLED).await;
         let settled = stage.until(&["a", "b", "late"], 40).await;
         members.remove(1).stop().await;
         // It has taken what the late one has not given up yet, or waits for it.
-        sleep(5 * SECOND).await;
+        past(5 * SECOND).await;
         drop(lag);
         let after = stage.until(&["a", "late"], 40).await;
         let left = settled.values().filter(|owner| *owner == "b").count();

@@ -1,5 +1,6 @@
 //! Settings, and lists of parts that change.
 
+use zk_curator_testing::wait::{idle, past};
 use zk_curator_tests::{
     assert_matches, closes_clean, simulated, simulated_on, simulated_with, until,
 };
@@ -51,7 +52,7 @@ fn parts_of_this_process_can_be_replaced() {
         // The parts that stayed were not touched.
         assert_eq!(stage.begun(), 5);
         set.set_parts(Vec::<String>::new()).await.unwrap();
-        sleep(SETTLED).await;
+        past(SETTLED).await;
         assert!(stage.owners().is_empty());
         member.stop().await;
     });
@@ -78,7 +79,7 @@ fn shared_parts_are_those_of_the_first_member() {
         assert_eq!(view.parts.len(), 8);
         // Without the list, members keep what they have.
         zk.delete(format!("{PATH}/list")).await.unwrap();
-        sleep(SETTLED).await;
+        idle(SETTLED).await;
         assert_eq!(stage.owners(), after);
         zk.create(format!("{PATH}/list")).data("none of ours").await.unwrap();
         for member in [one, two] {
@@ -95,7 +96,7 @@ fn more_members_than_parts_wait() {
         let zk = connected(&stage.server).await;
         let _members =
             ["a", "b", "c", "d"].map(|id| stage.run(&zk, partitioner(&zk, id, 2), id, SECOND));
-        sleep(SETTLED).await;
+        past(SETTLED).await;
         assert_eq!(stage.loads().into_values().collect::<Vec<_>>(), [1, 1]);
         assert_eq!(stage.begun(), 2);
     });
@@ -107,7 +108,7 @@ fn the_second_member_with_an_id_waits() {
         let one = stage.join("a", 3, SECOND).await;
         let before = stage.until(&["a"], 3).await;
         let two = stage.join("a", 3, SECOND).await;
-        sleep(SETTLED).await;
+        idle(SETTLED).await;
         assert_eq!((stage.owners(), stage.begun()), (before, 3));
         one.stop().await;
         stage.until(&["a"], 3).await;

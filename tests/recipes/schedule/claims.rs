@@ -5,13 +5,14 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::Request;
 use zk_curator_proto::records::MultiOp;
 use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::schedule::{Error, Missed, OncePer, Schedule, Slot, SlotState};
 use zk_curator_testing::Verdict;
+use zk_curator_testing::wait::{self, idle, reached, spend};
 use zk_curator_tests::{
     Server, connected, on_each_server, pairs, session_id, simulated, simulated_each_on,
     simulated_on, stopped_by,
@@ -64,9 +65,9 @@ fn a_claim_is_one_request_for_winner_and_losers() {
             }
             // Clocks are compared five to ten seconds ahead. The first slot has created the nodes
             // that are created only once.
-            sleep_until(stage.at(16, 58)).await;
+            reached(stage.at(16, 58)).await;
             let before = requests(&stage.server);
-            sleep_until(stage.at(17, 2)).await;
+            reached(stage.at(17, 2)).await;
             assert_eq!(requests(&stage.server) - before, expected, "{again:?}");
             assert_eq!(stage.runs.minutes(), [(16, 1), (17, 1)]);
         },
@@ -87,7 +88,7 @@ fn missed_slots_run_as_the_policy_says() {
         stage.until_done(17).await;
         before.abort();
         drop(before.await);
-        sleep_until(stage.at(25, 30)).await;
+        reached(stage.at(25, 30)).await;
         stage.start(once, "a", Duration::ZERO);
         stage.until_done(26).await;
         let expected: Vec<(u32, usize)> = expected.into_iter().map(|minute| (minute, 1)).collect();
@@ -148,7 +149,7 @@ fn a_member_whose_clock_is_ahead_stays_out_until_it_is_right() {
         let ran = stage.runs.all().len();
         switch.store(true, Ordering::Relaxed);
         assert_eq!(errors.next().await.unwrap().kind(), ErrorKind::InvalidArgument);
-        sleep(MINUTE * 5).await;
+        idle(MINUTE * 5).await;
         assert_eq!(stage.runs.all().len(), ran);
     });
 }
@@ -164,7 +165,7 @@ fn a_clock_that_is_set_back_stops_nothing() {
         let zk = connected(&stage.server).await;
         let once = stage.every_minute(&zk, "a").clock(clock).tolerance(day * 2);
         stage.start(once, "a", Duration::ZERO);
-        sleep_until(stage.at(16, 30)).await;
+        reached(stage.at(16, 30)).await;
         assert_eq!(stage.runs.all().keys().collect::<Vec<_>>(), ["2026-11-23T13:16:00Z"]);
         is_ahead.store(false, Ordering::Relaxed);
         stage.until_done(17).await;
@@ -204,7 +205,7 @@ fn a_slot_that_was_deleted_is_not_run_again() {
             cut.fired().await;
             stage.server.expire(session_id(&other)).await;
         }
-        sleep_until(stage.at(17, 0)).await;
+        reached(stage.at(17, 0)).await;
         // A member that starts now would run the rest of them.
         assert!(stage.server.probe().paths().iter().all(|path| !path.contains("T13:14:")));
         let runs = stage.runs.all();
@@ -247,10 +248,10 @@ fn run_until_drains_and_then_drops_the_body() {
         } else {
             once
         };
-        let (stop, body) = (sleep_until(stage.at(16, 20)), |slot: Slot| {
+        let (stop, body) = (reached(stage.at(16, 20)), |slot: Slot| {
             stage.runs.note("a", &slot);
             async {
-                sleep(Duration::from_secs(40)).await;
+                spend(Duration::from_secs(40)).await;
                 Ok::<(), String>(())
             }
         });
@@ -278,7 +279,7 @@ fn no_slot_is_claimed_after_the_stop() {
         let run =
             async |stop| once.run_until(Shutdown::on(stop).drain(MINUTE), body).await.unwrap();
         stopped_by(std::future::ready(()), run).await;
-        stopped_by(sleep_until(stage.at(15, 59)), run).await;
+        stopped_by(reached(stage.at(15, 59)), run).await;
         assert_eq!(stage.since.elapsed(), Duration::from_secs(59));
         assert!(once.slots().await.unwrap().is_empty());
         // The claim is under way when it stops: the slot is not run, and stays.
@@ -286,7 +287,7 @@ fn no_slot_is_claimed_after_the_stop() {
             let is_claim = request.paths().any(|path| path == slot(16));
             if is_claim { Verdict::Delay(Duration::from_secs(1)) } else { Verdict::Pass }
         });
-        let stop = async { sleep_until(stage.at(16, 0) + Duration::from_millis(500)).await };
+        let stop = reached(stage.at(16, 0) + Duration::from_millis(500));
         let run = async |stop| {
             once.run_until(Shutdown::on(stop).drain(Duration::ZERO), body).await.unwrap();
         };
@@ -366,11 +367,7 @@ async fn members_share_slots(server: Server) {
         let members = [("one", &one), ("two", &two)].map(|(id, zk)| {
             let (runs, running) = (runs.clone(), once(zk, id));
             async move {
-                let stop = async {
-                    while runs.all().len() < 2 {
-                        sleep(Duration::from_millis(50)).await;
-                    }
-                };
+                let stop = wait::until(async || runs.all().len() >= 2);
                 let body = |slot: Slot| {
                     runs.note(id, &slot);
                     std::future::ready(Ok::<(), String>(()))

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use tokio::time::{sleep, sleep_until, timeout};
+use tokio::time::timeout;
 use zk_curator::CuratorFramework;
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::schedule::{Error, Missed, Slot, SlotState};
+use zk_curator_testing::wait::{reached, spend};
 use zk_curator_testing::{Probe, Verdict};
 use zk_curator_tests::{
     assert_clean_after_close, connected, cut_off, expire, pairs, session_id, simulated,
@@ -78,7 +79,7 @@ fn sessions_that_end_run_no_slot_twice_at_most_once() {
     simulated_each_on(cases, Stage::with_two, async |millis, (stage, zk, other)| {
         stage.start(stage.every_minute(&zk, "a"), "a", MINUTE / 60);
         stage.start(stage.every_minute(&other, "b"), "b", MINUTE / 60);
-        sleep_until(stage.since + Duration::from_millis(millis)).await;
+        reached(stage.since + Duration::from_millis(millis)).await;
         for zk in [&zk, &other] {
             expire(&stage.server, zk).await;
         }
@@ -115,7 +116,7 @@ fn dropped_anywhere_a_slot_is_run_by_others_or_recorded() {
                 let body = |slot: Slot| {
                     stage.runs.note("a", &slot);
                     async {
-                        sleep(Duration::from_secs(1)).await;
+                        spend(Duration::from_secs(1)).await;
                         Ok::<(), String>(())
                     }
                 };
@@ -189,7 +190,7 @@ fn a_deleted_schedule_begins_again() {
         let once = stage.every_minute(&zk, "a");
         let once = if again { once.at_least_once(RetryForever::new(AFTER)) } else { once };
         let member = stage.start(once, "a", MINUTE / 6);
-        sleep_until(stage.at(16, second)).await;
+        reached(stage.at(16, second)).await;
         zk.delete("/cron").deleting_children().await.unwrap();
         stage.until_done(18).await;
         assert!(!member.is_finished());
@@ -211,9 +212,9 @@ fn an_outage_delays_slots_and_ends_nothing() {
         }
         stage.until_done(16).await;
         let cut = cut_off(&stage.server, &zk);
-        sleep_until(stage.at(16, 50)).await;
+        reached(stage.at(16, 50)).await;
         stage.server.stop().await;
-        sleep_until(stage.at(20, 30)).await;
+        reached(stage.at(20, 30)).await;
         stage.server.restart().await.unwrap();
         drop(cut);
         // The slot is not over yet.

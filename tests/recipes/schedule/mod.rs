@@ -12,11 +12,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use tokio::task::{AbortHandle, JoinHandle};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use zk_curator::CuratorFramework;
 use zk_curator::retry::RetryForever;
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::schedule::{Error, OncePer, Schedule, Slot, SlotInfo, SlotState};
+use zk_curator_testing::wait::spend;
 use zk_curator_testing::{Probe, TestServer};
 use zk_curator_tests::connected;
 
@@ -125,7 +126,7 @@ impl Stage {
             let body = |slot: Slot| {
                 runs.note(&id, &slot);
                 async move {
-                    sleep(takes).await;
+                    spend(takes).await;
                     Ok::<(), String>(())
                 }
             };

@@ -4,12 +4,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 use zk_curator::retry::{RetryNTimes, RetryPolicy, RetryUntilElapsed};
 use zk_curator::{CuratorFramework, Error as ZkError, ErrorKind};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::schedule::{Error, OncePer, Slot, SlotState};
+use zk_curator_testing::wait::{reached, spend};
 use zk_curator_testing::{Probe, Verdict};
 use zk_curator_tests::{
     connected, is_write_multi, session_id, simulated, simulated_drops, simulated_on, stopped_by,
@@ -169,7 +170,7 @@ fn a_policy_of_elapsed_time_counts_from_the_first_claim() {
         stage.until(|probe| probe.exists(hour)).await;
         let began = Instant::now();
         // Another process continues with it.
-        sleep(MINUTE * 5 / 2).await;
+        spend(MINUTE * 5 / 2).await;
         running.abort();
         drop(running.await);
         let heir = connected(&stage.server).await;
@@ -296,7 +297,7 @@ fn a_give_up_that_arrives_late_is_refused() {
         let strict = patient(&zk, "strict").max_attempts(1);
         stage.start(strict, "strict", Duration::ZERO);
         stage.start(patient(&other, "patient"), "patient", MINUTE / 2);
-        sleep_until(stage.at(16, 20)).await;
+        reached(stage.at(16, 20)).await;
         let us = session_id(&zk).get();
         let late = stage.server.rule(move |request| {
             let is_it = is_write_multi(request) && request.paths().any(|path| path == slot(16));

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::Instant;
 use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::schedule::{OncePer, Slot, SlotState};
+use zk_curator_testing::wait::{reached, spend};
 use zk_curator_testing::{Probe, Verdict};
 use zk_curator_tests::{
     connected, expire, is_write_multi, session_id, simulated_each_on, simulated_on, stopped_by,
@@ -25,7 +26,7 @@ async fn dies(stage: &Stage, again: Option<Duration>) -> OncePer {
     stage.until(|probe| probe.exists(&slot(16))).await;
     stage.start(heir.clone(), "heir", Duration::ZERO);
     // It hears of the slot before that.
-    sleep_until(stage.at(17, 30)).await;
+    reached(stage.at(17, 30)).await;
     zk.close().await.unwrap();
     victim.abort();
     drop(victim.await);
@@ -130,7 +131,7 @@ fn a_runner_that_was_replaced_records_nothing() {
         );
         stage.until(|probe| probe.exists(&format!("{}/runner", slot(16)))).await;
         stage.start(heir.clone(), "heir", MINUTE * 10);
-        sleep_until(stage.at(16, 20)).await;
+        reached(stage.at(16, 20)).await;
         // Whatever it sends is lost, in its next sessions too, until another member has the
         // slot.
         let others = session_id(&other).get();
@@ -237,7 +238,7 @@ fn an_end_that_arrives_late_does_not_hit_the_next_runner() {
         delayed.fired().await;
         other.delete(&runner).await.unwrap();
         stage.until(|probe| data(probe, &slot(16)).contains("\nattempt 2\n")).await;
-        sleep_until(stage.at(16, 40)).await;
+        reached(stage.at(16, 40)).await;
         let first = slots(&heir).await.remove(0);
         assert_eq!(first, (16, "heir".to_owned(), 2, SlotState::Running));
     });
@@ -262,7 +263,7 @@ fn a_take_over_that_arrives_late_is_refused() {
                 Duration::ZERO,
             );
         }
-        sleep_until(stage.at(16, 20)).await;
+        reached(stage.at(16, 20)).await;
         let slow = AtomicI64::new(0);
         let delayed = stage.server.rule(move |request| {
             let is_it = is_write_multi(request) && request.paths().any(|path| path == slot(16));
@@ -273,7 +274,7 @@ fn a_take_over_that_arrives_late_is_refused() {
         });
         doomed.close().await.unwrap();
         stage.until_done(16).await;
-        sleep_until(stage.at(16, 50)).await;
+        reached(stage.at(16, 50)).await;
         assert_eq!((delayed.hits(), &stage.runs.minutes()[..]), (1, &[(16, 2)][..]));
     });
 }
@@ -311,10 +312,10 @@ fn a_member_that_starts_within_a_period_knows_of_its_slot() {
     simulated_on(Stage::with_two, async |(stage, zk, other)| {
         let of = |zk, id| stage.every_minute(zk, id).at_least_once(RetryForever::new(AFTER));
         let old = stage.start(of(&zk, "old"), "old", MINUTE * 3 / 2);
-        sleep_until(stage.at(17, 10)).await;
+        reached(stage.at(17, 10)).await;
         stage.start(of(&other, "new"), "new", Duration::ZERO);
         stage.until(|probe| probe.exists(&slot(17))).await;
-        sleep_until(stage.at(17, 40)).await;
+        reached(stage.at(17, 40)).await;
         old.abort();
         drop(old.await);
         stage.until_done(17).await;
@@ -332,12 +333,12 @@ fn slots_that_fail_again_and_again_do_not_stop_new_ones() {
         let once = stage.every(second * 5, &zk, "a").at_least_once(RetryForever::new(second));
         let ran = AtomicUsize::new(0);
         let body = |_: Slot| async {
-            sleep(second * 2).await;
+            spend(second * 2).await;
             if ran.fetch_add(1, Ordering::Relaxed) < 200 { Err("always") } else { Ok(()) }
         };
         let run =
             async |stop| once.run_until(Shutdown::on(stop).drain(second), body).await.unwrap();
-        stopped_by(sleep_until(stage.at(18, 0)), run).await;
+        stopped_by(reached(stage.at(18, 0)), run).await;
         // Half of the runs are of new slots, and one slot begins every five seconds.
         let new = once.slots().await.unwrap().len();
         assert!(new >= 20, "{new} slots in two minutes");
