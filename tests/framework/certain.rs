@@ -15,6 +15,7 @@ use zk_curator::{
     Acl, ConnectionState, CreateMode, CuratorFramework, Error, ErrorCode, OpResult, Permissions,
 };
 use zk_curator_proto::OpCode;
+use zk_curator_testing::wait::spend;
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
     SESSION_TIMEOUT, always, builder, closes_clean, connected, expire, impatient, in_memory, once,
@@ -281,7 +282,7 @@ fn an_outage_shorter_than_the_session_is_waited_out() {
         });
         lost.fired().await;
         server.partition();
-        tokio::time::sleep(SESSION_TIMEOUT * 7 / 10).await;
+        spend(SESSION_TIMEOUT * 7 / 10).await;
         server.heal();
         let result = task.await.unwrap();
         assert!(began.elapsed() >= SESSION_TIMEOUT * 7 / 10);

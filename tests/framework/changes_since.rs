@@ -5,12 +5,11 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use tokio::time::sleep;
 use zk_curator::retry::RetryNTimes;
 use zk_curator::schema::{Allowance, Schema, SchemaSet};
 use zk_curator::{CuratorFramework, ErrorKind, EventType, WatchedEvent};
 use zk_curator_proto::OpCode;
-use zk_curator_testing::{TestServer, Verdict};
+use zk_curator_testing::{TestServer, Verdict, wait};
 use zk_curator_tests::{
     Server, builder, connected, expire, in_memory, on_each_server, once, session_id,
     simulated_drops, simulated_on, simulated_with, start, until,
@@ -62,13 +61,13 @@ async fn assert_nothing_is_left(server: &Server, zk: &CuratorFramework) {
             assert_eq!(sessions, [session_id(zk).get()]);
         }
         // It takes the watches of a session away after the end of the session is answered.
-        Server::Apache(server) => loop {
-            let report = server.four_letter_word("mntr").await.unwrap();
-            if report.lines().any(|line| line == "zk_watch_count\t0") {
-                break;
-            }
-            sleep(Duration::from_millis(10)).await;
-        },
+        Server::Apache(server) => {
+            wait::until(async || {
+                let report = server.four_letter_word("mntr").await.unwrap();
+                report.lines().any(|line| line == "zk_watch_count\t0")
+            })
+            .await;
+        }
         _ => unreachable!("there is no other server"),
     }
 }

@@ -6,10 +6,11 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use zk_curator::retry::RetryNTimes;
 use zk_curator::{ConnectionState, CreateMode, CuratorFramework, Error, ErrorCode, ErrorKind};
 use zk_curator_proto::OpCode;
+use zk_curator_testing::wait::{idle, settled};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{builder, once, simulated, simulated_on, start, until_state};
 
@@ -63,7 +64,7 @@ async fn paused(
     tokio::select! {
         biased;
         _ = &mut operation => panic!("it has not failed"),
-        () = sleep(PAUSE / 2) => {}
+        () = idle(PAUSE / 2) => {}
     }
     assert_eq!(lost.hits(), 1, "{which} {verdict:?}");
     zk.wait_connected().await.unwrap();
@@ -87,7 +88,7 @@ fn close_settles_operations_in_a_retry_pause() {
             let Some((server, zk, operation)) = paused(which, verdict).await else { break };
             // It is the janitor that hears of the close first.
             let operation = tokio::spawn(operation);
-            sleep(Duration::from_millis(1)).await;
+            settled().await;
             let began = Instant::now();
             zk.close().await.unwrap();
             assert!(began.elapsed() < CLOSE_TIMEOUT / 4, "{which}: nobody was waited for in vain");
@@ -107,7 +108,7 @@ fn close_settles_operations_that_are_dropped_while_it_runs() {
             tokio::select! {
                 biased;
                 _ = &mut close => panic!("{which}: closed with a debt"),
-                () = sleep(Duration::from_millis(1)) => {}
+                () = settled() => {}
             }
             drop(operation);
             close.await.unwrap();
@@ -175,7 +176,7 @@ fn close_names_what_it_could_not_clean_up_within_its_timeout() {
         until_state(&zk, ConnectionState::Suspended).await;
         let delete = tokio::spawn(zk.delete("/d").guaranteed().into_future());
         // It has waited for a connection, and its delete is pending.
-        sleep(Duration::from_millis(1)).await;
+        settled().await;
         drop((ephemeral, node));
         let began = Instant::now();
         let error = zk.close().await.unwrap_err();
@@ -201,7 +202,7 @@ fn close_goes_on_when_its_future_is_dropped() {
         let mut close = Box::pin(zk.close());
         assert!(poll_fn(|cx| Poll::Ready(close.as_mut().poll(cx).is_pending())).await);
         drop(close);
-        sleep(Duration::from_millis(1)).await;
+        settled().await;
         drop(operation);
         zk.close().await.unwrap();
         assert_gone(&server, 0);

@@ -4,7 +4,6 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::time::sleep;
 use zk_curator::certain::Receipt;
 use zk_curator::retry::ExponentialBackoffRetry;
 use zk_curator::{ConnectionState, CreateMode, CuratorFramework};
@@ -13,6 +12,7 @@ use zk_curator_recipes::barrier::DistributedBarrier;
 use zk_curator_recipes::lock::InterProcessMutex;
 use zk_curator_recipes::two_phase::{Coordinator, Outcome, Site, Vote};
 use zk_curator_testing::Verdict::{LoseReply, LoseRequest, Pass, Refuse};
+use zk_curator_testing::wait::{idle, spend};
 use zk_curator_testing::{RuleGuard, RuleRequest, TestCluster};
 use zk_curator_tests::{
     CONNECTION_TIMEOUT, SESSION_TIMEOUT, cluster_of_three, is_write_multi, session_id, simulated,
@@ -205,7 +205,7 @@ fn a_lock_is_held_by_one_whatever_happens_to_the_servers() {
             while contenders.iter().any(|contender| !contender.is_finished()) {
                 let member = random.usize(0..3);
                 let lag = cluster.lag_by(member, Duration::from_millis(random.u64(1..30)));
-                sleep(Duration::from_millis(random.u64(1..50))).await;
+                spend(Duration::from_millis(random.u64(1..50))).await;
                 match random.u8(0..3) {
                     0 => _ = cluster.change_leader(),
                     1 => cluster.partition(&[&[member]]),
@@ -285,10 +285,10 @@ fn a_barrier_holds_up_whoever_asks_a_server_that_lags() {
         assert_eq!(waiter.exists("/barrier").await.expect("an answer"), None, "it does not lag");
         let barrier = DistributedBarrier::new(&waiter, "/barrier");
         let waiting = tokio::spawn(async move { barrier.wait().await });
-        sleep(Duration::from_millis(100)).await;
+        idle(Duration::from_millis(100)).await;
         assert!(!waiting.is_finished());
         drop(lag);
-        sleep(Duration::from_secs(3600)).await;
+        idle(Duration::from_secs(3600)).await;
         assert!(!waiting.is_finished());
         zk.delete("/barrier").await.expect("a barrier");
         waiting.await.expect("no panic").expect("an open barrier");

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use zk_curator::retry::RetryUntilElapsed;
 use zk_curator::{ConnectionState, CreateMode, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
+use zk_curator_testing::wait::past;
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::cancel::each_step;
 use zk_curator_tests::{
@@ -110,7 +111,7 @@ fn curator_defect_n_guaranteed_deletes_pause_and_do_not_pile_up() {
             zk.delete(format!("/{n}")).guaranteed().await.unwrap_err();
         }
         let tried = refused.hits();
-        tokio::time::sleep(HOUR / 6).await;
+        past(HOUR / 6).await;
         assert_eq!(Handle::current().metrics().num_alive_tasks(), tasks);
         // Every three seconds once the pauses have grown.
         let each = (refused.hits() - tried) / 100;

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
@@ -13,7 +12,7 @@ use zk_curator::{
 };
 use zk_curator_client::{Connector, Transport};
 use zk_curator_proto::{ErrorCode, OpCode};
-use zk_curator_testing::{MemoryConnector, TestServer, Verdict, digest};
+use zk_curator_testing::{MemoryConnector, TestServer, Verdict, digest, wait};
 use zk_curator_tests::{
     all_close_clean, always, builder, expire, simulated_on, simulated_with, start,
 };
@@ -62,9 +61,7 @@ async fn configure(admin: &CuratorFramework, config: &str) {
 
 /// Waits until the framework has other servers.
 async fn servers(zk: &CuratorFramework, expected: &str) {
-    while zk.connect_string() != expected {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    wait::until(async || zk.connect_string() == expected).await;
 }
 
 /// Waits for a connection after the one with `epoch`.

@@ -12,6 +12,7 @@ use zk_curator::raw::{NativeFactory, RawClient, RawClientFactory, SessionSetting
 use zk_curator::retry::RetryForever;
 use zk_curator::{Acl, ConnectionState, CreateMode, CuratorFramework, ErrorCode, ErrorKind};
 use zk_curator_proto::OpCode;
+use zk_curator_testing::wait::settled;
 use zk_curator_testing::{Direction, TestServer, Verdict};
 use zk_curator_tests::{
     CONNECTION_TIMEOUT, SESSION_TIMEOUT, always, always_of, builder, closes_clean, connected,
@@ -288,7 +289,7 @@ fn a_create_with_a_response_succeeds_whatever_ends_later() {
         assert!(futures_util::poll!(create.as_mut()).is_pending());
         server.until(|probe| probe.exists("/n")).await;
         // The response has arrived, but was not taken.
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        settled().await;
         let close = tokio::spawn({
             let zk = zk.clone();
             async move { zk.close().await }

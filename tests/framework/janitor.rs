@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use zk_curator::{ConnectionState, CreateMode, ErrorCode, ErrorKind};
 use zk_curator_proto::OpCode;
+use zk_curator_testing::wait::{idle, spend};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
     assert_clean_after_close, builder, closes_clean, connected, expire, impatient, once, rule_if,
@@ -24,7 +25,7 @@ fn curator_106_a_guaranteed_delete_happens_after_a_long_outage() {
         );
         assert_eq!(tree.unwrap_err().kind(), ErrorKind::ConnectionLoss);
         assert_eq!(node.unwrap_err().kind(), ErrorKind::ConnectionLoss);
-        tokio::time::sleep(Duration::from_secs(6 * 3600)).await;
+        spend(Duration::from_secs(6 * 3600)).await;
         assert_eq!(zk.state(), ConnectionState::Lost);
         server.restart().await.unwrap();
         until(&server, |probe| probe.paths().is_empty()).await;
@@ -41,7 +42,7 @@ fn curator_42_a_guaranteed_delete_that_is_refused_ends() {
         let refused = rule_if(&server, move |request| request.is_delete(), Verdict::Refuse(code));
         server.restart().await.unwrap();
         refused.fired().await;
-        tokio::time::sleep(Duration::from_secs(60)).await;
+        idle(Duration::from_secs(60)).await;
         assert_eq!(refused.hits(), 1, "{code:?}");
     });
 }
@@ -59,7 +60,7 @@ fn the_janitor_waits_for_a_server_that_writes() {
         server.set_read_only(true);
         server.restart().await.unwrap();
         until_state(&zk, ConnectionState::ReadOnly).await;
-        tokio::time::sleep(Duration::from_secs(60)).await;
+        idle(Duration::from_secs(60)).await;
         assert!(server.probe().exists("/n") && zk.inspect().owed.len() == 1);
         server.set_read_only(false);
         until(&server, |probe| probe.paths().is_empty()).await;
@@ -126,7 +127,7 @@ fn what_ends_with_a_lost_session_is_not_deleted_in_the_next_one() {
         until_state(&zk, ConnectionState::Lost).await;
         server.restart().await.unwrap();
         until_state(&zk, ConnectionState::Reconnected { same_session: false }).await;
-        tokio::time::sleep(Duration::from_secs(5)).await;
+        idle(Duration::from_secs(5)).await;
         // By now the node of this name might belong to another client.
         assert_eq!(server.probe().requests(OpCode::Delete), 0);
         until(&server, |probe| !probe.exists("/n")).await;
@@ -234,7 +235,7 @@ fn a_node_protected_by_its_data_is_created_and_deleted_once() {
                 deleted.unwrap();
             }
             zk.sync("/").await.unwrap();
-            tokio::time::sleep(Duration::from_secs(10)).await;
+            idle(Duration::from_secs(10)).await;
             assert_eq!(zk.get_data("/n").await.unwrap(), "theirs");
             other.delete("/n").await.unwrap();
         }
@@ -259,7 +260,7 @@ fn a_parent_that_is_too_large_to_list_is_reported_once() {
         assert_eq!(lost.hits(), 1);
         assert_eq!(errors.next().await.unwrap().kind(), ErrorKind::ResponseTooLarge);
         let listings = server.probe().requests(OpCode::GetChildren2);
-        tokio::time::sleep(Duration::from_secs(3600)).await;
+        idle(Duration::from_secs(3600)).await;
         assert_eq!(server.probe().requests(OpCode::GetChildren2), listings);
         // Suspended and reconnected, for the response that was lost.
         assert_eq!(zk.status().epoch, epoch + 2);

@@ -13,6 +13,7 @@ use zk_curator::retry::{RetryForever, RetryNTimes};
 use zk_curator::{ConnectionStateErrorPolicy, CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::leader::LeaderLatch;
+use zk_curator_testing::wait::{self, spend};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
     SESSION_TIMEOUT, always, builder, closes_clean, connected, expire, impatient, rule_if,
@@ -187,7 +188,7 @@ fn the_circuit_breaker_reports_one_outage_and_no_flapping() {
                 zk.wait_connected().await.unwrap();
                 for _ in 0..5 {
                     flap(&server, &zk).await;
-                    tokio::time::sleep(SECOND).await;
+                    spend(SECOND).await;
                 }
                 std::future::pending::<()>().await;
             };
@@ -404,12 +405,8 @@ fn gh_1277_a_closed_framework_leaves_no_task() {
             zk.close().await.unwrap();
         }
         // The server's entries for connections that have just ended.
-        let settled = async {
-            while tasks() > before {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        };
-        assert!(timeout(SECOND, settled).await.is_ok(), "{} tasks of {before}", tasks());
+        let ended = wait::until(async || tasks() <= before);
+        assert!(timeout(SECOND, ended).await.is_ok(), "{} tasks of {before}", tasks());
     });
 }
 

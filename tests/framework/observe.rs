@@ -19,6 +19,7 @@ use zk_curator_recipes::lock::{
     InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore, ReentrantMutex,
 };
 use zk_curator_recipes::queue::LockingQueue;
+use zk_curator_testing::wait::{idle, past, settled};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
     builder, connected, expire, in_memory, once, session_id, simulated, simulated_on,
@@ -211,15 +212,15 @@ fn the_first_refused_connection_is_logged() {
         server.stop().await;
         let zk = builder(&server).build().unwrap();
         zk.start_in_background().unwrap();
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        settled().await;
         assert_eq!(told.count(WARNING), 1);
-        tokio::time::sleep(Duration::from_secs(600)).await;
+        idle(Duration::from_secs(600)).await;
         assert_eq!(told.count(WARNING), 1);
         // The next outage counts separately, and so does the next session, which begins in it.
         server.restart().await.unwrap();
         zk.wait_connected().await.unwrap();
         server.stop().await;
-        tokio::time::sleep(Duration::from_secs(600)).await;
+        past(Duration::from_secs(600)).await;
         assert_eq!(told.count(WARNING), 3);
     });
 }
@@ -242,7 +243,7 @@ fn an_acquire_that_is_left_alone_is_warned_of() {
                 assert!(futures_util::poll!(&mut acquire).is_pending());
             }
             guard.release().await.unwrap();
-            tokio::time::sleep(Duration::from_secs(11)).await;
+            past(Duration::from_secs(11)).await;
             assert_eq!(told.count(WARNING), 1 + usize::from(waits));
             drop(acquire.await.unwrap());
         }
@@ -250,10 +251,10 @@ fn an_acquire_that_is_left_alone_is_warned_of() {
         let guard = InterProcessMutex::new(&zk, "/lock").acquire().await.unwrap();
         assert!(tokio::time::timeout(Duration::from_secs(60), lock.acquire()).await.is_err());
         let waiting = tokio::spawn(async move { lock.acquire().await });
-        tokio::time::sleep(Duration::from_secs(60)).await;
+        idle(Duration::from_secs(60)).await;
         guard.release().await.unwrap();
         drop(waiting.await.unwrap().unwrap());
-        tokio::time::sleep(Duration::from_secs(60)).await;
+        idle(Duration::from_secs(60)).await;
         assert_eq!(told.count(WARNING), 2);
     });
 }
@@ -399,7 +400,7 @@ fn a_wait_for_a_node_of_the_same_session_is_warned_of_once() {
         );
         let latch = LeaderLatch::new(&zk, "/latch");
         let candidates = (latch.join(), latch.join());
-        tokio::time::sleep(LONG).await;
+        idle(LONG).await;
         drop(candidates);
         assert_eq!(told.count(WARNING), 0);
 

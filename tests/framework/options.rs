@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
 use zk_curator_client::{Connector, Transport};
+use zk_curator_testing::wait::reached;
 
 use zk_curator::acl::AclProvider;
 use zk_curator::op::{CheckOp, CreateOp, DeleteOp, SetDataOp, fan_out};
@@ -228,7 +229,7 @@ async fn carry(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin
     let (sender, mut pieces) = tokio::sync::mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
     tokio::spawn(async move {
         while let Some((at, piece)) = pieces.recv().await {
-            tokio::time::sleep_until(at).await;
+            reached(at).await;
             if to.write_all(&piece).await.is_err() {
                 return;
             }

@@ -7,6 +7,7 @@ use zk_curator::{
     ConnectionState, CreateMode, CuratorFramework, ErrorCode, ErrorKind, OwnedNode, Ownership,
 };
 use zk_curator_proto::OpCode;
+use zk_curator_testing::wait::{past, spend};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
     CONNECTION_TIMEOUT, SESSION_TIMEOUT, always, always_of, assert_clean_after_close, builder,
@@ -286,7 +287,7 @@ fn a_delete_that_meets_another_version_looks_again() {
                 let theirs = other.set_data(&path, "theirs").await.unwrap();
                 assert!(deleted.await.unwrap());
                 let looks = server.probe().requests(OpCode::Exists);
-                tokio::time::sleep(Duration::from_secs(2)).await;
+                past(Duration::from_secs(2)).await;
                 assert!(!dropped || server.probe().requests(OpCode::Exists) > looks);
                 assert_eq!(server.probe().stat(&path), Some(theirs), "{path}");
             }
@@ -490,7 +491,7 @@ fn lost_survives_an_outage_beyond_the_connection_timeout() {
         // It begins to read when no server can be reached.
         let ownership = node.ownership().clone();
         let lost = tokio::spawn(async move { ownership.lost().await });
-        tokio::time::sleep(5 * CONNECTION_TIMEOUT).await;
+        spend(5 * CONNECTION_TIMEOUT).await;
         server.restart().await.unwrap();
         let status = zk.wait_connected().await.unwrap();
         assert_eq!(status.state, ConnectionState::Reconnected { same_session: true });

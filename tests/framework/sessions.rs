@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use zk_curator::retry::RetryNTimes;
 use zk_curator::{
     ConnectionState, CreateMode, Credentials, CredentialsProvider, CuratorFramework, ErrorKind,
@@ -16,6 +16,7 @@ use zk_curator::{
 };
 use zk_curator_client::{Connector, Transport};
 use zk_curator_proto::OpCode;
+use zk_curator_testing::wait::{idle, past, settled, spend};
 use zk_curator_testing::{Direction, TestCluster, TestServer, Verdict};
 use zk_curator_tests::{
     SESSION_TIMEOUT, assert_matches, builder, builder_for, closes_clean, cluster_of_three,
@@ -49,7 +50,7 @@ fn a_session_is_handed_over_with_its_ephemeral_nodes() {
         drop(node);
         assert_eq!(zk.detach().await.unwrap_err().kind(), ErrorKind::Closed);
 
-        sleep(SESSION_TIMEOUT / 2).await;
+        spend(SESSION_TIMEOUT / 2).await;
         let heir = start(builder(&server).resume(credentials)).await;
         assert_eq!((session_id(&heir), heir.state()), (session, ConnectionState::Connected));
         for path in ["/plain", "/guarded"] {
@@ -61,7 +62,7 @@ fn a_session_is_handed_over_with_its_ephemeral_nodes() {
         }
         assert_eq!(heir.exists("/given-up").await.unwrap(), None);
         // It is an ordinary session from now on.
-        sleep(SESSION_TIMEOUT * 3).await;
+        idle(SESSION_TIMEOUT * 3).await;
         assert_eq!(session_id(&heir), session);
         let mut states = heir.states();
         expire(&server, &heir).await;
@@ -149,9 +150,9 @@ fn a_guard_sees_a_long_stop_before_the_framework_does() {
         let certain = ownership.valid_until().unwrap();
         assert!(certain > Instant::now() && certain <= Instant::now() + SESSION_TIMEOUT);
         gate.close();
-        sleep(SESSION_TIMEOUT / 2).await;
+        idle(SESSION_TIMEOUT / 2).await;
         assert!(!ownership.is_over());
-        sleep(SESSION_TIMEOUT / 2).await;
+        past(SESSION_TIMEOUT / 2).await;
         assert_eq!(zk.state(), ConnectionState::Connected);
         assert!(ownership.is_over());
         timeout(Duration::ZERO, ownership.lost()).await.expect("it is over");
@@ -186,14 +187,14 @@ fn a_guard_that_was_over_stays_over_though_its_session_lives() {
     simulated_on(TestServer::in_memory, async |server| {
         let (zk, gate) = gated(&server).await;
         let (node, session) = (owned(&zk, "/e").await, session_id(&zk));
-        sleep(SESSION_TIMEOUT / 4).await;
+        spend(SESSION_TIMEOUT / 4).await;
         server.hold();
         let read = tokio::spawn(zk.exists("/e").into_future());
         tokio::task::yield_now().await;
-        sleep(Duration::from_millis(1)).await;
+        settled().await;
         gate.close();
         server.release();
-        sleep(SESSION_TIMEOUT * 9 / 10).await;
+        past(SESSION_TIMEOUT * 9 / 10).await;
         assert!(node.ownership().is_over());
         gate.open();
         assert!(read.await.unwrap().unwrap().is_some());
@@ -368,7 +369,7 @@ fn a_server_that_never_rearms_watches_keeps_its_client() {
         });
         server.disconnect(session_id(&zk).get());
         until_state(&zk, ConnectionState::Suspended).await;
-        sleep(SESSION_TIMEOUT * 6).await;
+        past(SESSION_TIMEOUT * 6).await;
         // It read again, with a new watch, and the connection has stayed.
         assert_eq!((refused.hits(), zk.state().is_connected()), (4, true));
         assert!(!lost.is_finished());

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use zk_curator::ConnectionState::{
     self, Closed, Connected, Connecting, Lost, ReadOnly, Reconnected, Suspended,
 };
 use zk_curator::{ConnectionStatus, CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
+use zk_curator_testing::wait::{idle, past, spend};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
     CONNECTION_TIMEOUT, SESSION_TIMEOUT, always, assert_clean_after_close, builder, closes_clean,
@@ -433,7 +434,7 @@ fn refused_credentials_fail_the_start_and_back_off() {
         let error = zk.start().await.unwrap_err();
         assert_eq!((error.kind(), error.operation()), (ErrorKind::AuthFailed, "start"));
         let attempts = refused.hits();
-        sleep(Duration::from_secs(10)).await;
+        past(Duration::from_secs(10)).await;
         assert!((5..=11).contains(&(refused.hits() - attempts)), "{} attempts", refused.hits());
         drop(refused);
         zk.wait_connected().await.unwrap();
@@ -548,7 +549,7 @@ fn a_session_given_up_ends_as_soon_as_the_next_is_connected() {
             let lost = session_id(&zk);
             server.stop().await;
             until_state(&zk, Lost).await;
-            sleep(Duration::from_secs(seconds)).await;
+            spend(Duration::from_secs(seconds)).await;
             assert!(server.probe().exists("/e"));
             server.restart().await.unwrap();
             let next = until_state(&zk, Reconnected { same_session: false }).await;
@@ -573,7 +574,7 @@ fn the_farewell_is_repeated_until_a_server_has_taken_it() {
         zk.create("/e").mode(CreateMode::Ephemeral).await.unwrap();
         server.stop().await;
         until_state(&zk, Lost).await;
-        sleep(Duration::from_secs(60)).await;
+        spend(Duration::from_secs(60)).await;
         let lost = once(&server, OpCode::CloseSession, verdict);
         server.restart().await.unwrap();
         lost.fired().await;
@@ -632,7 +633,7 @@ fn health_reports_the_age_of_a_state_and_the_server() {
         assert!(connected.is_ready());
         assert_eq!(connected.session, zk.session());
         assert!(connected.server.is_some());
-        sleep(minute).await;
+        idle(minute).await;
         assert_eq!(zk.health().lasted, connected.lasted + minute);
 
         server.partition();

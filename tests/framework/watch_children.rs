@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use zk_curator::retry::RetryForever;
 use zk_curator::watch::{ChildEvent, ChildrenDiff, ChildrenWatch};
 use zk_curator::{ConnectionState, CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
+use zk_curator_testing::wait::{past, settled, spend};
 use zk_curator_testing::{Probe, Verdict};
 use zk_curator_tests::{
     SESSION_TIMEOUT, builder, cut_off, expire, once, pairs, session_id, simulated_drops,
@@ -147,7 +148,7 @@ fn who_joins_and_who_leaves_is_told_one_by_one() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
         let mut diff = zk.watch_children("/p").identity().diff();
         let first = tokio::join!(event(&mut diff), async {
-            sleep(Duration::from_secs(1)).await;
+            settled().await;
             create(&other, &["/p", "/p/a", "/p/b"]).await;
         });
         assert_eq!(first.0, joined("a"));
@@ -265,7 +266,7 @@ fn a_settled_state_is_emitted_after_a_quiet_period() {
         let changes = async {
             create(&other, &["/p/b"]).await;
             for _ in 0..3 {
-                sleep(REST - Duration::from_secs(1)).await;
+                spend(REST - Duration::from_secs(1)).await;
                 create(&other, &["/p/x"]).await;
                 delete(&other, &["/p/x"]).await;
             }
@@ -283,7 +284,7 @@ fn a_settled_state_is_emitted_after_a_quiet_period() {
         // The time continues after the future was dropped.
         create(&other, &["/p/c"]).await;
         assert!(timeout(REST / 2, watch.next()).await.is_err());
-        sleep(REST).await;
+        past(REST).await;
         assert_eq!(
             timeout(Duration::from_millis(1), watch.next())
                 .await

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use zk_curator::compression::{CompressionFailure, CompressionProvider};
 use zk_curator::retry::RetryNTimes;
 use zk_curator::schema::{Allowance, Schema, SchemaSet};
 use zk_curator::watch::DataWatch;
 use zk_curator::{ConnectionState, CuratorFramework, ErrorKind, Stat};
 use zk_curator_proto::{ErrorCode, OpCode};
+use zk_curator_testing::wait::spend;
 use zk_curator_testing::{Direction, MemoryConnector, Probe, TestCluster, Verdict};
 use zk_curator_tests::{
     SESSION_TIMEOUT, builder, builder_for, closes_clean, cut_off, expire, once, poll_then_drop,
@@ -145,7 +146,7 @@ fn the_last_state_is_told_once_after_an_outage_if_it_differs() {
         // Longer than the retry policy and the session, and while it is waited for.
         server.stop().await;
         let back = async {
-            sleep(Duration::from_secs(120)).await;
+            spend(Duration::from_secs(120)).await;
             server.restart().await.unwrap();
             other.wait_connected().await.unwrap();
             other.delete("/a").await.unwrap();

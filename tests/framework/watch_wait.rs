@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use zk_curator::ConnectionState;
 use zk_curator::ErrorKind::{Closed, InvalidPath, NoNode, NotStarted, ReadOnly, SessionExpired};
 use zk_curator_proto::OpCode;
 use zk_curator_testing::Probe;
+use zk_curator_testing::wait::{idle, spend};
 use zk_curator_tests::{
     builder, cancel, cut_off, expire, session_id, simulated_on, simulated_with, start,
     two_in_memory, until, until_state,
@@ -84,7 +85,7 @@ fn data_are_waited_for() {
         until(&server, |probe| !probe.watches().is_empty()).await;
         other.create("/a").data("begun").await.unwrap();
         expire(&server, &zk).await;
-        sleep(Duration::from_secs(1)).await;
+        idle(Duration::from_secs(1)).await;
         assert!(!waiting.is_finished());
         let stat = other.set_data("/a", "ready").await.unwrap();
         let (data, seen) = waiting.await.unwrap().unwrap();
@@ -104,7 +105,7 @@ fn whoever_waits_survives_an_outage() {
         until(&server, |probe| probe.watches().len() == 2).await;
         server.stop().await;
         until_state(&zk, ConnectionState::Lost).await;
-        sleep(Duration::from_secs(120)).await;
+        spend(Duration::from_secs(120)).await;
         server.restart().await.unwrap();
         other.wait_connected().await.unwrap();
         other.create("/a").data("x").await.unwrap();
