@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use tokio::time::sleep;
 use zk_curator::{ConnectionState, ErrorKind};
 use zk_curator_discovery::{PayloadCodec, Registration};
 use zk_curator_proto::{ErrorCode, OpCode};
+use zk_curator_testing::wait::{idle, past};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{always, closes_clean, once, poll_then_drop, simulated_on, until_state};
 
@@ -32,7 +32,7 @@ fn gated(me: &mut Registration<u32>) -> Arc<AtomicBool> {
 /// Sets the result of the check, and waits for its effect.
 async fn check(passes: &AtomicBool, now: bool) {
     passes.store(now, Ordering::Relaxed);
-    sleep(EVERY * 2).await;
+    past(EVERY * 2).await;
 }
 
 fn is_enabled(server: &TestServer) -> bool {
@@ -47,7 +47,7 @@ fn an_instance_is_drained_while_its_check_fails() {
         provider.wait_ready(1).await.unwrap();
         let before = server.writes().len();
         let passes = gated(&mut me);
-        sleep(EVERY * 10).await;
+        idle(EVERY * 10).await;
         assert_eq!(server.writes().len(), before, "nothing changes while it passes");
         for _ in 0..3 {
             check(&passes, false).await;
@@ -118,7 +118,7 @@ fn an_operator_overrules_the_gate() {
         let data = zk.get_data(path.as_str()).await.unwrap();
         let forced = String::from_utf8(data.to_vec()).unwrap().replace(",\"enabled\":false", "");
         zk.set_data(path.as_str(), forced).await.unwrap();
-        sleep(EVERY * 3).await;
+        idle(EVERY * 3).await;
         assert!(is_enabled(&server), "it is not written again");
         me.update(|instance| instance.payload = 7).await.unwrap();
         assert!(is_enabled(&server));
@@ -134,7 +134,7 @@ fn a_check_that_hangs_has_failed() {
     simulated_with(async |server, zk| {
         let mut me = registered(&zk, "a").await;
         me.gate(EVERY, std::future::pending::<bool>);
-        sleep(EVERY * 2).await;
+        past(EVERY * 2).await;
         assert!(!is_enabled(&server));
         // Another check replaces it, and its effect.
         let passes = gated(&mut me);
@@ -144,7 +144,7 @@ fn a_check_that_hangs_has_failed() {
         assert!(!is_enabled(&server));
         me.ungate().await.unwrap();
         assert!(is_enabled(&server) && !me.is_gated());
-        sleep(EVERY * 3).await;
+        idle(EVERY * 3).await;
         assert!(is_enabled(&server));
     });
 }
@@ -159,10 +159,10 @@ fn the_gate_ends_with_the_registration() {
             counted.fetch_add(1, Ordering::Relaxed);
             async { false }
         });
-        sleep(EVERY * 2).await;
+        past(EVERY * 2).await;
         me.unregister().await.unwrap();
         let before = checks.load(Ordering::Relaxed);
-        sleep(EVERY * 10).await;
+        idle(EVERY * 10).await;
         assert_eq!(checks.load(Ordering::Relaxed), before);
         assert!(me.ungate().await.is_err());
         closes_clean(&server, &zk).await;
@@ -198,7 +198,7 @@ fn the_latest_result_is_written_when_there_is_a_connection() {
             }
             server.heal();
             me.registered().await.unwrap();
-            sleep(EVERY * 12).await;
+            past(EVERY * 12).await;
             assert_eq!(is_enabled(&server), passes_again);
             assert_eq!(me.is_gated(), !passes_again);
             assert_eq!(written.hits(), u64::from(!passes_again));
@@ -216,7 +216,7 @@ fn moves_with_lost_responses_are_done() {
         for now in [false, true] {
             let rule = once(&server, OpCode::SetData, verdict);
             check(&passes, now).await;
-            sleep(EVERY * 4).await;
+            past(EVERY * 4).await;
             assert_eq!(rule.hits(), 1);
             assert_eq!(is_enabled(&server), now, "{verdict:?}");
         }
@@ -234,7 +234,7 @@ fn refused_moves_are_reported_and_repeated() {
         assert_eq!(errors.next().await.unwrap().kind(), ErrorKind::NoAuth);
         assert!(is_enabled(&server) && !me.is_gated());
         drop(rule);
-        sleep(EVERY * 3).await;
+        past(EVERY * 3).await;
         assert!(!is_enabled(&server) && me.is_gated());
     });
 }
@@ -271,10 +271,10 @@ fn a_new_gate_corrects_the_move_of_the_old_one() {
                 check(&old, false).await;
             }
             me.gate(EVERY, move || async move { now });
-            sleep(EVERY * 2).await;
+            past(EVERY * 2).await;
             server.heal();
             me.registered().await.unwrap();
-            sleep(EVERY * 12).await;
+            past(EVERY * 12).await;
             assert_eq!((is_enabled(&server), me.is_gated()), (now, !now));
         });
     }
@@ -299,7 +299,7 @@ fn a_move_that_others_have_written_over_is_no_wish_of_the_user() {
             zk_curator_discovery::json::JsonMode::Compatible,
         );
         other.set_data(path, data.unwrap()).await.unwrap();
-        sleep(EVERY * 4).await;
+        past(EVERY * 4).await;
         assert!(!is_enabled(&server) && me.is_gated());
         check(&passes, true).await;
         assert!(is_enabled(&server) && !me.is_gated());

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tokio::time::{Instant, advance, sleep, timeout};
+use tokio::time::{Instant, advance, timeout};
 use zk_curator::{ConnectionState, CuratorFramework};
 use zk_curator_discovery::provider::{LeastLoaded, Unavailable};
 use zk_curator_discovery::{DownInstancePolicy, Registration, ServiceEvent, ServiceProvider};
+use zk_curator_testing::wait::past;
 use zk_curator_tests::{expire, simulated_on, until_state};
 
 use crate::support::{
@@ -227,7 +228,7 @@ fn a_provider_serves_stale_instances_without_a_connection() {
         server.partition();
         until_state(&zk, ConnectionState::Lost).await;
         assert!(provider.get().unwrap().is_stale() && bound.get().unwrap().is_stale());
-        sleep(Duration::from_secs(60)).await;
+        past(Duration::from_secs(60)).await;
         assert_eq!(picked(&provider), ["a", "b", "c"]);
         let error = bound.get().unwrap_err();
         assert!(matches!(error, Unavailable::Stale(time) if time >= Duration::from_secs(60)));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use zk_curator::{ConnectionState, CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_discovery::json::{JsonMode, read, write};
 use zk_curator_discovery::{
@@ -10,6 +10,7 @@ use zk_curator_discovery::{
     ServiceInstance, ServiceType,
 };
 use zk_curator_proto::OpCode;
+use zk_curator_testing::wait::{idle, past, settled};
 use zk_curator_testing::{Probe, TestServer, Verdict};
 use zk_curator_tests::{
     all_close_clean, always, closes_clean, connected, expire, session_id, simulated_on, until,
@@ -111,7 +112,7 @@ fn a_blip_writes_nothing() {
             assert!(back.is_some());
             until_state(&zk, ConnectionState::Reconnected { same_session: true }).await;
             assert!(me.is_registered());
-            sleep(Duration::from_secs(3)).await;
+            idle(Duration::from_secs(3)).await;
         }
         assert_eq!(writes(&server), before);
         for watch in [watched.watch, children.watch] {
@@ -178,7 +179,7 @@ fn two_processes_with_one_id_do_not_fight() {
         // Neither a blip nor a new session of the older one brings it back.
         expire(&server, &zk).await;
         until_state(&zk, ConnectionState::Reconnected { same_session: false }).await;
-        sleep(Duration::from_secs(120)).await;
+        idle(Duration::from_secs(120)).await;
         let owner = session_id(&other).get();
         assert_eq!(server.probe().stat(&node("a")).unwrap().ephemeral_owner, owner);
         let added: Vec<_> = server.writes().split_off(before);
@@ -201,7 +202,7 @@ fn two_registrations_of_a_process_do_not_fight() {
         let newer = registered(&zk, "a").await;
         state(&older, |state| matches!(state, RegistrationState::Superseded { .. })).await;
         drop(older);
-        sleep(Duration::from_secs(60)).await;
+        idle(Duration::from_secs(60)).await;
         assert!(newer.is_registered() && server.probe().exists(&node("a")));
         drop(newer);
         closes_clean(&server, &zk).await;
@@ -287,7 +288,7 @@ fn an_unregistered_instance_does_not_come_back() {
         for _ in 0..3 {
             expire(&server, &zk).await;
             until_state(&zk, ConnectionState::Reconnected { same_session: false }).await;
-            sleep(Duration::from_secs(60)).await;
+            idle(Duration::from_secs(60)).await;
             assert!(!server.probe().exists(&node("a")));
         }
         // Again, and with a change.
@@ -310,13 +311,13 @@ fn permanent_and_static_instances_survive() {
             let before = writes(&server);
             expire(&server, &zk).await;
             until_state(&zk, ConnectionState::Reconnected { same_session: false }).await;
-            sleep(Duration::from_secs(60)).await;
+            idle(Duration::from_secs(60)).await;
             assert!(server.writes().split_off(before).iter().all(|write| write.path != node("a")));
             me.touch().await.unwrap();
             let touched = server.probe().stat(&node("a")).unwrap();
             assert_eq!((touched.czxid, touched.version), (stat.czxid, stat.version + 1));
             drop(me);
-            sleep(Duration::from_secs(60)).await;
+            idle(Duration::from_secs(60)).await;
             assert!(server.probe().exists(&node("a")));
             // Another process, or a restart of this one, finds the node with the data that it would
             // write.
@@ -369,7 +370,7 @@ fn edits_by_hand_are_kept() {
         assert!(record(&server, "a").enabled);
         // The next change repairs data that are not a record.
         operator.set_data(node("a"), "junk").await.unwrap();
-        sleep(Duration::from_secs(1)).await;
+        settled().await;
         me.update(|instance| instance.payload = 4).await.unwrap();
         assert_eq!(record(&server, "a").payload, 4);
     });
@@ -402,7 +403,7 @@ fn deleted_instances_come_back_ever_more_slowly() {
             me.registered().await.unwrap();
             assert_eq!(began.elapsed().as_secs(), pause);
         }
-        sleep(Duration::from_secs(61)).await;
+        past(Duration::from_secs(61)).await;
         operator.delete(node("a")).await.unwrap();
         let began = tokio::time::Instant::now();
         state(&me, |state| matches!(state, RegistrationState::Deleted)).await;
@@ -415,7 +416,7 @@ fn deleted_instances_come_back_ever_more_slowly() {
         state(&ends, |state| matches!(state, RegistrationState::Deleted)).await;
         let error = ends.update(|instance| instance.payload = 2).await.unwrap_err();
         assert!(matches!(error, RegistrationError::Deleted), "{error:?}");
-        sleep(Duration::from_secs(60)).await;
+        idle(Duration::from_secs(60)).await;
         assert!(!server.probe().exists(&node("b")));
         drop(me);
         all_close_clean(&server, [&zk, &operator]).await;

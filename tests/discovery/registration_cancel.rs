@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use zk_curator_discovery::ServiceType;
+use zk_curator_testing::wait::past;
 use zk_curator_tests::{closes_clean, simulated, until};
 
 use crate::support::{
@@ -51,7 +52,7 @@ fn a_dropped_replacement_leaves_one_node_or_none() {
             drop(done);
             other.close().await.unwrap();
             // An instance whose replacement is already gone is registered again after a second.
-            tokio::time::sleep(Duration::from_secs(5)).await;
+            past(Duration::from_secs(5)).await;
             let left = server.probe().children(ORDERS).len();
             assert_eq!(left, usize::from(old.is_registered()), "{old:?}");
             drop(old);

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
 use zk_curator::{ConnectionState, ErrorKind};
 use zk_curator_discovery::{RegistrationError, RegistrationState, ServiceInstance, ServiceType};
 use zk_curator_proto::{ErrorCode, OpCode};
+use zk_curator_testing::wait::idle;
 use zk_curator_testing::{RuleRequest, Verdict};
 use zk_curator_tests::{
     all_close_clean, closes_clean, cut_at_next_write, expire, is_write_multi, once, poll_then_drop,
@@ -49,17 +49,11 @@ fn a_dropped_registration_creates_nothing_later() {
         let refused = rule_if(&server, creates_instance, Verdict::Refuse(ErrorCode::Throttled));
         expire(&server, &zk).await;
         until_state(&zk, ConnectionState::Reconnected { same_session: false }).await;
-        for _ in 0..10_000 {
-            if refused.hits() > 0 {
-                break;
-            }
-            sleep(Duration::from_millis(1)).await;
-        }
-        assert!(refused.hits() > 0);
+        refused.fired().await;
         drop(me);
         drop(refused);
         let before = server.writes().len();
-        sleep(Duration::from_secs(60)).await;
+        idle(Duration::from_secs(60)).await;
         let added: Vec<_> = server.writes().split_off(before);
         assert!(added.iter().all(|write| write.path != NODE), "{added:?}");
         closes_clean(&server, &zk).await;
@@ -76,7 +70,7 @@ fn a_replacement_without_a_response_is_done_once() {
             assert_eq!(rule.hits(), 1);
             state(&old, |state| matches!(state, RegistrationState::Superseded { .. })).await;
             let before = server.writes().len();
-            sleep(Duration::from_secs(120)).await;
+            idle(Duration::from_secs(120)).await;
             assert_eq!(server.writes().len(), before, "{verdict:?}");
             assert!(new.is_registered());
             drop((old, new));
@@ -208,12 +202,10 @@ fn a_late_update_does_not_reach_another_node() {
         let mut old = registered(&zk, "a").await;
         let delayed = once(&server, OpCode::SetData, Verdict::Delay(Duration::from_secs(2)));
         let late = tokio::spawn(async move { old.update(|instance| instance.payload = 9).await });
-        while delayed.hits() == 0 {
-            sleep(Duration::from_millis(10)).await;
-        }
+        delayed.fired().await;
         let new = registered(&other, "a").await;
         assert!(late.await.unwrap().is_err());
-        sleep(Duration::from_secs(10)).await;
+        idle(Duration::from_secs(10)).await;
         assert_eq!(record(&server, "a").payload, 1);
         assert!(new.is_registered());
         drop(new);

@@ -6,7 +6,7 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode, header};
 use serde_json::{Value, json};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tower::ServiceExt;
 use zk_curator::{Acl, ConnectionState, CreateMode, CuratorFramework, ErrorKind, Permissions};
 use zk_curator_discovery::json::{JsonMode, MAX_BYTES, read};
@@ -16,6 +16,7 @@ use zk_curator_discovery::{
     ServiceType,
 };
 use zk_curator_proto::OpCode;
+use zk_curator_testing::wait::{self, past, settled, spend};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
     Server, all_close_clean, closes_clean, connected, is_write_multi, on_each_server, once,
@@ -438,15 +439,15 @@ fn static_instances_are_purged_by_the_servers_clock() {
 
             let old = registered_static(&other, "old").await;
             let mut renewed = registered_static(&other, "renewed").await;
-            sleep(REFRESH - Duration::from_secs(1)).await;
+            spend(REFRESH - Duration::from_secs(1)).await;
             assert_eq!(purge.once().await.unwrap(), [""; 0]);
             renewed.touch().await.unwrap();
-            sleep(Duration::from_secs(2)).await;
+            wait::past(Duration::from_secs(2)).await;
             assert_eq!(purge.once().await.unwrap(), [node("old")]);
             state(&old, |state| matches!(state, RegistrationState::Deleted)).await;
             assert_eq!(server.probe().children(SERVICES), ["orders"], "no trace of the time");
             assert_eq!(server.probe().children(ORDERS), ["dynamic", "permanent", "renewed"]);
-            sleep(REFRESH).await;
+            wait::past(REFRESH).await;
             assert_eq!(purge.once().await.unwrap(), [node("renewed")]);
         });
     }
@@ -458,7 +459,7 @@ fn nodes_that_cannot_be_purged_do_not_keep_the_others() {
         drop(registered_static(&zk, "a").await);
         drop(registered_static(&zk, "b").await);
         zk.create(format!("{ORDERS}/a/child")).await.unwrap();
-        sleep(REFRESH * 2).await;
+        past(REFRESH * 2).await;
         let purge = Purge::new(&discovery(&zk), REFRESH);
         let error = purge.once().await.unwrap_err();
         assert_eq!((error.kind(), error.path()), (ErrorKind::NotEmpty, &*node("a")));
@@ -475,7 +476,7 @@ fn services_that_cannot_be_listed_do_not_keep_the_others() {
         zk.create("/services/apples").await.unwrap();
         let no_read = vec![Acl::new(Permissions::WRITE, "world", "anyone")];
         zk.set_acl("/services/apples", no_read).await.unwrap();
-        sleep(REFRESH * 2).await;
+        past(REFRESH * 2).await;
         let purge = Purge::new(&discovery(&zk), REFRESH);
         // The first round deletes the instance, the second one finds none.
         for _ in 0..2 {
@@ -492,7 +493,7 @@ fn a_purge_ends_with_the_framework_and_not_after_its_pause() {
     simulated_with(async |server, zk| {
         let purge = Purge::new(&discovery(&zk), REFRESH).every(REFRESH * 1000);
         let task = tokio::spawn(async move { purge.run().await });
-        sleep(REFRESH).await;
+        settled().await;
         closes_clean(&server, &zk).await;
         let error = timeout(REFRESH, task).await.unwrap().unwrap();
         assert_eq!(error.kind(), ErrorKind::Closed);
@@ -503,12 +504,12 @@ fn a_purge_ends_with_the_framework_and_not_after_its_pause() {
 fn an_instance_that_is_renewed_in_time_stays() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
         let mut me = registered_static(&other, "a").await;
-        sleep(REFRESH * 2).await;
+        past(REFRESH * 2).await;
         let purge = Purge::new(&discovery(&zk), REFRESH);
         // It is renewed after it was read.
         let _late = rule_if(&server, is_write_multi, Verdict::Delay(Duration::from_secs(2)));
         let (removed, renewed) = tokio::join!(purge.once(), async {
-            sleep(Duration::from_secs(1)).await;
+            spend(Duration::from_secs(1)).await;
             me.touch().await
         });
         renewed.unwrap();
@@ -529,7 +530,7 @@ fn a_purge_goes_on_until_the_framework_is_closed() {
         let error = timeout(REFRESH * 3, errors.next()).await.unwrap().unwrap();
         assert_eq!((error.kind(), refused.hits()), (ErrorKind::NoAuth, 1));
         server.partition();
-        sleep(REFRESH).await;
+        spend(REFRESH).await;
         server.heal();
         timeout(REFRESH * 3, state(&a, |state| matches!(state, RegistrationState::Deleted)))
             .await
@@ -585,7 +586,7 @@ fn a_dropped_purge_leaves_no_trace() {
         async || {
             let (server, zk) = in_memory().await;
             drop(registered_static(&zk, "a").await);
-            sleep(REFRESH * 2).await;
+            past(REFRESH * 2).await;
             (server, zk)
         },
         async |(_, zk)| Purge::new(&discovery(zk), REFRESH).once().await.unwrap().len(),
@@ -606,9 +607,7 @@ async fn the_time_of_the_server_decides(server: Server) {
     let discovery = discovery(&zk);
     assert_eq!(Purge::new(&discovery, REFRESH).once().await.unwrap(), [""; 0]);
     let purge = Purge::new(&discovery, Duration::from_millis(1));
-    while purge.once().await.unwrap().is_empty() {
-        sleep(Duration::from_millis(10)).await;
-    }
+    wait::until(async || !purge.once().await.unwrap().is_empty()).await;
     assert!(zk.exists(node("a")).await.unwrap().is_none());
     zk.close().await.unwrap();
 }

@@ -9,7 +9,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
-use tokio::time::sleep;
 use tower::balance::p2c::Balance;
 use tower::discover::Change;
 use tower::load::Constant;
@@ -17,6 +16,7 @@ use tower::{BoxError, Service, ServiceExt};
 use zk_curator::{ConnectionState, CuratorFramework};
 use zk_curator_discovery::provider::InstanceChanges;
 use zk_curator_discovery::{ServiceInstance, ServiceProvider, UriSpec};
+use zk_curator_testing::wait::idle;
 use zk_curator_tests::{closes_clean, expire, simulated_on, until_state};
 
 use crate::support::{
@@ -189,7 +189,7 @@ fn without_a_connection_the_services_stay() {
         assert_eq!(pending(&mut changes).await, [("a".to_owned(), Some(8040))]);
         server.partition();
         until_state(&zk, ConnectionState::Lost).await;
-        sleep(Duration::from_secs(600)).await;
+        idle(Duration::from_secs(600)).await;
         assert_eq!(pending(&mut changes).await, []);
         server.heal();
         state(&a, |state| {
