@@ -10,7 +10,7 @@ use std::sync::{Arc, Once};
 use std::time::{Duration, SystemTime};
 
 use futures_util::future::join;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use zk_curator::op::CreateOp;
 use zk_curator::retry::{
@@ -38,6 +38,7 @@ use zk_curator_recipes::queue::{
 };
 use zk_curator_recipes::schedule::{OncePer, Schedule};
 use zk_curator_recipes::two_phase::Coordinator;
+use zk_curator_testing::wait::{past, spend};
 use zk_curator_testing::{TestCluster, TestServer, TestServerBuilder, Verdict};
 use zk_curator_tests::{
     builder, connected, in_memory, once, real_time, server, simulated, simulated_with, start,
@@ -117,7 +118,7 @@ async fn served(set: impl FnOnce(TestServerBuilder) -> TestServerBuilder) {
     let zk = builder(&server).build().unwrap();
     drop(zk.start().await);
     drop(zk.create("/container").mode(CreateMode::Container).await);
-    sleep(MINUTE).await;
+    past(MINUTE).await;
     server.advance(MINUTE);
     drop(zk.get_data("/container").await);
 }
@@ -163,7 +164,7 @@ async fn judged(zk: &CuratorFramework, known: KnownSession) {
 /// A body that is stopped while it runs, and ends long after that.
 async fn body<T>(stop: &CancellationToken, result: T) -> T {
     stop.cancel();
-    sleep(MINUTE).await;
+    spend(MINUTE).await;
     result
 }
 
@@ -266,7 +267,7 @@ cases! {
             passes = !passes;
             ready(!passes)
         });
-        sleep(MINUTE).await;
+        past(MINUTE).await;
         me.ungate().await.unwrap();
         assert!(!me.is_gated());
     },
@@ -289,7 +290,7 @@ cases! {
     "recipes/src/cache/handle/builder.rs::audit_every" => |time, zk| async move {
         let cache = CuratorCache::tree(&zk, "/tree").audit_every(time).start();
         cache.loaded().await.unwrap();
-        sleep(MINUTE).await;
+        past(MINUTE).await;
         cache.synced().await.unwrap();
     },
     "recipes/src/cache/handle/cache.rs::exact" => |time, zk| async move {
@@ -318,7 +319,7 @@ cases! {
         let guard = lock.acquire().await.unwrap();
         let mut next = Box::pin(lock.acquire());
         assert!(futures_util::poll!(&mut next).is_pending());
-        sleep(MINUTE / 2).await;
+        spend(MINUTE / 2).await;
         guard.release().await.unwrap();
         let next = next.await.unwrap();
         assert_eq!(next.local_token().turn, u32::from(time > MINUTE));
@@ -352,13 +353,13 @@ cases! {
         let node = PersistentTtlNode::builder(&zk, "/n", time).start();
         let created = node.created().await;
         assert_eq!(created.is_ok(), time == TIMES[2], "{created:?}");
-        sleep(MINUTE / 60).await;
+        past(MINUTE / 60).await;
     },
     "recipes/src/queue/consume/consumer.rs::redeliver_after" => |time, zk| async move {
         let queue = DistributedQueue::new(&zk, "/queue");
         queue.put("item").await.unwrap();
         let body = |_| async {
-            sleep(MINUTE / 60).await;
+            spend(MINUTE / 60).await;
             Err::<(), _>("as the test wants it")
         };
         let consumer = queue.consumer("/claims").redeliver_after(time, time);
@@ -370,7 +371,7 @@ cases! {
         let jobs = Jobs::new(&zk, "/jobs");
         jobs.submit("job").await.unwrap();
         let body = |_| async {
-            sleep(MINUTE / 60).await;
+            spend(MINUTE / 60).await;
             Err::<Option<bytes::Bytes>, _>("as the test wants it")
         };
         drop(timeout(MINUTE, jobs.worker("w").redeliver_after(time, time).run(1, body)).await);
@@ -399,12 +400,12 @@ cases! {
         }
         let job = worker.next().await.unwrap();
         drop(job.reject("as the test wants it").await);
-        sleep(MINUTE * 3).await;
+        past(MINUTE * 3).await;
     },
     "recipes/src/queue/sharder/mod.rs::check_every" => |time, zk| async move {
         let started = sharder(&zk, time).await;
         assert_eq!(started.is_err(), time.is_zero());
-        sleep(MINUTE.min(time.saturating_mul(1000))).await;
+        past(MINUTE.min(time.saturating_mul(1000))).await;
     },
     "recipes/src/partition/partitioner.rs::settle" => |time, zk| async move {
         member(SetPartitioner::new(&zk, "/a", ["s"]).settle(time)).await;

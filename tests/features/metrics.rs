@@ -11,6 +11,7 @@ use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
     SharedString, Unit,
 };
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use zk_curator::{ConnectionState, CreateMode, CuratorFramework};
 use zk_curator_discovery::provider::Unavailable;
@@ -27,6 +28,7 @@ use zk_curator_recipes::partition::{Partition, SetPartitioner};
 use zk_curator_recipes::queue::jobs::Jobs;
 use zk_curator_recipes::queue::{DistributedQueue, LockingQueue};
 use zk_curator_recipes::schedule::{OncePer, Schedule};
+use zk_curator_testing::wait::{self, idle, settled};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
     builder, connected, expire, once, once_on_write_multi, poll_then_drop, simulated_on,
@@ -481,7 +483,7 @@ fn a_framework_without_a_server_is_not_connected() {
             zk.start_in_background().unwrap();
             assert_eq!(sums.find("connected{framework=billing}"), Some(0.0));
             assert_eq!(sums.find("session_start_time_seconds{framework=billing}"), Some(0.0));
-            tokio::time::sleep(Duration::from_secs(600)).await;
+            idle(Duration::from_secs(600)).await;
             assert_eq!(sums.find("connected{framework=billing}"), Some(0.0));
         });
     });
@@ -539,11 +541,7 @@ async fn behind(sums: Sums, server: TestServer, zk: CuratorFramework) {
         };
         hourly.run_until(stop.clone(), body).await.unwrap();
     };
-    let until_next = async || {
-        while next().is_none_or(f64::is_nan) {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        }
-    };
+    let until_next = || wait::until(async || next().is_some_and(|next| !next.is_nan()));
     let begun = async {
         until_next().await;
         assert_eq!((runs("done"), runs("failed"), missed()), (Some(0.0), Some(0.0), Some(0.0)));
@@ -652,13 +650,9 @@ fn the_tables_are_complete() {
 
 /// Waits until a series has this value, for a minute at most.
 async fn reaches(sums: &Sums, name: &str, value: f64) {
-    for _ in 0..60_000 {
-        if sums.find(name) == Some(value) {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    panic!("{name} is {:?}", sums.find(name));
+    let reached = wait::until(async || sums.find(name) == Some(value));
+    let reached = timeout(Duration::from_secs(60), reached).await;
+    assert!(reached.is_ok(), "{name} is {:?}", sums.find(name));
 }
 
 #[test]
@@ -720,7 +714,7 @@ async fn discovered(sums: Sums, server: TestServer, zk: CuratorFramework) {
     reaches(&sums, "discovery_registrations{framework=}", 0.0).await;
     assert_eq!(of("registered"), Some(0.0));
     drop(provider);
-    tokio::time::sleep(Duration::from_millis(1)).await;
+    settled().await;
     assert!(sums.find(&at("instances")).unwrap().is_nan());
     assert!(sums.find(&at("down")).unwrap().is_nan());
 }
