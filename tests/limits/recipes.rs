@@ -12,6 +12,7 @@ use zk_curator_recipes::lock::{InterProcessMutex, ReentrantMutex};
 use zk_curator_recipes::queue::{
     DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue, DistributedQueue,
 };
+use zk_curator_testing::wait::settled;
 use zk_curator_tests::{cut_off, in_memory, simulated, simulated_with, until, until_state};
 
 use crate::{ALLOCATOR, ALONE};
@@ -33,7 +34,7 @@ fn a_waiter_keeps_no_list_of_the_others() {
         }
         until(&server, |probe| probe.children(LOCK).len() == waiters + 1).await;
         // Simulated: all have listed, and wait.
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        settled().await;
         let each = (ALLOCATOR.allocated() - before) / waiters;
         // Task, node and watches, here and at the server.
         assert!(each < 20_000, "{each} bytes for a waiter");

@@ -12,6 +12,7 @@ use zk_curator_proto::records::{
 };
 use zk_curator_proto::{DEFAULT_MAX_FRAME, OpCode, Request, Response};
 use zk_curator_testing::TestServer;
+use zk_curator_testing::wait::{past, spend};
 
 use crate::{ALLOCATOR, ALONE};
 
@@ -207,7 +208,7 @@ async fn a_client_that_does_not_read_cannot_keep_an_ended_connection() {
     zk.send(Request::GetData(get_data("/large"))).await;
     settle().await;
     assert!(server.expire(zk.id()).await);
-    tokio::time::sleep(Duration::from_secs(11)).await;
+    past(Duration::from_secs(11)).await;
     // Only the network's buffers are left of it.
     assert!(meter.grown() < NETWORK + 100 * KB, "{} bytes are left", meter.grown());
 }
@@ -220,7 +221,7 @@ async fn time_in_which_the_server_cannot_hear_does_not_count() {
         let stream = connect(&server).await;
         blocked(&server);
         let (client, ()) = tokio::join!(RawClient::open(stream, new_session()), async {
-            tokio::time::sleep(Duration::from_secs(15)).await;
+            spend(Duration::from_secs(15)).await;
             server.release();
             server.heal();
         });
