@@ -13,6 +13,7 @@ use zk_curator_client::{
     Connector, CreateMode, Error, ExpiredBy, SessionState, Transport, WatchEnded, ZooKeeper,
 };
 use zk_curator_proto::OpCode;
+use zk_curator_testing::wait::{idle, past, settled, spend};
 use zk_curator_testing::{TestServer, Verdict};
 
 const CLOSED: Error = Error::Closed { sent: false };
@@ -92,12 +93,12 @@ fn the_last_handle_of_a_client_that_never_connected_ends_it() {
         server.stop().await;
         let network = Network::new(server.connector());
         let zk = builder(&server).connector(network.connector()).connect().unwrap();
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        settled().await;
         let states = zk.states();
         drop(zk);
         assert_eq!(history(states).await.last(), Some(&SessionState::Closed));
         let attempts = network.attempts();
-        tokio::time::sleep(Duration::from_secs(60)).await;
+        idle(Duration::from_secs(60)).await;
         assert_eq!(network.attempts(), attempts);
     });
 }
@@ -162,7 +163,7 @@ fn close_reaches_a_server_that_comes_back_in_time() {
         network.down();
         cut(&server, &zk).await;
         let back = async {
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            spend(Duration::from_secs(1)).await;
             network.up();
         };
         let (closed, ()) = tokio::join!(zk.close(), back);
@@ -237,7 +238,7 @@ fn closing_a_session_that_our_clock_has_ended_tells_the_server() {
         server.stop().await;
         history(zk.states()).await;
         // The client no longer searches for a server by itself.
-        tokio::time::sleep(timeout * 2).await;
+        past(timeout * 2).await;
         assert_eq!(zk.close().await, Err(Error::ConnectionLoss { sent: false }));
     });
 }

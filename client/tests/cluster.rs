@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::common::{TIMEOUT, create, id, is_connected, open, simulated, start, until};
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use zk_curator_client::{
     CreateMode, DisconnectedPolicy, Error, ErrorCode, EventType, SessionState, ZooKeeper,
     ZooKeeperBuilder,
 };
+use zk_curator_testing::wait::{idle, spend};
 use zk_curator_testing::{Direction, MemoryConnector, TestCluster, TestServer};
 
 /// Returns a client of all members, on a separate host.
@@ -111,7 +112,7 @@ fn a_session_at_a_lagging_member_begins_when_it_catches_up() {
         let at =
             ZooKeeper::builder(format!("zk{}:2181", behind + 1)).session_timeout(TIMEOUT).seed(7);
         let next = at.connector(Arc::new(cluster.connector())).connect().unwrap();
-        sleep(TIMEOUT / 6).await;
+        idle(TIMEOUT / 6).await;
         assert_eq!(next.state(), SessionState::Connecting);
         drop(lag);
         next.connected().await.unwrap();
@@ -138,7 +139,7 @@ fn the_next_session_does_not_go_back_in_time_either() {
         let stale = start(settings.clone()).await;
         assert!(stale.get_data("/a").await.unwrap().stat.version < version);
         let next = settings.last_zxid_seen(seen).connect().unwrap();
-        sleep(TIMEOUT / 2).await;
+        idle(TIMEOUT / 2).await;
         assert_eq!((next.state(), next.last_zxid_seen()), (SessionState::Connecting, seen));
         (1..3).for_each(|member| host.mend(member));
         next.connected().await.unwrap();
@@ -160,7 +161,7 @@ fn after_a_restore_from_a_backup_the_client_gets_in() {
         (0..3).for_each(|member| host.cut(member, Direction::Both));
         let begun = Instant::now();
         let zk = settings.last_zxid_seen(seen).connect().unwrap();
-        sleep(TIMEOUT * 10).await;
+        idle(TIMEOUT * 10).await;
         assert_eq!(zk.lost_history(), None);
         (0..3).for_each(|member| host.mend(member));
         let healed = Instant::now();
@@ -232,7 +233,7 @@ fn nobody_is_served_without_a_quorum_and_everybody_afterwards() {
         cluster.partition(&[&[0], &[1], &[2]]);
         until(&mut states, |state| state == SessionState::Disconnected).await;
         let waiting = zk.create("/a", b"", &open(), CreateMode::Persistent);
-        sleep(TIMEOUT / 2).await;
+        idle(TIMEOUT / 2).await;
         assert!(!is_connected(zk.state()));
         cluster.heal();
         until(&mut states, is_connected).await;
@@ -261,7 +262,7 @@ async fn write(zk: ZooKeeper, writer: usize, stop: Arc<AtomicBool>) -> Outcomes 
         for (path, pending) in pending {
             outcomes.insert(path, pending.await.map(drop));
         }
-        sleep(Duration::from_millis(20)).await;
+        spend(Duration::from_millis(20)).await;
     }
     outcomes
 }
@@ -286,14 +287,14 @@ async fn storm(seed: u64) -> (String, String) {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut lags = Vec::new();
     for _ in 0..40 {
-        sleep(Duration::from_millis(random.u64(10..400))).await;
+        spend(Duration::from_millis(random.u64(10..400))).await;
         let member = random.usize(0..5);
         match random.u8(0..8) {
             0 => cluster.kill(member).await,
             1 | 2 => {
                 let leader = cluster.leader().unwrap_or(member);
                 cluster.kill(leader).await;
-                sleep(Duration::from_millis(random.u64(1..300))).await;
+                spend(Duration::from_millis(random.u64(1..300))).await;
                 cluster.restart(leader).await.unwrap();
             }
             3 => lags.push(cluster.lag_by(member, Duration::from_millis(random.u64(1..100)))),

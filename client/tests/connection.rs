@@ -13,6 +13,7 @@ use zk_curator_client::{
 };
 use zk_curator_proto::OpCode;
 use zk_curator_testing::TestServer;
+use zk_curator_testing::wait::{idle, past, spend};
 
 const PATIENCE: Duration = Duration::from_millis(300);
 
@@ -81,7 +82,7 @@ fn an_outage_costs_few_attempts_and_the_session_times_out() {
             let history = history(states).await;
             (history, Instant::now())
         });
-        tokio::time::sleep(Duration::from_secs(12)).await;
+        past(Duration::from_secs(12)).await;
         let (history, ended) = states.await.unwrap();
         assert_eq!(
             history[1..],
@@ -98,7 +99,7 @@ fn a_client_that_never_connects_asks_less_and_less() {
         server.stop().await;
         let network = Network::new(server.connector());
         let zk = builder(&server).connector(network.connector()).connect().unwrap();
-        tokio::time::sleep(Duration::from_secs(12)).await;
+        past(Duration::from_secs(12)).await;
         assert!((5..20).contains(&network.attempts()), "{} attempts", network.attempts());
         server.restart().await.unwrap();
         let start = Instant::now();
@@ -114,7 +115,7 @@ fn a_blackholed_request_is_connection_loss_within_two_thirds() {
             let server = TestServer::in_memory().await;
             let zk = connected(&server).await;
             let mut states = zk.states();
-            tokio::time::sleep(Duration::from_millis(millis)).await;
+            spend(Duration::from_millis(millis)).await;
             server.partition();
             let start = Instant::now();
             let error = create(&zk, "/a").await.unwrap_err();
@@ -142,7 +143,7 @@ fn the_client_never_outlives_the_servers_view_of_its_session() {
                 assert_eq!(last, Some(SessionState::Expired(ExpiredBy::Clock)));
                 Instant::now()
             });
-            tokio::time::sleep(Duration::from_millis(millis)).await;
+            spend(Duration::from_millis(millis)).await;
             server.partition();
             let cut_at = Instant::now();
             server.until(|probe| probe.sessions().is_empty()).await;
@@ -161,7 +162,7 @@ fn an_idle_session_lives_on_pings() {
     simulated_with(async |server| {
         let zk = connected(&server).await;
         zk.create("/e", b"", &open(), CreateMode::Ephemeral).await.unwrap();
-        tokio::time::sleep(TIMEOUT * 20).await;
+        idle(TIMEOUT * 20).await;
         let probe = server.probe();
         assert!(probe.exists("/e"));
         assert_eq!(probe.connections(), 1);

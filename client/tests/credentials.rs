@@ -11,11 +11,12 @@ use crate::common::{
     TIMEOUT, builder, history, id, is_connected, reconnect, simulated_with, start, until,
 };
 use async_trait::async_trait;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use zk_curator_client::{
     Credentials, CredentialsProvider, Error, SessionState, ZooKeeper, ZooKeeperBuilder,
 };
 use zk_curator_testing::TestServer;
+use zk_curator_testing::wait::settled;
 
 type Script = dyn Fn(usize) -> Step + Send + Sync;
 
@@ -129,7 +130,7 @@ fn a_client_is_closed_while_its_provider_hangs() {
     simulated_with(async |server| {
         let provider = Provider::new(|_| Step::Hang);
         let zk = with(&server, &provider).connect().unwrap();
-        sleep(Duration::from_millis(100)).await;
+        settled().await;
         assert_eq!(provider.asked(), 1);
         let begun = Instant::now();
         assert_eq!(zk.close().await, Ok(()));
@@ -148,7 +149,7 @@ fn a_replaced_token_does_not_end_the_session() {
         until(&mut states, |state| state == SessionState::Disconnected).await;
         while provider.asked() < 3 {
             until(&mut states, is_connected).await;
-            sleep(Duration::from_millis(1)).await;
+            settled().await;
         }
         assert_eq!(users(&zk).await.len(), 1);
         assert_eq!(id(&zk), session);

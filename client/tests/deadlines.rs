@@ -6,11 +6,12 @@ use crate::common::{
     Network, TIMEOUT, assert_about, builder, connected, create, cut, history, id, on_network, open,
     simulated, simulated_with, start,
 };
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use zk_curator_client::{
     AddWatchMode, CreateMode, Error, ErrorCode, Pending, SessionState, SessionStates, ZooKeeper,
 };
 use zk_curator_proto::OpCode;
+use zk_curator_testing::wait::{idle, past, spend};
 use zk_curator_testing::{TestServer, Verdict};
 
 const DEADLINE: Duration = Duration::from_secs(1);
@@ -57,14 +58,14 @@ fn a_request_past_its_deadline_is_never_sent() {
         let start = Instant::now();
         // It counts from the call, not from the first poll.
         let late = create_now(&hasty, "/late");
-        sleep(DEADLINE / 2).await;
+        spend(DEADLINE / 2).await;
         let error = late.await.unwrap_err();
         assert_about(start, DEADLINE);
         assert_eq!((&error, error.may_have_applied()), (&exceeded(false), false));
         let kept = create_now(&zk, "/kept");
         network.up();
         kept.await.unwrap();
-        sleep(TIMEOUT).await;
+        idle(TIMEOUT).await;
         assert_eq!(server.probe().paths(), ["/kept"]);
         assert_eq!(server.probe().requests(OpCode::Create2), 1);
     });
@@ -83,7 +84,7 @@ fn responses_in_time_ignore_the_deadline() {
         // A response that arrived in time counts, whenever it is polled.
         let early = hasty.get_data("/a");
         zk.sync("/").await.unwrap();
-        sleep(DEADLINE * 5).await;
+        past(DEADLINE * 5).await;
         assert!(early.await.is_ok());
         // A watch has no deadline.
         zk.set_data("/a", b"2", None).await.unwrap();
@@ -191,7 +192,7 @@ fn deadlines_tell_the_truth_under_random_delays_and_cuts() {
                 match rng.u32(0..12) {
                     0 => network.down(),
                     1..4 => network.up(),
-                    4..6 => sleep(Duration::from_millis(rng.u64(0..20))).await,
+                    4..6 => spend(Duration::from_millis(rng.u64(0..20))).await,
                     6 => drop(server.disconnect(id(&zk))),
                     _ => {}
                 }
@@ -309,7 +310,7 @@ fn a_client_that_reaches_no_server_in_time_ends_unreachable() {
             server.release();
             server.restart().await.unwrap();
             server.set_read_only(false);
-            sleep(TIMEOUT * 2).await;
+            idle(TIMEOUT * 2).await;
             assert!(server.probe().sessions().is_empty() && server.probe().paths().is_empty());
         }
     });
@@ -320,9 +321,9 @@ fn a_connected_client_outlives_the_connect_deadline() {
     simulated_with(async |server| {
         let zk = start(builder(&server).connect_deadline(Duration::from_secs(1))).await;
         let states = zk.states();
-        sleep(DEADLINE * 2).await;
+        idle(DEADLINE * 2).await;
         server.stop().await;
-        sleep(DEADLINE * 2).await;
+        idle(DEADLINE * 2).await;
         assert_eq!(zk.state(), SessionState::Disconnected);
         server.restart().await.unwrap();
         create(&zk, "/a").await.unwrap();

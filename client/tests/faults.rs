@@ -11,6 +11,7 @@ use zk_curator_client::{
     CreateMode, Error, ErrorCode, ExpiredBy, Op, SessionState, WatchEnded, ZooKeeper,
 };
 use zk_curator_proto::OpCode;
+use zk_curator_testing::wait::{settled, spend};
 use zk_curator_testing::{TestServer, Verdict};
 
 #[test]
@@ -143,7 +144,7 @@ fn requests_in_flight_at_expiry_may_have_been_applied() {
         let in_flight = zk.create("/a", b"", &open(), CreateMode::Persistent);
         let session = id(&zk);
         let expire = async {
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            settled().await;
             server.expire(session).await
         };
         let (error, expired) = tokio::join!(in_flight, expire);
@@ -299,12 +300,12 @@ fn a_chain_of_faults_leaves_one_client_and_one_session() {
                 1 => server.restart().await.unwrap(),
                 2 => {
                     server.partition();
-                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    spend(Duration::from_secs(1)).await;
                     server.heal();
                 }
                 _ => {
                     server.hold();
-                    tokio::time::sleep(TIMEOUT / 2).await;
+                    spend(TIMEOUT / 2).await;
                     server.release();
                 }
             }

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use crate::certificates::{Authority, Identity};
 use crate::common::{id, is_connected, real_time, start, until};
-use tokio::time::sleep;
 use zk_curator_client::tls::{TlsConnector, TlsError, TlsErrorKind};
 use zk_curator_client::{
     Acl, CreateMode, DisconnectedPolicy, Error, ErrorCode, EventType, Permissions, SessionState,
     ZooKeeper, ZooKeeperBuilder,
 };
 use zk_curator_real::{self as real, RealEnsemble};
+use zk_curator_testing::wait;
 
 const HERE: &str = "127.0.0.1";
 
@@ -131,9 +131,9 @@ fn the_user_is_proven_over_tls_and_at_read_only_servers() {
         let other = 1 - leader;
         let client = client();
         ensemble.kill(other).await.unwrap();
-        while ensemble.server(leader).four_letter_word("isro").await.ok().as_deref() != Some("ro") {
-            sleep(Duration::from_millis(50)).await;
-        }
+        let left = ensemble.server(leader);
+        wait::until(async || left.four_letter_word("isro").await.is_ok_and(|mode| mode == "ro"))
+            .await;
         let zk = client.connect().unwrap();
         let mut states = zk.states();
         let session = zk.connected().await.unwrap();

@@ -10,12 +10,13 @@ use crate::common::{
     TIMEOUT, create, history, id, is_connected, open, simulated, simulated_with, start, until,
 };
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use zk_curator_client::{
     ConnectStringError, Connector, CreateMode, DisconnectedPolicy, Error, ErrorCode, EventType,
     ExpiredBy, SessionState, Transport, ZooKeeper, ZooKeeperBuilder,
 };
 use zk_curator_proto::OpCode;
+use zk_curator_testing::wait::{idle, settled, spend};
 use zk_curator_testing::{MemoryConnector, TestServer};
 
 /// A network in which names stand for servers. It records the attempts. Attempts to unknown names
@@ -78,10 +79,6 @@ fn is_read_only(state: SessionState) -> bool {
     matches!(state, SessionState::ConnectedReadOnly(_))
 }
 
-async fn settle() {
-    sleep(Duration::from_millis(1)).await;
-}
-
 #[test]
 fn a_client_moves_with_its_session_from_an_unlisted_server() {
     simulated_with(async |server| {
@@ -142,7 +139,7 @@ fn just_enough_clients_move_to_new_servers_for_an_even_load() {
             let zk = start(hosts.builder("a").seed(seed)).await;
             hosts.called();
             zk.update_server_list("a,b,c").unwrap();
-            settle().await;
+            settled().await;
             match &hosts.called()[..] {
                 [] => {}
                 [host] if host != "a" => moved += 1,
@@ -173,7 +170,7 @@ fn an_invalid_list_or_another_chroot_changes_nothing() {
             zk.update_server_list("b:x/app"),
             Err(ConnectStringError::InvalidPort("x".into()))
         );
-        settle().await;
+        settled().await;
         assert!(hosts.called().is_empty());
         zk.update_server_list("b/app").unwrap();
         create(&zk, "/x").await.ok();
@@ -197,13 +194,13 @@ fn a_client_without_a_connection_turns_to_the_new_servers() {
             hosts.set("down", None);
             for already in [Duration::from_millis(1), Duration::from_secs(30)] {
                 let zk = hosts.builder(before).connect().unwrap();
-                sleep(already).await;
+                spend(already).await;
                 let begun = Instant::now();
                 zk.update_server_list("b").unwrap();
                 zk.connected().await.unwrap();
                 assert_eq!(begun.elapsed(), Duration::ZERO, "{before}, after {already:?}");
                 hosts.called();
-                sleep(TIMEOUT * 2).await;
+                idle(TIMEOUT * 2).await;
                 assert_eq!(hosts.called(), Vec::<String>::new(), "{before}");
                 zk.close().await.unwrap();
             }
@@ -217,9 +214,9 @@ fn an_attempt_at_a_server_that_is_still_listed_goes_on() {
         let hosts = Hosts::of(&server, &["a", "b"]);
         server.hold();
         let zk = hosts.builder("a").connect().unwrap();
-        settle().await;
+        settled().await;
         zk.update_server_list("b,a").unwrap();
-        settle().await;
+        settled().await;
         assert_eq!(hosts.called(), ["a"]);
         server.release();
         zk.connected().await.unwrap();
@@ -294,7 +291,7 @@ fn a_read_only_server_answers_reads_and_refuses_writes() {
         let (_, created) = zk.exists_watched("/b").await.unwrap();
         assert_eq!(server.probe().watches().len(), 2);
         // A session that was begun there is kept alive by its pings.
-        sleep(TIMEOUT * 3).await;
+        idle(TIMEOUT * 3).await;
         assert_eq!(id(&zk), session);
 
         let mut states = zk.states();
@@ -323,7 +320,7 @@ fn a_client_of_a_read_only_server_finds_a_writable_one() {
             let states = zk.states();
             let read_only = zk.state();
             assert!(is_read_only(read_only));
-            sleep(Duration::from_secs(pause)).await;
+            idle(Duration::from_secs(pause)).await;
             assert_eq!(zk.state(), read_only);
             let looks = hosts.called().len();
             assert!(looks < 30, "{looks} attempts and looks in {pause} s");
@@ -365,7 +362,7 @@ fn looking_for_a_writable_server_disturbs_nothing() {
         let mut states = zk.states();
         states.next().await;
         for _ in 0..1000 {
-            sleep(Duration::from_millis(200)).await;
+            spend(Duration::from_millis(200)).await;
             assert_eq!(zk.get_children("/").await.unwrap().names, ["zookeeper"]);
         }
         assert_eq!(zk.state(), state);
@@ -411,7 +408,7 @@ fn a_lost_read_only_session_is_replaced_and_not_expired() {
         states.next().await;
         server.stop().await;
         assert_eq!(states.next().await, Some(SessionState::Disconnected));
-        sleep(TIMEOUT * 5).await;
+        idle(TIMEOUT * 5).await;
         assert_eq!(zk.state(), SessionState::Disconnected);
         server.restart().await.unwrap();
         assert!(states.next().await.is_some_and(is_read_only));
@@ -436,7 +433,7 @@ fn a_blackholed_host_delays_start_and_failover_below_2_seconds() {
             let begun = Instant::now();
             let zk = start(builder).await;
             let started = begun.elapsed();
-            sleep(Duration::from_secs(seed % 7)).await;
+            spend(Duration::from_secs(seed % 7)).await;
             let session = id(&zk);
             let begun = Instant::now();
             crate::common::reconnect(&server, &zk).await;

@@ -8,12 +8,13 @@ use crate::common::{
     open, simulated, simulated_with, start, until,
 };
 use bytes::Bytes;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use zk_curator_client::{
     CreateMode, DisconnectedPolicy, Error, ErrorCode, ExpiredBy, SessionCredentials, SessionState,
     WatchEnded, ZooKeeper,
 };
 use zk_curator_proto::OpCode;
+use zk_curator_testing::wait::{idle, past, spend};
 use zk_curator_testing::{TestServer, Verdict};
 
 const EXPIRED: Error = Error::SessionExpired { sent: false };
@@ -50,7 +51,7 @@ fn a_session_that_was_left_is_taken_up_with_its_nodes() {
         assert_eq!(zk.close().await, Ok(()));
         drop(zk);
 
-        sleep(TIMEOUT / 2).await;
+        spend(TIMEOUT / 2).await;
         let heir = start(builder(&server).resume(credentials)).await;
         assert_eq!(id(&heir), session);
         let stat = heir.exists("/e").await.unwrap().unwrap();
@@ -58,7 +59,7 @@ fn a_session_that_was_left_is_taken_up_with_its_nodes() {
         assert_eq!(heir.get_ephemerals("/").await.unwrap(), ["/e"]);
         assert!(server.probe().watches().is_empty(), "the watches of the client before are gone");
         // The pings of the new client keep it alive, also over lost connections.
-        sleep(TIMEOUT * 3).await;
+        idle(TIMEOUT * 3).await;
         crate::common::reconnect(&server, &heir).await;
         assert_eq!(id(&heir), session);
         assert!(server.probe().exists("/e"));
@@ -95,7 +96,7 @@ fn a_session_is_taken_up_before_it_expires_or_not_at_all() {
             let server = TestServer::in_memory().await;
             let credentials = left(&server).await;
             let margin = Duration::from_millis(50);
-            sleep(if early { TIMEOUT - margin } else { TIMEOUT + margin }).await;
+            spend(if early { TIMEOUT - margin } else { TIMEOUT + margin }).await;
             let heir = builder(&server).resume(credentials.clone()).connect().unwrap();
             match heir.connected().await {
                 Ok(session) => assert!(early && session.id == credentials.id),
@@ -147,7 +148,7 @@ fn a_session_resumed_without_a_server_ends_at_its_timeout() {
         let zk = settings.connect().unwrap();
         assert_eq!(zk.connected().await, Err(EXPIRED));
         assert_about(start, TIMEOUT);
-        sleep(TIMEOUT * 3).await;
+        idle(TIMEOUT * 3).await;
         assert_eq!(zk.state(), SessionState::Expired(ExpiredBy::Clock));
         assert_eq!(create(&zk, "/a").await, Err(EXPIRED));
     });
@@ -205,7 +206,7 @@ fn detaching_sends_waiting_requests_if_it_reconnects_in_time() {
             cut(&server, &zk).await;
             let waiting = zk.create("/e", b"", &open(), CreateMode::Ephemeral);
             let back = async {
-                sleep(Duration::from_secs(1)).await;
+                spend(Duration::from_secs(1)).await;
                 if comes {
                     network.up();
                 }
@@ -217,7 +218,7 @@ fn detaching_sends_waiting_requests_if_it_reconnects_in_time() {
                 Err(error) => assert!(!comes && error == CLOSED, "{error:?}"),
             }
             network.up();
-            sleep(Duration::from_secs(1)).await;
+            idle(Duration::from_secs(1)).await;
             let probe = server.probe();
             assert_eq!((probe.exists("/e"), probe.session(session).is_some()), (comes, true));
         }
@@ -256,7 +257,7 @@ fn only_a_session_that_lives_can_be_left() {
         cut(&server, &zk).await;
         let waiting = zk.sync("/");
         let expire = async {
-            sleep(Duration::from_millis(500)).await;
+            spend(Duration::from_millis(500)).await;
             assert!(server.expire(id(&zk)).await);
             network.up();
         };
@@ -289,7 +290,7 @@ fn a_session_ended_by_our_clock_is_closed_at_the_server() {
         assert!(probe.sessions().is_empty());
         assert_eq!(zk.state(), SessionState::Expired(ExpiredBy::Clock));
         let attempts = network.attempts();
-        sleep(TIMEOUT * 3).await;
+        idle(TIMEOUT * 3).await;
         assert_eq!(network.attempts(), attempts, "the client has ended");
         assert_eq!(zk.state(), SessionState::Expired(ExpiredBy::Clock));
         assert_eq!(server.probe().requests(OpCode::CloseSession), 1);
@@ -321,9 +322,9 @@ fn no_server_is_looked_for_longer_than_the_session_could_live() {
         let (zk, network) = on_network(&server).await;
         server.stop().await;
         end(&zk).await;
-        sleep(TIMEOUT).await;
+        past(TIMEOUT).await;
         let attempts = network.attempts();
-        sleep(TIMEOUT * 10).await;
+        idle(TIMEOUT * 10).await;
         assert_eq!(network.attempts(), attempts);
 
         // The same applies to a client without handles.
@@ -333,7 +334,7 @@ fn no_server_is_looked_for_longer_than_the_session_could_live() {
         end(&zk).await;
         drop(zk);
         let attempts = network.attempts();
-        sleep(TIMEOUT * 10).await;
+        idle(TIMEOUT * 10).await;
         assert_eq!(network.attempts(), attempts);
     });
 }
@@ -357,9 +358,9 @@ async fn contest(active: bool, time: Duration) -> (u64, Vec<Error>) {
         let mut errors = Vec::new();
         while active && begun.elapsed() < time {
             errors.extend(zk.exists("/e").await.err());
-            sleep(Duration::from_millis(1)).await;
+            spend(Duration::from_millis(1)).await;
         }
-        sleep(time.saturating_sub(begun.elapsed())).await;
+        spend(time.saturating_sub(begun.elapsed())).await;
         errors
     };
     let (errors, others) = tokio::join!(ask(&first), ask(&second));

@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use crate::common::{Network, create, history, id, is_connected, open, real_time, start, until};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, timeout_at};
 use zk_curator_client::{
     CreateMode, Error, ErrorCode, EventType, ExpiredBy, SessionState, ZooKeeper, ZooKeeperBuilder,
 };
 use zk_curator_real::{self as real, RealEnsemble, RealZooKeeper};
+use zk_curator_testing::wait::spend;
 
 const TIMEOUT: Duration = Duration::from_secs(6);
 const EXPIRED: Error = Error::SessionExpired { sent: false };
@@ -99,7 +100,7 @@ fn two_clients_that_share_a_session_cause_no_storm() {
                     Ok(stat) => assert!(stat.is_some()),
                     Err(error) => assert_eq!(error, Error::ConnectionLoss { sent: true }),
                 }
-                sleep(Duration::from_millis(5)).await;
+                spend(Duration::from_millis(5)).await;
             }
         };
         let before: u64 = networks.iter().map(Network::attempts).sum();
@@ -229,7 +230,7 @@ async fn a_session_taken_over_at_another_member_is_lost_with_the_next_write(
         let mut done = 0;
         while let Ok(answer) = timeout_at(end, zk.set_data("/e", b"", None)).await {
             done += u32::from(answer.is_ok());
-            sleep(Duration::from_millis(5)).await;
+            spend(Duration::from_millis(5)).await;
         }
         done
     };

@@ -19,7 +19,7 @@ use zk_curator_client::{
     Acl, Connector, CreateMode, DisconnectedPolicy, Error, EventType, SessionState, Transport,
     ZooKeeper,
 };
-use zk_curator_testing::TestServer;
+use zk_curator_testing::{TestServer, wait};
 
 const HERE: &str = "127.0.0.1";
 
@@ -130,12 +130,7 @@ async fn a_server_that_wants_a_certificate_gets_it_or_says_so() {
             zk.close().await.unwrap();
 
             let zk = client(addr, trusting(&ca));
-            let failure = loop {
-                if let Some(failure) = zk.last_failure() {
-                    break failure;
-                }
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            };
+            let failure = wait::until_some(async || zk.last_failure()).await;
             let kind = TlsError::of(&failure).map(TlsError::kind);
             assert_eq!(kind, Some(&TlsErrorKind::Refused), "{failure}");
         }
@@ -184,13 +179,11 @@ async fn replaced_certificates_are_used_from_the_next_connection_on() {
         let mut states = zk.states();
         server.disconnect_all();
         while states.next().await != Some(SessionState::Disconnected) {}
-        let failure = loop {
-            let failure = zk.last_failure();
-            if let Some(error) = failure.as_deref().and_then(TlsError::of) {
-                break error.kind().clone();
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        };
+        let failure = wait::until_some(async || {
+            let failure = zk.last_failure()?;
+            TlsError::of(&failure).map(|error| error.kind().clone())
+        })
+        .await;
         assert!(
             matches!(failure, TlsErrorKind::UnknownCa | TlsErrorKind::InvalidCertificate),
             "{failure}"

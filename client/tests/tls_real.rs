@@ -17,6 +17,7 @@ use zk_curator_client::{
     SessionState, Transport, ZooKeeper, ZooKeeperBuilder,
 };
 use zk_curator_real::{self as real, RealZooKeeper, RealZooKeeperBuilder};
+use zk_curator_testing::wait;
 
 const HERE: &str = "127.0.0.1";
 
@@ -57,9 +58,7 @@ impl Secure {
         let builder = secure(&keys, &trusted, port).setting("ssl.clientAuth", client_auth);
         let server = real::or_skip_with(test, builder).await?;
         // The server counts as started when it serves the plain port, which it opens first.
-        while TcpStream::connect((HERE, port)).await.is_err() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        wait::until(async || TcpStream::connect((HERE, port)).await.is_ok()).await;
         Some(Self { server, ca, port, directory })
     }
 

@@ -12,8 +12,9 @@ use std::time::Duration;
 use crate::common::{
     TIMEOUT, builder, connected, create, cut, id, is_connected, simulated_with, start, until,
 };
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use zk_curator_client::{BackgroundTask, Clock, ExpiredBy, SessionState, Spawn, ZooKeeper};
+use zk_curator_testing::wait::{idle, past, spend};
 
 const EXPIRED: SessionState = SessionState::Expired(ExpiredBy::Clock);
 
@@ -84,7 +85,7 @@ fn a_session_in_use_stays_certain() {
             let left = zk.valid_until().unwrap() - Instant::now();
             // Pings are due after a third.
             assert!(left >= TIMEOUT * 2 / 3 && left <= TIMEOUT, "{left:?}");
-            sleep(Duration::from_millis(97)).await;
+            spend(Duration::from_millis(97)).await;
         }
         zk.close().await.unwrap();
         assert!(is_overdue(&zk));
@@ -103,7 +104,7 @@ fn a_client_without_a_server_is_certain_until_it_expires() {
         assert!(certain <= Instant::now() && certain.elapsed() <= Duration::from_millis(1));
         // A server receives the end of the session, which makes nothing certain again.
         server.heal();
-        sleep(Duration::from_millis(500)).await;
+        past(Duration::from_millis(500)).await;
         assert!(is_overdue(&zk));
     });
 }
@@ -115,9 +116,9 @@ fn a_stop_is_seen_before_the_task_of_the_client_runs() {
         let zk = start(builder(&server).spawner(Arc::new(Gated(Arc::clone(&gate))))).await;
         let mut states = zk.states();
         gate.close();
-        sleep(TIMEOUT - Duration::from_millis(10)).await;
+        idle(TIMEOUT - Duration::from_millis(10)).await;
         assert!(!is_overdue(&zk));
-        sleep(Duration::from_millis(10)).await;
+        past(Duration::from_millis(10)).await;
         // The task does not know it yet.
         assert!(is_connected(zk.state()));
         assert!(is_overdue(&zk));
@@ -134,7 +135,7 @@ fn a_short_stop_costs_nothing() {
         let zk = start(builder(&server).spawner(Arc::new(Gated(Arc::clone(&gate))))).await;
         let session = id(&zk);
         gate.close();
-        sleep(TIMEOUT / 2).await;
+        spend(TIMEOUT / 2).await;
         gate.open();
         create(&zk, "/a").await.unwrap();
         assert!(!is_overdue(&zk) && id(&zk) == session);
@@ -151,7 +152,7 @@ fn a_suspension_counts_against_the_session() {
         // A short one costs nothing.
         clock.suspend(TIMEOUT / 4);
         create(&zk, "/a").await.unwrap();
-        sleep(TIMEOUT * 3).await;
+        idle(TIMEOUT * 3).await;
         assert!(!is_overdue(&zk) && id(&zk) == session);
 
         clock.suspend(TIMEOUT);

@@ -11,6 +11,7 @@ use zk_curator_client::{
     AddWatchMode, ErrorCode, EventType, PersistentEvent, SessionState, WatchEnded, ZooKeeper,
 };
 use zk_curator_proto::OpCode;
+use zk_curator_testing::wait::idle;
 use zk_curator_testing::{TestServer, Verdict};
 
 #[test]
@@ -296,7 +297,7 @@ fn a_server_that_refuses_set_watches_2_keeps_its_connection() {
         assert_eq!(persistent.next().await, None);
         let mut states = zk.states();
         states.next().await;
-        tokio::time::sleep(Duration::from_secs(60)).await;
+        idle(Duration::from_secs(60)).await;
         zk.set_data("/a", b"x", None).await.unwrap();
         assert_eq!(one_shot.await.unwrap().event_type, EventType::NodeDataChanged);
         assert_eq!((refused.hits(), server.probe().connections()), (1, connections));

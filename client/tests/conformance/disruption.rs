@@ -8,6 +8,7 @@ use std::time::Duration;
 use zk_curator_client::{
     AddWatchMode, CreateMode, DisconnectedPolicy, Error, EventType, PersistentEvent, ZooKeeper,
 };
+use zk_curator_testing::wait::{self, spend};
 
 use super::Case;
 use crate::common::{create, id, open, start};
@@ -39,7 +40,7 @@ async fn write(
             outcomes.push((path, outcome));
         }
         // A case that fails immediately does not fill the memory.
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        spend(Duration::from_millis(2)).await;
     }
     outcomes
 }
@@ -47,9 +48,7 @@ async fn write(
 /// Waits until `count` more writes have succeeded.
 async fn more(done: &AtomicUsize, count: usize) {
     let goal = done.load(Ordering::SeqCst) + count;
-    while done.load(Ordering::SeqCst) < goal {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    wait::until(async || done.load(Ordering::SeqCst) >= goal).await;
 }
 
 pub(crate) async fn no_acknowledged_write_is_lost_with_a_server_and_errors_are_truthful(

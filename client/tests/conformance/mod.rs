@@ -28,6 +28,7 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio::time::timeout;
 use zk_curator_client::{ClientInfo, CreateMode, Error, SessionState, ZooKeeper, ZooKeeperBuilder};
 use zk_curator_real::{RealEnsemble, RealZooKeeper};
+use zk_curator_testing::wait::{self, spend};
 use zk_curator_testing::{
     ErrorCode, FaultProxy, OpCode, RuleRequest, TestCluster, Verdict, ZooKeeperVersion,
 };
@@ -191,7 +192,7 @@ impl Target {
                 servers.kill(leader).await;
                 meanwhile.await;
                 // Without a pause it would be back before any client notices.
-                tokio::time::sleep(OUTAGE).await;
+                spend(OUTAGE).await;
                 servers.restart(leader).await.unwrap();
             }
             Servers::Standalone(server) => {
@@ -234,9 +235,8 @@ impl Target {
                     ensemble.kill(*other).await.unwrap();
                 }
                 let left = ensemble.server(left);
-                while left.four_letter_word("isro").await.ok().as_deref() != Some("ro") {
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                }
+                let mode = async || left.four_letter_word("isro").await;
+                wait::until(async || mode().await.is_ok_and(|mode| mode == "ro")).await;
                 let output = meanwhile.await;
                 for other in others {
                     ensemble.restart(other).await.unwrap();
