@@ -7,10 +7,11 @@ use std::time::Duration;
 use crate::common::{RawClient, create, new_session, set_data};
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use zk_curator_client::Connector;
 use zk_curator_proto::records::{ConnectRequest, CreateMode};
 use zk_curator_proto::{ErrorCode, Response};
+use zk_curator_testing::wait::{idle, past, spend};
 use zk_curator_testing::{ClusterProbe, Direction, MemberRole, TestCluster, TestServer, Verdict};
 
 const A_MOMENT: Duration = Duration::from_secs(1);
@@ -79,12 +80,12 @@ async fn a_leader_that_ends_is_replaced_and_everybody_reconnects() {
 async fn sessions_have_their_whole_timeout_under_a_new_leader() {
     let cluster = TestCluster::in_memory(3).await;
     let mut zk = RawClient::with_timeout(cluster.member(0), 1000).await;
-    sleep(Duration::from_millis(900)).await;
+    spend(Duration::from_millis(900)).await;
     assert_eq!(cluster.change_leader(), Some(1));
     zk.closed().await;
-    sleep(Duration::from_millis(900)).await;
+    idle(Duration::from_millis(900)).await;
     assert_eq!(cluster.probe().latest().sessions().len(), 1);
-    sleep(Duration::from_millis(200)).await;
+    past(Duration::from_millis(200)).await;
     assert_eq!(cluster.probe().latest().sessions().len(), 0);
 }
 
@@ -103,7 +104,7 @@ async fn without_a_majority_nobody_serves_and_no_session_expires() {
         (None, false, None)
     );
     assert_eq!(cluster.set_sequence("/a", 1), Err(ErrorCode::NotReadOnly));
-    sleep(Duration::from_secs(60)).await;
+    idle(Duration::from_secs(60)).await;
     assert_eq!(cluster.probe().latest().sessions().len(), 1);
     cluster.restart(1).await.unwrap();
     let mut back = zk.reattach(cluster.member(1)).await.unwrap();
@@ -284,7 +285,7 @@ async fn a_link_is_cut_for_one_host_either_way_or_both() {
 
     host.cut(0, Direction::ToServer);
     zk.send(create("/b", CreateMode::Persistent)).await;
-    sleep(A_MOMENT).await;
+    idle(A_MOMENT).await;
     assert_eq!(unharmed.exists("/b", false).await, Err(ErrorCode::NoNode));
     host.mend(0);
     assert!(zk.reply().await.unwrap().is_ok());

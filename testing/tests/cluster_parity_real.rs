@@ -7,7 +7,7 @@ use zk_curator_client::{Connector, TcpConnector};
 use zk_curator_proto::Request;
 use zk_curator_proto::records::{ConnectRequest, CreateMode, ExistsRequest, SyncRequest};
 use zk_curator_real::{self as real, RealEnsemble};
-use zk_curator_testing::TestCluster;
+use zk_curator_testing::{TestCluster, wait};
 
 const TIMEOUT: i32 = 20_000;
 
@@ -95,17 +95,13 @@ async fn moves(leader: &str, followers: [&str; 2]) -> Vec<String> {
 async fn orphan(mut zk: RawClient, survivor: &str) -> Vec<String> {
     zk.closed().await;
     let mut told = Vec::new();
-    let mut back = loop {
-        let (host, port) = survivor.rsplit_once(':').unwrap();
-        // Retries until there is a leader.
-        let connected = TcpConnector::default().connect(host, port.parse().unwrap()).await;
-        if let Ok(stream) = connected
-            && let Some(zk) = RawClient::open(stream, zk.reattach_request()).await
-        {
-            break zk;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    };
+    let (host, port) = survivor.rsplit_once(':').unwrap();
+    // Retries until there is a leader.
+    let mut back = wait::until_some(async || {
+        let stream = TcpConnector::default().connect(host, port.parse().unwrap()).await.ok()?;
+        RawClient::open(stream, zk.reattach_request()).await
+    })
+    .await;
     told.push(format!("the same session: {}", back.id() == zk.id()));
     back.create("/next", CreateMode::Persistent).await.unwrap();
     let stat = back.exists("/next", false).await.unwrap();

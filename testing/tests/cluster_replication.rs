@@ -12,6 +12,7 @@ use zk_curator_proto::records::{
     ConnectRequest, CreateMode, EventType, ExistsRequest, GetDataRequest, SyncRequest,
 };
 use zk_curator_proto::{ErrorCode, OpCode, Request, Response};
+use zk_curator_testing::wait::spend;
 use zk_curator_testing::{MemberRole, TestCluster, Verdict};
 
 const A_MOMENT: Duration = Duration::from_secs(1);
@@ -255,10 +256,10 @@ async fn pings_at_any_member_keep_a_session_that_expires_everywhere() {
     let mut zk = RawClient::with_timeout(cluster.member(0), 1000).await;
     zk.create("/e", CreateMode::Ephemeral).await.unwrap();
     for member in [1, 2, 0] {
-        tokio::time::sleep(Duration::from_millis(900)).await;
+        spend(Duration::from_millis(900)).await;
         zk = zk.reattach(cluster.member(member)).await.unwrap();
     }
-    tokio::time::sleep(Duration::from_millis(900)).await;
+    spend(Duration::from_millis(900)).await;
     zk.ping().await;
     let start = Instant::now();
     let probe = cluster.until(|probe| probe.latest().sessions().is_empty()).await;

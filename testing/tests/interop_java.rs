@@ -1,5 +1,6 @@
 //! The Java programs of the interop tests, tested alone, because other tests rely on them.
 
+use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use crate::blocking_session::Session;
 use tokio::process::Child;
 use zk_curator_real::java::Program;
 use zk_curator_real::{self as real, RealError, RealZooKeeper, java};
+use zk_curator_testing::wait;
 
 const ROUNDS: usize = 25;
 
@@ -112,11 +114,7 @@ async fn the_layout_of_curators_mutex_is_the_documented_one() {
     // Parents are containers, which the server removes once they are empty. Clients have no other
     // way to see that.
     let mut client = Session::open(zookeeper.addr(), 30_000);
-    let removed = async {
-        while client.get_data("/locks").is_some() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
+    let removed = wait::until(|| ready(client.get_data("/locks").is_none()));
     tokio::time::timeout(Duration::from_secs(20), removed)
         .await
         .expect("the lock path is a container");

@@ -6,6 +6,7 @@ use crate::common::{RawClient, create, delete, new_session, set_data};
 use zk_curator_proto::records::{ConnectRequest, CreateMode, GetAclRequest, SyncRequest};
 use zk_curator_proto::{ErrorCode, Request, Response};
 use zk_curator_testing::TestServer;
+use zk_curator_testing::wait::{idle, spend};
 
 const TIMEOUT: i32 = 1000;
 
@@ -65,10 +66,10 @@ async fn sessions_from_before_wait_until_it_is_over() {
     let again = ConnectRequest { read_only: true, ..zk.reattach_request() };
     assert!(RawClient::handshake(&server, again).await.is_none());
 
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    idle(Duration::from_secs(60)).await;
     assert_eq!(server.probe().ephemerals(zk.id()), ["/e"]);
     server.set_read_only(false);
-    tokio::time::sleep(Duration::from_millis(900)).await;
+    spend(Duration::from_millis(900)).await;
     let mut zk = zk.reattach(&server).await.unwrap();
     assert_eq!(zk.delete("/e").await, Ok(()));
 }

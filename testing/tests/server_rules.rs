@@ -6,6 +6,7 @@ use crate::common::{LONG, Message, RawClient, create, create_body, set_data};
 use tokio::time::Instant;
 use zk_curator_proto::records::{CreateMode, EventType, MultiOp};
 use zk_curator_proto::{ErrorCode, OpCode, Request};
+use zk_curator_testing::wait::past;
 use zk_curator_testing::{RuleRequest, TestServer, Verdict, WriteKind};
 
 fn on_create(verdict: Verdict) -> impl Fn(&RuleRequest<'_>) -> Verdict + Send + Sync + 'static {
@@ -125,7 +126,7 @@ async fn a_delayed_request_of_a_session_that_moved_is_not_applied() {
     zk.send(create("/a", CreateMode::Persistent)).await;
     rule.fired().await;
     let mut moved = zk.reattach(&server).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    past(Duration::from_secs(4)).await;
     moved.ping().await;
     assert!(!server.probe().exists("/a"));
 }

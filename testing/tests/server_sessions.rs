@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use zk_curator_proto::records::{ConnectRequest, ConnectResponse, CreateMode};
 use zk_curator_proto::{Decoder, Encoder, OpCode, Record, Request};
 use zk_curator_testing::TestServer;
+use zk_curator_testing::wait::idle;
 
 #[tokio::test(start_paused = true)]
 async fn the_timeout_is_negotiated_within_bounds() {
@@ -240,7 +241,7 @@ async fn a_released_server_answers_all_requests_in_order() {
     });
     zk.send(crate::common::create("/a", CreateMode::Persistent)).await;
     zk.send(crate::common::set_data("/a", b"x", 0)).await;
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    idle(Duration::from_secs(5)).await;
     assert_eq!(server.probe().paths(), [""; 0]);
     assert!(!connecting.is_finished());
     server.release();

@@ -7,6 +7,7 @@ use crate::common::RawClient;
 use tokio::time::Instant;
 use zk_curator_proto::records::{AddWatchRequest, CreateMode, CreateTtlRequest};
 use zk_curator_proto::{ErrorCode, Request};
+use zk_curator_testing::wait::{idle, spend};
 use zk_curator_testing::{Snapshot, SnapshotError, TestServer};
 
 /// Starts a server in memory with one node of each kind, and a client with a session on it.
@@ -62,7 +63,7 @@ async fn a_server_that_starts_with_a_snapshot_has_all_of_it() {
     let mut heir = zk.reattach(&copy).await.unwrap();
     heir.delete("/c/child").await.unwrap();
     assert_eq!(copy.reap_containers(), ["/c"]);
-    tokio::time::sleep(Duration::from_secs(9)).await;
+    spend(Duration::from_secs(9)).await;
     heir.ping().await;
     assert_eq!(
         heir.create("/a/n-", CreateMode::PersistentSequential).await.unwrap(),
@@ -75,7 +76,7 @@ async fn a_server_that_starts_with_a_snapshot_has_all_of_it() {
 #[tokio::test(start_paused = true)]
 async fn sessions_have_their_whole_timeout_and_then_expire() {
     let (server, zk) = original().await;
-    tokio::time::sleep(Duration::from_secs(9)).await;
+    spend(Duration::from_secs(9)).await;
     let copy = started(server.snapshot()).await;
     let start = Instant::now();
     copy.until(|probe| probe.session(zk.id()).is_none()).await;
@@ -127,7 +128,7 @@ async fn sessions_of_a_read_only_server_end_with_it_and_others_wait() {
     let copy =
         TestServer::builder().tcp(false).read_only(true).snapshot(snapshot).start().await.unwrap();
     assert_eq!(copy.probe().session(local.id()), None);
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    idle(Duration::from_secs(60)).await;
     assert!(copy.probe().session(zk.id()).is_some());
     copy.set_read_only(false);
     assert!(zk.reattach(&copy).await.is_some());

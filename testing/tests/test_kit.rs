@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use zk_curator::{ConnectionState, CuratorFramework, ErrorKind};
+use zk_curator_testing::wait::idle;
 use zk_curator_testing::{
     ErrorCode, HasSession, OpCode, SERVERS_VARIABLE, TestCluster, TestEnsemble, TestServer,
     Verdict, paused,
@@ -23,7 +24,7 @@ fn frameworks_of_a_server_in_memory_work_under_a_paused_clock() {
         one.create("/a").await.unwrap();
         assert!(two.exists("/a").await.unwrap().is_some());
         let began = Instant::now();
-        sleep(Duration::from_secs(24 * 3600)).await;
+        idle(Duration::from_secs(24 * 3600)).await;
         assert_eq!(began.elapsed(), Duration::from_secs(24 * 3600));
         assert!(two.state().is_connected());
     });

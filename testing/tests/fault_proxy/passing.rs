@@ -7,6 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use zk_curator_proto::records::{CreateMode, CreateRequest, RequestHeader};
 use zk_curator_proto::{ErrorCode, Record, Request, Response, frame};
+use zk_curator_testing::wait::spend;
 use zk_curator_testing::{FaultProxy, Flow, TestServer, Verdict};
 
 use super::{address, client, create_a, on_create, proxied, put};
@@ -203,7 +204,7 @@ async fn a_client_that_closes_its_half_gets_a_late_reply() {
         let mut question = String::new();
         stream.read_to_string(&mut question).await.unwrap();
         // A slow server.
-        tokio::time::sleep(Duration::from_millis(1200)).await;
+        spend(Duration::from_millis(1200)).await;
         stream.write_all(question.as_bytes()).await.unwrap();
     });
     let mut stream = TcpStream::connect(address(&proxy)).await.unwrap();
