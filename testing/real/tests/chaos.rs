@@ -6,7 +6,6 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tokio::time::sleep;
 use zk_curator::{CreateMode, ErrorKind};
 use zk_curator_real::chaos::{Chaos, Found, Report};
 use zk_curator_real::{self as real, RealEnsemble};
@@ -14,6 +13,7 @@ use zk_curator_recipes::lock::InterProcessMutex;
 use zk_curator_sim::checkers::Exclusion;
 use zk_curator_sim::history::{Hold, Mode};
 use zk_curator_sim::{Client, Failure, Sim, scenarios};
+use zk_curator_testing::wait::spend;
 
 /// The faulty workloads, each with the violation that must be found.
 const PLANTED: [(&str, &str); 5] = [
@@ -106,7 +106,7 @@ fn told(report: &Report) -> String {
 async fn only_looks(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
     while client.next_round().is_some() {
-        sleep(client.moment(Duration::from_millis(5))).await;
+        spend(client.moment(Duration::from_millis(5))).await;
         let (hold, mode) = (client.unique(), Mode::Exclusive);
         client.record(Hold::Acquiring { resource: "lock".into(), mode, hold });
         let Ok(None) = zk.exists("/lock").await else {
@@ -123,7 +123,7 @@ async fn only_looks(client: Client) -> Result<(), Failure> {
             }
         };
         client.record(Hold::Acquired { resource: "lock".into(), mode, hold, token });
-        sleep(client.moment(Duration::from_millis(50))).await;
+        spend(client.moment(Duration::from_millis(50))).await;
         client.record(Hold::Releasing { hold });
         // The delete may be lost, or the node may belong to another client.
         drop(zk.delete("/lock").await);
@@ -145,7 +145,7 @@ async fn without_a_session(client: Client) -> Result<(), Failure> {
         let token = guard.fencing_token().get();
         client.record(Hold::Acquired { resource: "lock".into(), mode, hold, token });
         drop(zk.close().await);
-        sleep(client.session_timeout() * 2).await;
+        spend(client.session_timeout() * 2).await;
         client.record(Hold::Releasing { hold });
     }
     Ok(())
@@ -169,7 +169,7 @@ async fn sleeps(client: Client) -> Result<(), Failure> {
 async fn takes_its_time(client: Client) -> Result<(), Failure> {
     client.connect().await?;
     client.faults_are_over().await;
-    sleep(PATIENCE + Duration::from_secs(2)).await;
+    spend(PATIENCE + Duration::from_secs(2)).await;
     Ok(())
 }
 
