@@ -3,11 +3,11 @@
 use std::process::Command;
 use std::time::Duration;
 
-use tokio::time::sleep;
 use zk_curator_sim::history::{Hold, Mode};
 use zk_curator_sim::{
     Client, Coverage, Failure, Fault, FaultAction, FaultKind, Faults, Outcome, Sim,
 };
+use zk_curator_testing::wait::spend;
 
 fn fault(at: u64, lasts: u64, action: FaultAction) -> Fault {
     Fault { at: Duration::from_millis(at), lasts: Duration::from_millis(lasts), action }
@@ -17,10 +17,10 @@ fn fault(at: u64, lasts: u64, action: FaultAction) -> Fault {
 async fn hold(client: Client) -> Result<(), Failure> {
     let (resource, mode, hold) = ("orders".into(), Mode::Exclusive, client.unique());
     client.record(Hold::Acquiring { resource, mode, hold });
-    sleep(Duration::from_secs(1)).await;
+    spend(Duration::from_secs(1)).await;
     client.record(Hold::Missed { hold });
     client.note("no event");
-    sleep(Duration::from_secs(1)).await;
+    spend(Duration::from_secs(1)).await;
     Ok(())
 }
 

@@ -5,13 +5,14 @@ use std::ops::Range;
 use std::process::Command;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use zk_curator::CreateMode;
 use zk_curator_sim::history::{Hold, Lifecycle, Mode, Name, Operator, ProcessId};
 use zk_curator_sim::{
     Client, Event, Failure, Fault, FaultAction, FaultKind, Faults, History, Outcome, Sim, scenarios,
 };
 use zk_curator_testing::Direction;
+use zk_curator_testing::wait::spend;
 
 const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -44,7 +45,7 @@ fn violation(outcome: &Outcome) -> &str {
 async fn tick(client: Client) -> Result<(), Failure> {
     for _ in 0..20 {
         client.note("tick");
-        sleep(Duration::from_millis(100)).await;
+        spend(Duration::from_millis(100)).await;
     }
     Ok(())
 }
@@ -138,7 +139,7 @@ fn a_killed_process_is_cut_short_and_another_one_starts() {
                 let created =
                     zk.create(format!("/{}", client.who())).mode(CreateMode::Ephemeral).await;
                 client.note(format!("created {}", created?.path));
-                sleep(secs(1)).await;
+                spend(secs(1)).await;
                 client.note(format!("sees the old one: {}", zk.exists("/c0").await?.is_some()));
                 Ok(())
             })
@@ -174,7 +175,7 @@ async fn follow_session(client: Client) -> Result<(), Failure> {
                     client.note(format!("{:?}", status.state));
                 }
             }
-            () = sleep(Duration::from_millis(50)) => {}
+            () = spend(Duration::from_millis(50)) => {}
         }
     }
     Ok(())
@@ -220,7 +221,7 @@ fn lost_requests_and_replies_differ_in_what_is_done() {
     let run = |action: FaultAction| {
         let create = |client: Client| async move {
             let zk = client.connect().await?;
-            sleep(Duration::from_millis(500)).await;
+            spend(Duration::from_millis(500)).await;
             let created = zk.create("/a").await;
             client.note(if created.is_err_and(|error| error.may_have_applied()) {
                 "unknown"
@@ -295,7 +296,7 @@ fn what_must_never_be_is_a_violation_without_any_checker() {
 fn a_future_is_cancelled_where_the_seed_wants() {
     let workload = |client: Client| async move {
         for _ in 0..100 {
-            let slept = client.maybe_cancel(sleep(Duration::from_millis(10))).await;
+            let slept = client.maybe_cancel(spend(Duration::from_millis(10))).await;
             client.note(if slept.is_some() { "slept" } else { "cancelled" });
         }
         Ok(())
@@ -343,7 +344,7 @@ fn a_client_closes_in_the_middle_and_begins_anew() {
         let path = format!("/{}", client.who());
         let node = zk.create(path).mode(CreateMode::Ephemeral).owned().await?;
         let ticking = client.spawn(tick(client.clone()));
-        sleep(secs(1)).await;
+        spend(secs(1)).await;
         client.note(format!("closed before: {}", client.has_closed(0)));
         client.note(format!("sees the old one: {}", zk.exists("/c0").await?.is_some()));
         drop(ticking.await);
@@ -397,11 +398,11 @@ async fn meddle(client: Client) -> Result<(), Failure> {
     if client.number() == 0 {
         zk.create("/theirs").mode(CreateMode::Ephemeral).await?;
     }
-    sleep(secs(1)).await;
+    spend(secs(1)).await;
     if client.number() == 1 {
         zk.delete("/theirs").await?;
     }
-    sleep(secs(1)).await;
+    spend(secs(1)).await;
     Ok(())
 }
 
@@ -444,7 +445,7 @@ async fn settle(client: Client, what: Settles) -> Result<(), Failure> {
         zk.create("/items/x").creating_parents_as_containers().await?;
         claim().await?;
     }
-    sleep(secs(1)).await;
+    spend(secs(1)).await;
     if client.number() == 1 {
         let claim = claim().owned().await?;
         if what == Settles::WhatWasWritten {
@@ -457,13 +458,13 @@ async fn settle(client: Client, what: Settles) -> Result<(), Failure> {
         }
         drop(claim.leak());
     }
-    sleep(secs(1)).await;
+    spend(secs(1)).await;
     if client.number() == 0 {
         let settled = zk.transaction().delete("/claims/x");
         let settled = if what == Settles::Nothing { settled } else { settled.delete("/items/x") };
         settled.commit().await?;
     }
-    sleep(secs(1)).await;
+    spend(secs(1)).await;
     Ok(())
 }
 
@@ -510,7 +511,7 @@ fn clients_of_different_settings_share_their_nodes() {
         let path = format!("/shared/{}", client.number());
         zk.create(path).data("data").creating_parents_as_containers().idempotent().await?;
         while zk.children("/shared").await?.len() < 5 {
-            sleep(Duration::from_millis(50)).await;
+            spend(Duration::from_millis(50)).await;
         }
         for name in zk.children("/shared").await? {
             assert_eq!(zk.get_data(format!("/shared/{name}")).await?, "data");
@@ -544,7 +545,7 @@ async fn fail_at_last(client: Client) -> Result<(), Failure> {
     let mut rounds = 0;
     while client.next_round().is_some() {
         rounds += 1;
-        sleep(Duration::from_millis(10)).await;
+        spend(Duration::from_millis(10)).await;
         if client.number() == 3 && rounds == 3 {
             return Err("the third round".into());
         }

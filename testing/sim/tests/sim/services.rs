@@ -3,12 +3,12 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use tokio::time::sleep;
 use zk_curator::observe::{Attempt, HoldMode, Outcome, Recorder, Step, UseOutcome};
 use zk_curator::{CancellationToken, CuratorFramework, FencingToken};
 use zk_curator_sim::checkers::{Delivery, Exclusion, Recovery};
 use zk_curator_sim::history::Hold;
 use zk_curator_sim::{Client, Event, Failure, Fault, FaultAction, FaultKind, Faults, Sim};
+use zk_curator_testing::wait::spend;
 
 #[path = "../../examples/simulate_service/service.rs"]
 mod leader;
@@ -99,7 +99,7 @@ fn stopped_service_may_end_in_its_time() {
         stop.cancelled().await;
         recorder.record(Step::Note { text: "stops" });
         loop {
-            sleep(Duration::from_secs(4)).await;
+            spend(Duration::from_secs(4)).await;
             recorder.record(Step::Note { text: "tick" });
         }
     }
@@ -131,7 +131,7 @@ fn times_of(sim: &Sim, is: impl Fn(&Event) -> bool) -> usize {
 fn service_that_ends_during_faults_is_restarted() {
     async fn fail_early(_: CuratorFramework, recorder: impl Recorder) -> Result<(), Failure> {
         recorder.record(Step::Note { text: "serves" });
-        sleep(Duration::from_millis(200)).await;
+        spend(Duration::from_millis(200)).await;
         Err("out of memory".into())
     }
     // One life begins after the faults, so its error counts.
@@ -153,7 +153,7 @@ fn service_runs_until_the_faults_are_long_over() {
         let _task = zk.spawn_task(std::future::pending::<()>());
         loop {
             recorder.record(Step::Note { text: "tick" });
-            sleep(Duration::from_secs(1)).await;
+            spend(Duration::from_secs(1)).await;
         }
     }
     let ticks =
@@ -166,7 +166,7 @@ fn service_runs_until_the_faults_are_long_over() {
 fn random_numbers_of_a_service_follow_the_seed() {
     async fn draw(zk: CuratorFramework, recorder: impl Recorder) -> Result<(), Failure> {
         for _ in 0..5 {
-            sleep(zk.jitter(Duration::from_millis(10))).await;
+            spend(zk.jitter(Duration::from_millis(10))).await;
             recorder.record(Step::Note { text: &format!("{:x}", zk.random_u64()) });
         }
         Ok(())
@@ -206,7 +206,7 @@ async fn deliver(recorder: &dyn Recorder, works: bool) {
     let (queue, item, outcome) = ("mails", "a", Outcome::Sure);
     recorder.record(Step::Putting { queue, item, rank: 0 });
     recorder.record(Step::Put { queue, item, outcome });
-    sleep(Duration::from_millis(10)).await;
+    spend(Duration::from_millis(10)).await;
     recorder.record(Step::Taken { queue, item, attempt: 1 });
     if works {
         recorder.record(Step::Finishing { queue, item });

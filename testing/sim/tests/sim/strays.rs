@@ -5,9 +5,9 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use tokio::task::{JoinSet, spawn_blocking};
-use tokio::time::sleep;
 use zk_curator::CuratorFramework;
 use zk_curator_sim::{Client, Failure, Fault, FaultAction, Faults, Outcome, Sim};
+use zk_curator_testing::wait::spend;
 
 fn run<F, Fut>(faults: Vec<Fault>, workload: F) -> Outcome
 where
@@ -37,7 +37,7 @@ where
 }
 
 async fn a_while() {
-    sleep(Duration::from_millis(100)).await;
+    spend(Duration::from_millis(100)).await;
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn task_that_is_started_by_a_drop_is_found() {
     let kill = FaultAction::KillClient { client: 0, silently: false };
     stray(vec![Fault { at, lasts: at, action: kill }], |_| async {
         let _spawns = Spawns;
-        sleep(Duration::from_secs(1)).await;
+        spend(Duration::from_secs(1)).await;
         Ok(())
     });
     stray(Vec::new(), |_| async {

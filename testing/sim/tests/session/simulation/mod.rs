@@ -28,10 +28,11 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use fastrand::Rng;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use zk_curator_client::{
     CreateMode, Error, ExpiredBy, NeverSuspended, Op, SessionState, ZooKeeper,
 };
+use zk_curator_testing::wait::spend;
 use zk_curator_testing::{TestServer, Verdict};
 
 use network::{Flow, Network};
@@ -124,13 +125,13 @@ async fn weather(world: &World, rng: &mut Rng, writer: &Writer) {
             for _ in 0..rng.u32(2..8) {
                 network.cut();
                 writer.write(world, rng).await;
-                sleep(seconds(rng, 1)).await;
+                spend(seconds(rng, 1)).await;
             }
         }
         4 | 5 => {
             network.set_down(true);
             writer.write(world, rng).await;
-            sleep(seconds(rng, 25)).await;
+            spend(seconds(rng, 25)).await;
             network.set_down(false);
         }
         6..=8 => {
@@ -141,12 +142,12 @@ async fn weather(world: &World, rng: &mut Rng, writer: &Writer) {
             ][usize::from(kind - 6)];
             network.flow(requests, replies);
             writer.write(world, rng).await;
-            sleep(seconds(rng, 25)).await;
+            spend(seconds(rng, 25)).await;
             network.flow(Flow::Open, Flow::Open);
         }
         9 => {
             server.hold();
-            sleep(seconds(rng, 15)).await;
+            spend(seconds(rng, 15)).await;
             server.release();
         }
         10 if rng.u8(..3) == 0 => {
@@ -171,15 +172,15 @@ async fn weather(world: &World, rng: &mut Rng, writer: &Writer) {
             });
             for _ in 0..rng.u32(1..6) {
                 writer.write(world, rng).await;
-                sleep(seconds(rng, 10)).await;
+                spend(seconds(rng, 10)).await;
             }
             drop(rule);
         }
-        _ => sleep(seconds(rng, 600)).await,
+        _ => spend(seconds(rng, 600)).await,
     }
     for _ in 0..rng.u32(0..4) {
         writer.write(world, rng).await;
-        sleep(seconds(rng, 20)).await;
+        spend(seconds(rng, 20)).await;
     }
 }
 

@@ -9,9 +9,9 @@ use std::time::Duration;
 use fastrand::Rng;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
-use tokio::time::sleep;
 use zk_curator_client::{Connector, Transport};
 use zk_curator_testing::MemoryConnector;
+use zk_curator_testing::wait::spend;
 
 use super::trace::Trace;
 
@@ -111,7 +111,7 @@ impl State {
     async fn travel(&self) {
         let most = *self.latency.lock().unwrap();
         let time = self.rng.lock().unwrap().u64(0..=most.as_micros() as u64);
-        sleep(Duration::from_micros(time)).await;
+        spend(Duration::from_micros(time)).await;
     }
 }
 

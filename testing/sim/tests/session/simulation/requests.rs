@@ -11,8 +11,9 @@ use bytes::Bytes;
 use fastrand::Rng;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::Instant;
 use zk_curator_client::{CreateMode, Error, ErrorCode, Op, WatcherType, ZooKeeper};
+use zk_curator_testing::wait::{reached, spend};
 
 use super::world::{World, create};
 use zk_curator_client::Acl;
@@ -119,7 +120,7 @@ impl Requester {
             let answers = tokio::select! {
                 biased;
                 answers = poll_fn(|cx| poll(&mut self.waiting, cx)) => answers,
-                () = sleep_until(next), if !idle => {
+                () = reached(next), if !idle => {
                     for _ in 0..self.rng.u32(1..8) {
                         self.ask();
                     }
@@ -129,7 +130,7 @@ impl Requester {
                 }
                 _ = paused.changed() => continue,
                 // The session may end while no request is made.
-                () = sleep(Duration::from_secs(1)), if idle => continue,
+                () = spend(Duration::from_secs(1)), if idle => continue,
             };
             for (asked, answer) in answers {
                 self.judge(asked, answer);

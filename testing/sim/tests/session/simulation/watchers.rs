@@ -4,11 +4,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::timeout;
 use zk_curator_client::{
     AddWatchMode, Error, EventType, OneshotWatch, PersistentEvent, PersistentWatch, WatchEnded,
     ZooKeeper,
 };
+use zk_curator_testing::wait;
 
 use super::world::{NODES, World, node};
 
@@ -78,12 +79,8 @@ impl Watchers {
     /// Checks, while nothing is in flight, that each watch waits behind the present state.
     pub(crate) async fn check(&self, world: &World) {
         // Watches that fired last may still read again.
-        for _ in 0..100 {
-            if self.behind(world).is_none() {
-                break;
-            }
-            sleep(Duration::from_millis(50)).await;
-        }
+        let up_to_date = wait::until(async || self.behind(world).is_none());
+        drop(timeout(Duration::from_secs(5), up_to_date).await);
         if let Some(behind) = self.behind(world) {
             panic!("a watch was lost: {behind}");
         }
