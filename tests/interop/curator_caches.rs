@@ -3,10 +3,12 @@
 
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
 use zk_curator::{CreateMode, CuratorFramework};
 use zk_curator_real::{self as real, RealEnsemble, RealZooKeeper, java};
 use zk_curator_recipes::cache::CuratorCache;
+use zk_curator_testing::wait;
 use zk_curator_tests::{Server, builder_for, on_each_server, start};
 
 use crate::contest::compiled;
@@ -63,17 +65,10 @@ async fn assert_equal(java: &mut Peer, cache: &CuratorCache, zk: &CuratorFramewo
             (node.data.clone(), node.stat.czxid, node.stat.mzxid)
         );
     }
-    let same = async {
-        loop {
-            let theirs = java.tell("dump").await;
-            if theirs == ours {
-                return;
-            }
-            sleep(Duration::from_millis(50)).await;
-        }
-    };
+    let java = Mutex::new(java);
+    let same = wait::until(async || java.lock().await.tell("dump").await == ours);
     if timeout(PATIENCE, same).await.is_err() {
-        panic!("Curator: {}\nours: {ours}", java.tell("dump").await);
+        panic!("Curator: {}\nours: {ours}", java.lock().await.tell("dump").await);
     }
 }
 

@@ -12,6 +12,7 @@ use zk_curator_recipes::queue::{
     CuratorQueue, DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue,
     DistributedQueue, SimpleDistributedQueue,
 };
+use zk_curator_testing::wait::spend;
 use zk_curator_tests::{builder_for, start};
 
 const COUNT: usize = 8;
@@ -199,7 +200,7 @@ async fn share<K>(queue: &CuratorQueue<K>, locks: &str, taken: &mut Vec<String>)
         let items = delivery.items().iter().map(|item| String::from_utf8(item.to_vec()).unwrap());
         taken.extend(items);
         // As much work as an item is for the other.
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        spend(Duration::from_millis(2)).await;
         delivery.ack().await.unwrap();
     }
 }

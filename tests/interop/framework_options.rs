@@ -9,6 +9,7 @@ use zk_curator::{
     PersistentEvent, WatcherType,
 };
 use zk_curator_real::{self as real, RealEnsemble, RealZooKeeper};
+use zk_curator_testing::wait;
 use zk_curator_tests::{Server, builder_for, on_each_server, real_time, start};
 
 on_each_server! {
@@ -142,7 +143,5 @@ fn an_ensemble_is_reconfigured_and_followed() {
 /// Waits until a framework has these servers.
 async fn until_servers(zk: &CuratorFramework, servers: &mut [String]) {
     servers.sort();
-    while zk.connect_string() != servers.join(",") {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    wait::until(async || zk.connect_string() == servers.join(",")).await;
 }

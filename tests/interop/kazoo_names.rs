@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio::time::{sleep, timeout};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
 use zk_curator::CuratorFramework;
 use zk_curator_real as real;
 use zk_curator_recipes::group::{Group, GroupEvent, GroupMember};
 use zk_curator_recipes::leader::{Election, LeaderLatch, LeaderSelector};
 use zk_curator_recipes::lease::{MultiLease, TimedLease};
 use zk_curator_recipes::lock::{Error, InterProcessSemaphore};
-use zk_curator_testing::TestServer;
+use zk_curator_testing::{TestServer, wait};
 use zk_curator_tests::{builder_for, start};
 
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -53,9 +54,8 @@ impl Kazoo {
 
     /// Runs a command again until it has this answer.
     async fn until(&mut self, command: &str, expected: &str) {
-        while self.run(command).await != expected {
-            sleep(Duration::from_millis(20)).await;
-        }
+        let kazoo = Mutex::new(self);
+        wait::until(async || kazoo.lock().await.run(command).await == expected).await;
     }
 }
 
@@ -77,8 +77,7 @@ async fn leases(kazoo: &mut Kazoo, zk: &CuratorFramework) {
     let guard = same.try_take(HOUR).await.unwrap().unwrap();
     guard.release().await.unwrap();
     assert_eq!(kazoo.run("lease /leases/a 1 other").await, "true");
-    sleep(Duration::from_millis(3100)).await;
-    let guard = ours.try_take(HOUR).await.unwrap().unwrap();
+    let guard = wait::until_some(async || ours.try_take(HOUR).await.unwrap()).await;
     assert_eq!(kazoo.run("lease /leases/a 3600 other").await, "false");
     drop(guard);
 
@@ -172,14 +171,15 @@ async fn semaphores(kazoo: &mut Kazoo, zk: &CuratorFramework) {
     assert_eq!(labels, ["rust", "kazoo"]);
 
     // Each waits for the other.
+    let is_awaited = async || !zk.children("/semaphore-__lock__").await.unwrap().is_empty();
     let (waited, answer) = tokio::join!(ours.acquire(), async {
-        sleep(Duration::from_millis(200)).await;
+        wait::until(&is_awaited).await;
         kazoo.run("release /semaphore").await
     });
     assert_eq!(answer, "true");
     let two = waited.unwrap();
     kazoo.send("wait_semaphore /semaphore 2 kazoo").await;
-    sleep(Duration::from_millis(200)).await;
+    wait::until(&is_awaited).await;
     one.release().await.unwrap();
     assert_eq!(kazoo.answer().await, "true");
     two.release().await.unwrap();

@@ -9,11 +9,11 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use zk_curator::{CancellationToken, CreateMode};
 use zk_curator_real as real;
 use zk_curator_recipes::partition::{Partition, SetPartitioner};
-use zk_curator_testing::TestServer;
+use zk_curator_testing::{TestServer, wait};
 use zk_curator_tests::{builder_for, start};
 
 const PATH: &str = "/shards/orders";
@@ -92,11 +92,7 @@ async fn divided(owned: &Owned, members: &[&str]) {
         owned.retain(|_, parts| !parts.is_empty());
         owned == expected
     };
-    let divided = timeout(PATIENCE, async {
-        while !is_divided() {
-            sleep(Duration::from_millis(20)).await;
-        }
-    });
+    let divided = timeout(PATIENCE, wait::until(async || is_divided()));
     divided.await.unwrap_or_else(|_| panic!("{:?}", owned.lock().unwrap()));
 }
 

@@ -16,6 +16,7 @@ use zk_curator_client::{
     Acl, DisconnectedPolicy, Permissions, SessionState, SessionStates, ZooKeeper, ZooKeeperBuilder,
 };
 use zk_curator_real::{self as real, Kdc, RealZooKeeper, RealZooKeeperBuilder, TempDir};
+use zk_curator_testing::wait;
 
 /// Names the directory of the realm in the process that runs the test.
 const HOME: &str = "ZK_CURATOR_REALM";
@@ -161,14 +162,11 @@ pub(crate) async fn until(states: &mut SessionStates, is_right: impl Fn(SessionS
 /// Waits until the last failure is from Kerberos, and returns it. The last failure is not a stream,
 /// so it is polled.
 pub(crate) async fn kerberos_failure(zk: &ZooKeeper) -> KerberosError {
-    loop {
-        if let Some(failure) = zk.last_failure()
-            && let Some(error) = KerberosError::of(&failure)
-        {
-            return error.clone();
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    wait::until_some(async || {
+        let failure = zk.last_failure()?;
+        KerberosError::of(&failure).cloned()
+    })
+    .await
 }
 
 /// Asserts that the client fails for a reason that may pass, and continues to try.
