@@ -9,9 +9,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use zk_curator_real::RealZooKeeper;
-use zk_curator_testing::{FaultProxy, Flow};
+use zk_curator_testing::{FaultProxy, Flow, wait};
 
 use crate::running::{Folder, LIMIT, Running, file_with, run};
 
@@ -87,15 +87,10 @@ fn read(log: &str) -> Vec<(usize, i64)> {
 
 /// Waits until the newest token in the log is higher, and returns its line.
 async fn after(log: &str, token: i64) -> (usize, i64) {
-    let newer = async {
-        loop {
-            let newest = read(log).into_iter().max_by_key(|(_, token)| *token);
-            if let Some(newest) = newest.filter(|(_, newest)| *newest > token) {
-                return newest;
-            }
-            sleep(Duration::from_millis(10)).await;
-        }
-    };
+    let newer = wait::until_some(async || {
+        let newest = read(log).into_iter().max_by_key(|(_, token)| *token);
+        newest.filter(|(_, newest)| *newest > token)
+    });
     timeout(LIMIT, newer).await.expect("the next holder")
 }
 

@@ -1,9 +1,10 @@
 //! Signals to `zkc lock`, and the end of `zkc` itself.
 
 use nix::sys::signal::Signal;
-use zk_curator_testing::TestServer;
+use tokio::time::timeout;
+use zk_curator_testing::{TestServer, wait};
 
-use crate::running::{Folder, Running, file_with, gone};
+use crate::running::{Folder, LIMIT, Running, file_with, gone, is_gone};
 
 #[tokio::test]
 async fn an_interrupted_waiter_leaves_no_node() {
@@ -54,16 +55,11 @@ async fn the_second_interrupt_kills_the_group() {
     holder.signal(Signal::SIGINT);
     holder.signal(Signal::SIGINT);
     // Two signals that come together count as one.
-    let again = async {
-        loop {
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-            holder.signal(Signal::SIGINT);
-        }
-    };
-    tokio::select! {
-        () = again => {}
-        () = gone(&child) => {}
-    }
+    let killed = wait::until(async || {
+        holder.signal(Signal::SIGINT);
+        is_gone(&child)
+    });
+    timeout(LIMIT, killed).await.unwrap();
     let finished = holder.finish().await;
     assert_eq!(finished.code, Some(137), "{finished:?}");
 }

@@ -11,6 +11,7 @@ use nix::unistd::Pid;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
+use zk_curator_testing::wait;
 
 /// The longest time of any step of a test.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
@@ -146,26 +147,20 @@ impl Drop for Folder {
 
 /// Waits until a file has a text, and returns the content.
 pub(crate) async fn file_with(path: &str, text: &str) -> String {
-    let content = async {
-        loop {
-            match std::fs::read_to_string(path) {
-                Ok(content) if content.contains(text) => return content,
-                _ => tokio::time::sleep(Duration::from_millis(5)).await,
-            }
-        }
-    };
+    let content = wait::until_some(async || {
+        std::fs::read_to_string(path).ok().filter(|content| content.contains(text))
+    });
     timeout(LIMIT, content).await.unwrap()
+}
+
+/// Returns `true` if a process is gone.
+pub(crate) fn is_gone(process: &str) -> bool {
+    // A zombie has ended, too.
+    std::fs::read_to_string(format!("/proc/{process}/stat"))
+        .map_or(true, |stat| stat.contains(") Z "))
 }
 
 /// Waits until a process is gone.
 pub(crate) async fn gone(process: &str) {
-    let gone = async {
-        // A zombie has ended, too.
-        while std::fs::read_to_string(format!("/proc/{process}/stat"))
-            .is_ok_and(|stat| !stat.contains(") Z "))
-        {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(LIMIT, gone).await.unwrap();
+    timeout(LIMIT, wait::until(async || is_gone(process))).await.unwrap();
 }
