@@ -13,11 +13,12 @@ use tokio::runtime::{Builder, Runtime};
 ///
 /// ```
 /// use std::time::Duration;
-/// use tokio::time::{Instant, sleep};
+/// use tokio::time::Instant;
+/// use zk_curator_testing::wait::idle;
 ///
 /// zk_curator_testing::paused(async {
 ///     let begun = Instant::now();
-///     sleep(Duration::from_secs(3600)).await;
+///     idle(Duration::from_secs(3600)).await;
 ///     assert_eq!(begun.elapsed(), Duration::from_secs(3600));
 /// });
 /// ```

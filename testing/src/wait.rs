@@ -14,9 +14,10 @@
 //! | something else has to reach a state, such as a file or a process | [`until`], [`until_some`] |
 //! | the scenario says so: work takes time, an outage lasts | [`spend`] |
 //!
-//! [`idle`], [`past`], [`reached`] and [`settled`] panic unless the clock is [paused](crate::paused()): in real
-//! time, a test waits for a state. A project can forbid all other waits with
-//! `disallowed-methods = ["tokio::time::sleep", "std::thread::sleep"]` in its `clippy.toml`.
+//! [`idle`], [`past`], [`reached`] and [`settled`] panic unless the clock is
+//! [paused](crate::paused()): in real time, a test waits for a state. A project can forbid all other
+//! waits with `disallowed-methods = ["tokio::time::sleep", "std::thread::sleep"]` in its
+//! `clippy.toml`.
 //!
 //! ```
 //! use std::time::Duration;
@@ -70,8 +71,8 @@ pub async fn reached(time: Instant) {
     simulated(time.saturating_duration_since(Instant::now())).await;
 }
 
-/// Waits until every other task waits: for a timer, for this task, or for ever. Takes a
-/// millisecond of the paused clock, which advances only then. A network with a latency has timers.
+/// Waits until every other task waits. Takes a millisecond of the paused clock, which advances only
+/// then. Tasks may wait for a timer, such as that of a network with a latency.
 ///
 /// # Panics
 /// Panics unless the clock is paused.
