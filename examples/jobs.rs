@@ -6,6 +6,7 @@
 //! exit code is 0 only if the other worker has done all jobs, including the job of the killed one
 //! at its second attempt.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
+#![expect(clippy::disallowed_methods, reason = "its work takes time")]
 
 #[path = "support/process.rs"]
 mod process;

@@ -5,6 +5,7 @@
 //! to use Apache ZooKeeper. Each service is a separate process, so that one can really be killed.
 //! The exit code is 0 only if the other service has taken over, with a higher fencing token.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
+#![expect(clippy::disallowed_methods, reason = "its work takes time")]
 
 #[path = "support/process.rs"]
 mod process;

@@ -3,6 +3,7 @@
 //!
 //! Run `cargo run --example partitions`; set `ZK_CONNECT=host:port` to use Apache ZooKeeper.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
+#![expect(clippy::disallowed_methods, reason = "its work takes time")]
 
 mod support;
 

@@ -6,6 +6,7 @@
 //! exit code is 0 only if the other consumer has received all items, including the item of the
 //! killed one after its death.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
+#![expect(clippy::disallowed_methods, reason = "its work takes time")]
 
 #[path = "support/process.rs"]
 mod process;

@@ -6,6 +6,7 @@
 //! can really be killed. The exit code is 0 only if two services never held the lock at the same
 //! time, and every service except the killed one had its turn.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
+#![expect(clippy::disallowed_methods, reason = "its work takes time")]
 
 #[path = "support/process.rs"]
 mod process;

@@ -7,6 +7,7 @@
 //! decided. The exit code is 0 only if another coordinator has decided, and all services have
 //! committed.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
+#![expect(clippy::disallowed_methods, reason = "its work takes time")]
 
 #[path = "support/process.rs"]
 mod process;

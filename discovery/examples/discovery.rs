@@ -5,6 +5,7 @@
 //! `ZK_CONNECT=host:port` to use Apache ZooKeeper. Each server is a separate process, so that one
 //! can really be killed. The exit code is 0 only if at most one call has failed.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
+#![expect(clippy::disallowed_methods, reason = "its work takes time")]
 
 mod lines;
 #[path = "../../examples/support/process.rs"]

@@ -58,6 +58,7 @@ impl Connector for ToScript {
 
 impl Line {
     /// Sends a message. Returns `false` if the connection ends here.
+    #[expect(clippy::disallowed_methods, reason = "a pause of the script")]
     fn next(&mut self) -> bool {
         let mut guard = self.script.left.lock().expect("no panic");
         let (left, xid) = &mut *guard;

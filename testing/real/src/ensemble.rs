@@ -158,6 +158,7 @@ impl RealEnsemble {
     ///
     /// # Cancel safety
     /// Dropping the future has no effect.
+    #[expect(clippy::disallowed_methods, reason = "a thread polls processes")]
     pub async fn leader(&self) -> Result<usize, RealError> {
         let addresses: Vec<_> = self.servers.iter().map(RealZooKeeper::addr).collect();
         let patience = self.start_timeout;

@@ -184,6 +184,7 @@ impl Kdc {
     ///
     /// # Cancel safety
     /// Dropping the future has no effect.
+    #[expect(clippy::disallowed_methods, reason = "it polls a program")]
     pub async fn ticket_expired(&self) -> Result<(), RealError> {
         let klist = find("klist")?;
         loop {
@@ -273,6 +274,7 @@ impl Kdc {
         self.begin(command).await
     }
 
+    #[expect(clippy::disallowed_methods, reason = "it polls a process")]
     async fn begin(&mut self, mut command: Command) -> Result<(), RealError> {
         self.stop().await?;
         self.environ(&mut command).stdout(Stdio::null()).stderr(Stdio::null());

@@ -59,6 +59,7 @@ impl Launch {
 
     /// Waits until a process serves. A member of an ensemble serves after it has found the others
     /// and a leader.
+    #[expect(clippy::disallowed_methods, reason = "a thread polls a process")]
     pub(super) fn wait_until_it_serves(
         &self,
         process: &mut Process,
@@ -176,6 +177,7 @@ impl Process {
         self.kill_and_wait().map_err(io_error("kill", Path::new("ZooKeeper")))
     }
 
+    #[expect(clippy::disallowed_methods, reason = "a thread polls a process")]
     pub(super) fn stop(mut self) -> Result<(), RealError> {
         // A suspended process receives SIGTERM only after SIGCONT.
         for name in ["TERM", "CONT"] {
@@ -223,6 +225,7 @@ pub(super) fn signal(process: u32, name: &str) -> Result<(), RealError> {
 /// Waits until no thread of a process runs. The signal is only pending after it was sent, and a
 /// thread that has not seen it yet still answers. Returns after five seconds at the latest, and
 /// immediately where the system does not list threads.
+#[expect(clippy::disallowed_methods, reason = "a thread polls a process")]
 pub(super) fn wait_until_suspended(process: u32) {
     let is_suspended = |thread: io::Result<fs::DirEntry>| {
         // The second field is the name, in parentheses, and may contain any character. The third is

@@ -4,6 +4,7 @@
 //! `cargo run --release -p zk-curator-sim --example simulate`. The page
 //! `docs/book/src/testing/simulation.md` explains it.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
+#![expect(clippy::disallowed_methods, reason = "its work takes time")]
 
 use std::error::Error;
 use std::pin::pin;

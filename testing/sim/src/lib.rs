@@ -66,6 +66,7 @@ mod process;
 mod remote;
 mod resource;
 mod run;
+#[expect(clippy::disallowed_methods, reason = "the work of a service takes time")]
 pub mod scenarios;
 mod seed;
 mod service;

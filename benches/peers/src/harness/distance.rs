@@ -130,6 +130,7 @@ fn connect(
 }
 
 /// All packets take the same time: they arrive in the order in which they were sent.
+#[expect(clippy::disallowed_methods, reason = "a thread delays packets")]
 fn deliver(under_way: &Receiver<Packet>) {
     while let Ok(packet) = under_way.recv() {
         thread::sleep(packet.arrives.saturating_duration_since(Instant::now()));

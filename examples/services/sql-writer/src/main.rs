@@ -2,6 +2,7 @@
 //! continues, the database refuses its writes, because their token is older than the newest one.
 //!
 //! `sql-writer DATABASE`
+#![expect(clippy::disallowed_methods, reason = "its work takes time")]
 
 use std::error::Error;
 use std::time::Duration;

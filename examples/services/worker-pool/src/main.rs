@@ -1,5 +1,6 @@
 //! A pool of workers. `worker-pool submit COUNT` submits jobs that make thumbnails; `worker-pool
 //! work` executes jobs until SIGTERM.
+#![expect(clippy::disallowed_methods, reason = "its work takes time")]
 
 use std::error::Error;
 use std::time::Duration;

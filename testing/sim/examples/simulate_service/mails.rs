@@ -2,6 +2,7 @@
 //!
 //! The code does not depend on the simulation: the same functions run in production, where a
 //! SIGTERM cancels `stop`.
+#![expect(clippy::disallowed_methods, reason = "its work takes time")]
 
 use std::convert::Infallible;
 use std::error::Error as StdError;

@@ -1,6 +1,7 @@
 //! A service that numbers invoices. Each process campaigns, and the leader issues the numbers.
 //!
 //! The code does not depend on the simulation: the same functions run in production.
+#![expect(clippy::disallowed_methods, reason = "its work takes time")]
 
 use std::error::Error;
 use std::time::Duration;

@@ -50,6 +50,7 @@ impl Room {
 }
 
 /// Serves a connection until it ends, or `evicted` completes before it has said hello.
+#[expect(clippy::disallowed_methods, reason = "the time limit of a connection")]
 pub(super) async fn serve<T: Target>(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     service: &Service<T>,

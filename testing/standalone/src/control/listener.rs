@@ -56,6 +56,7 @@ impl Listener {
     ///
     /// # Cancel safety
     /// Dropping the future ends all connections, and calls that run.
+    #[expect(clippy::disallowed_methods, reason = "a pause before the next attempt")]
     pub async fn serve<T: Target>(&self, service: Arc<Service<T>>, token: Token) {
         let (token, room) = (Arc::new(token), Room::new());
         let mut connections = JoinSet::new();

@@ -75,6 +75,7 @@ impl Scenario {
 }
 
 impl Step {
+    #[expect(clippy::disallowed_methods, reason = "the pause that a file demands")]
     async fn run<T: Target>(self, service: &Service<T>) -> Result<(), CallError> {
         if let Some(condition) = &self.until {
             service.until(condition, self.timeout).await?;
