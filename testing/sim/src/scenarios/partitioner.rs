@@ -25,6 +25,9 @@ const PARTS: usize = 6;
 const SETTLE: Duration = Duration::from_millis(200);
 const LEAVE_DELAY: Duration = Duration::from_millis(300);
 const DRAIN: Duration = Duration::from_millis(400);
+/// The interval at which a body looks if it is revoked. A body that is dropped earlier than it may
+/// be is found if it is dropped earlier by more than this.
+const LOOK: Duration = Duration::from_millis(DRAIN.as_millis() as u64 / 20);
 /// The maximum time for which a member stays after the last fault, once the parts are settled.
 const STAY: Duration = Duration::from_secs(4);
 /// The maximum duration of a run in a round.
@@ -247,20 +250,21 @@ impl<'a> Claims<'a> {
 
     /// The body of a part.
     async fn work(&self, part: Partition, is_last: bool) -> Result<(), &'static str> {
-        let (hold, revoked) = (self.take(&part), Mutex::new(None));
-        let mut body = Body { claims: self, part: &part, hold, revoked: &revoked, ended: false };
-        let noticed = async {
+        let (hold, unrevoked) = (self.take(&part), Mutex::new(None));
+        let mut body =
+            Body { claims: self, part: &part, hold, unrevoked: &unrevoked, ended: false };
+        let looks = async {
             loop {
-                part.revoked().await;
-                *lock(&revoked) = Some(Instant::now());
-                while part.is_revoked() {
-                    sleep(DRAIN / 100).await;
+                let before = Instant::now();
+                if !part.is_revoked() {
+                    *lock(&unrevoked) = Some(before);
                 }
+                sleep(LOOK).await;
             }
         };
         tokio::select! {
             biased;
-            never = noticed => never,
+            never = looks => never,
             () = self.use_until_revoked(&part, hold, is_last) => {}
         }
         body.ended = true;
@@ -309,8 +313,9 @@ struct Body<'a> {
     claims: &'a Claims<'a>,
     part: &'a Partition,
     hold: u64,
-    /// When it was last revoked.
-    revoked: &'a Mutex<Option<Instant>>,
+    /// The last time at which it was not revoked, if there was one. The member counts the time to
+    /// drain from a later moment.
+    unrevoked: &'a Mutex<Option<Instant>>,
     ended: bool,
 }
 
@@ -328,7 +333,7 @@ impl Drop for Body<'_> {
         client.record(Hold::Releasing { hold });
         let is_due = self.claims.of.stops_early
             || self.part.is_revoked()
-                && lock(self.revoked).is_some_and(|since| since.elapsed() >= DRAIN);
+                && lock(self.unrevoked).is_none_or(|before| before.elapsed() >= DRAIN);
         if !is_due {
             let early = format!("the body of {} was dropped early", self.part.name());
             lock(&self.claims.dropped).get_or_insert(early);
