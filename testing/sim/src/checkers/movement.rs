@@ -13,8 +13,9 @@ use crate::history::{Division, Event, History, Hold, Lifecycle, Name, ProcessId}
 ///   many have moved as there are members besides it, and an eighth of the parts. So far may a
 ///   bound on the parts of a member move others.
 /// * A part with the same owner has the same fencing token: it was not given up in between. That is
-///   only checked if no other member has begun to come or to go, not even in the two seconds before
-///   the first state, and no part was lost.
+///   only checked if no other member has begun to come or to go, and no process was
+///   [paused](Lifecycle::Paused), not even in the two seconds before the first state, and no part
+///   was lost. A member that was paused may act on a change later.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Movement;
@@ -56,8 +57,8 @@ impl<'h> State<'h> {
 struct Between {
     /// The number of members that have begun to come, or have gone.
     changes: usize,
-    /// `true` if a part was lost, a process was killed, or members may still act on a change before
-    /// the first state.
+    /// `true` if a part was lost, a process was killed or paused, or members may still act on a
+    /// change before the first state.
     is_disturbed: bool,
 }
 
@@ -80,6 +81,10 @@ impl Checker for Movement {
                 Event::Lifecycle(Lifecycle::Killed) => {
                     alive.remove(&record.who);
                     between.is_disturbed = true;
+                }
+                Event::Lifecycle(Lifecycle::Paused | Lifecycle::Resumed) if faults_are_over => {
+                    between.is_disturbed = true;
+                    changed = Some(record.at);
                 }
                 Event::FaultsOver => faults_are_over = true,
                 Event::Hold(Hold::Lost { .. }) => between.is_disturbed = true,
@@ -221,6 +226,9 @@ mod tests {
         };
         let joined = || vec![(3, 1, joining("b"))];
         fails(&CHECKER, states(joined()), "a has given s00 up", &[3, 5]);
+        // A paused member may act on an earlier change.
+        let paused: Event = Lifecycle::Resumed.into();
+        passes(&CHECKER, states(joined().into_iter().chain([(4, 1, paused)]).collect()));
         // The loss of a session has the same effect.
         let lost: Event = Hold::Lost { hold: 1 }.into();
         passes(&CHECKER, states(joined().into_iter().chain([(4, 1, lost)]).collect()));

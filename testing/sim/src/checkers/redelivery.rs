@@ -1,11 +1,12 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::{Checker, Violation};
-use crate::history::{Event, History, Name, Queue};
+use crate::history::{Event, History, Lifecycle, Name, ProcessId, Queue, Record};
 
 /// Checks that an item that is [returned](Queue::Returned) after the last fault is
-/// [taken](Queue::Taken) again in time.
+/// [taken](Queue::Taken) again in time. The time does not pass while a process is
+/// [paused](Lifecycle::Paused).
 #[derive(Debug, Clone)]
 pub struct Redelivery {
     within: Duration,
@@ -21,24 +22,49 @@ impl Redelivery {
     }
 }
 
+/// The time for which all processes have run.
+#[derive(Debug, Default)]
+struct Running {
+    paused: BTreeSet<ProcessId>,
+    time: Duration,
+    last: Duration,
+}
+
+impl Running {
+    /// Returns the time until this record.
+    fn until(&mut self, record: &Record) -> Duration {
+        if self.paused.is_empty() {
+            self.time += record.at.saturating_sub(self.last);
+        }
+        self.last = record.at;
+        match record.event {
+            Event::Lifecycle(Lifecycle::Paused) => drop(self.paused.insert(record.who)),
+            Event::Lifecycle(Lifecycle::Resumed | Lifecycle::Killed | Lifecycle::Finished) => {
+                self.paused.remove(&record.who);
+            }
+            _ => {}
+        }
+        self.time
+    }
+}
+
 impl Checker for Redelivery {
     fn check(&self, history: &History) -> Result<(), Violation> {
         let mut over = false;
-        let mut back: BTreeMap<(&Name, &Name), usize> = BTreeMap::new();
-        let records = history.records();
-        let late = |since: usize, until: usize| {
-            let (since, until) = (&records[since], &records[until]);
-            until.at.saturating_sub(since.at) > self.within
-        };
-        for (place, record) in records.iter().enumerate() {
+        let mut back: BTreeMap<(&Name, &Name), (usize, Duration)> = BTreeMap::new();
+        let mut running = Running::default();
+        let mut now = Duration::ZERO;
+        for (place, record) in history.records().iter().enumerate() {
+            now = running.until(record);
             match &record.event {
                 Event::FaultsOver => over = true,
                 Event::Queue(Queue::Returned { queue, item }) if over => {
-                    back.entry((queue, item)).or_insert(place);
+                    back.entry((queue, item)).or_insert((place, now));
                 }
                 Event::Queue(Queue::Taken { queue, item, .. }) => {
-                    let since = back.remove(&(queue, item)).filter(|&since| late(since, place));
-                    if let Some(since) = since {
+                    if let Some((since, at)) = back.remove(&(queue, item))
+                        && now - at > self.within
+                    {
                         let broken = format!("{item} was returned, and taken too late");
                         return Err(Violation::new(NAME, broken, vec![since, place]));
                     }
@@ -46,9 +72,8 @@ impl Checker for Redelivery {
                 _ => {}
             }
         }
-        let last = records.len().saturating_sub(1);
-        match back.into_iter().find(|&(_, since)| late(since, last)) {
-            Some(((_, item), since)) => {
+        match back.into_iter().find(|&(_, (_, at))| now - at > self.within) {
+            Some(((_, item), (since, _))) => {
                 let broken = format!("{item} was returned, and never taken again");
                 Err(Violation::new(NAME, broken, vec![since]))
             }
@@ -61,7 +86,6 @@ impl Checker for Redelivery {
 mod tests {
     use super::*;
     use crate::checkers::script::{fails, passes};
-    use crate::history::Lifecycle;
 
     const CHECKER: Redelivery = Redelivery::within(Duration::from_millis(10));
     const FINISHED: Event = Event::Lifecycle(Lifecycle::Finished);
@@ -79,6 +103,17 @@ mod tests {
         let lines = |at_ms| [(0, 0, Event::FaultsOver), (1, 1, returned()), (at_ms, 2, taken())];
         passes(&CHECKER, lines(11));
         fails(&CHECKER, lines(12), "taken too late", &[1, 2]);
+    }
+
+    #[test]
+    fn the_time_stands_still_while_a_process_is_paused() {
+        let pause = |from, to| {
+            let (paused, resumed) = (Lifecycle::Paused.into(), Lifecycle::Resumed.into());
+            let returned = [(0, 0, Event::FaultsOver), (1, 1, returned())];
+            returned.into_iter().chain([(from, 2, paused), (to, 2, resumed), (15, 2, taken())])
+        };
+        passes(&CHECKER, pause(3, 7));
+        fails(&CHECKER, pause(3, 6), "taken too late", &[1, 4]);
     }
 
     #[test]

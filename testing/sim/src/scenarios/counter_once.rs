@@ -10,6 +10,7 @@ use zk_curator_recipes::counter::{CountDownLatch, DistributedAtomicLong, Error, 
 
 use super::Scenario;
 use super::support::calling::Caller;
+use super::support::patience::patiently;
 use crate::checkers::{BarrierEpochs, CountedOnce, IssuedOnce};
 use crate::history::{Answer, Barrier, Name, Operation, Shared};
 use crate::{Client, Failure};
@@ -137,9 +138,9 @@ async fn arrive(client: Client) -> Result<(), Failure> {
         for key in ARRIVALS {
             // A single attempt may fail by its deadline.
             let passes = async { while !latch.pass(key, LAG).await {} };
-            timeout(LAG, passes)
+            patiently(LAG, passes)
                 .await
-                .map_err(|_| format!("{} does not open", latch.keys.object))?;
+                .ok_or_else(|| format!("{} does not open", latch.keys.object))?;
         }
         latch.read().await;
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use zk_curator::{ErrorKind, Stat};
 use zk_curator_discovery::cache::ServiceEvents;
 use zk_curator_discovery::provider::Unavailable;
@@ -18,6 +18,7 @@ use zk_curator_discovery::{
 };
 
 use super::Scenario;
+use super::support::patience::patiently;
 use crate::checkers::{GroupViews, Registered};
 use crate::history::{Discovery, Group, Name};
 use crate::{Client, Failure};
@@ -315,7 +316,8 @@ async fn found_by_all(
             break;
         }
         // The server of the second session may lag.
-        if timeout(client.session_timeout() * 4, guard.registration.registered()).await.is_err() {
+        let registered = guard.registration.registered();
+        if patiently(client.session_timeout() * 4, registered).await.is_none() {
             return Err("not registered without faults".into());
         }
         sleep(Duration::from_millis(100)).await;

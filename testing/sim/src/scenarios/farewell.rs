@@ -4,14 +4,18 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 use zk_curator::{ConnectionState, CreateMode};
 
 use super::Scenario;
 use crate::{Client, Failure};
 
-/// Two round trips, with the delays of the network and the scheduler.
-const SOON: Duration = Duration::from_millis(500);
+/// The pause between two reads of the node.
+const PAUSE: Duration = Duration::from_millis(20);
+/// The number of reads that may find the node: the close takes two round trips, and each read a
+/// pause and two round trips. A number of reads, because no time of a client that does not run
+/// passes by it.
+const READS: u32 = 20;
 
 pub(super) const SCENARIO: Scenario =
     Scenario::new("farewell", "the previous session is closed when the next one connects", |sim| {
@@ -52,19 +56,16 @@ async fn work(client: Client) -> Result<(), Failure> {
         if !client.no_more_faults() {
             continue;
         }
-        let connected = Instant::now();
-        loop {
+        for read in 0.. {
             zk.sync(path.as_str()).await?;
             match zk.exists(path.as_str()).await? {
                 Some(stat) if stat.czxid == czxid => {}
                 _ => break,
             }
-            if connected.elapsed() > SOON {
-                return Err(
-                    format!("{path} exists {SOON:?} after the next session was connected").into()
-                );
+            if read == READS {
+                return Err(format!("{path} exists after {READS} reads in the next session").into());
             }
-            sleep(Duration::from_millis(20)).await;
+            sleep(PAUSE).await;
         }
     }
     Ok(())

@@ -9,6 +9,7 @@ use zk_curator_recipes::shared::{Error, SharedValue, ValueEvent, ValueWatch};
 
 use super::Scenario;
 use super::support::calling::{Caller, started};
+use super::support::patience::patiently;
 use crate::checkers::{Doubts, Followed, Linearizable};
 use crate::history::{Answer, Name, Operation, Shared};
 use crate::{Client, Failure};
@@ -74,10 +75,11 @@ async fn work(client: Client) -> Result<(), Failure> {
     }
     let newest = value.get()?.ok_or("there is no value")?.revision;
     while follower.told < newest {
-        let told = timeout(LAG, follower.next()).await;
-        told.map_err(|_| {
-            format!("a follower was notified of {:#x}, and not {newest:#x}", follower.told)
-        })?;
+        if patiently(LAG, follower.next()).await.is_none() {
+            let broken =
+                format!("a follower was notified of {:#x}, and not {newest:#x}", follower.told);
+            return Err(broken.into());
+        }
     }
     Ok(())
 }

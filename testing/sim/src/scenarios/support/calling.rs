@@ -8,6 +8,7 @@ use tokio::time::{sleep, timeout};
 use zk_curator::{ConnectionState, ConnectionStatus, CuratorFramework, SessionInfo};
 use zk_curator_recipes::counter::{self, DistributedAtomicLong};
 
+use super::patience::patiently;
 use crate::Client;
 use crate::deadline::{is_closed, may_be_of_a_deadline};
 use crate::history::{Answer, Doubt, Name, Operation, Shared};
@@ -115,7 +116,7 @@ impl Caller {
             let has_ended = |status: &ConnectionStatus| {
                 status.state == ConnectionState::Lost || status.session != session
             };
-            let ended = timeout(SOON, self.zk.states().until(has_ended)).await;
+            let ended = patiently(SOON, self.zk.states().until(has_ended)).await;
             Some(ended.map_or(Doubt::Unexplained, |_| Doubt::SessionEnded))
         })
     }

@@ -6,3 +6,4 @@ pub(super) mod exclusive;
 pub(super) mod holding;
 pub(super) mod items;
 pub(super) mod leading;
+pub(super) mod patience;
