@@ -1,11 +1,11 @@
-//! A few seeds of what `zk-sim` runs: every scenario, under faults of all kinds.
+//! Two seeds of what `zk-sim` runs: every scenario, under faults of all kinds.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use zk_curator_sim::{Faults, Sim, scenarios};
 
 /// The number of seeds of each scenario. CI runs many more by `zk-sim`.
-const SEEDS: u64 = 3;
+const SEEDS: u64 = 2;
 
 #[test]
 fn every_recipe_keeps_its_promises_under_faults() {

@@ -1,6 +1,5 @@
 //! Services that are written without the simulation.
 
-use std::ops::Range;
 use std::time::Duration;
 
 use zk_curator::observe::{Attempt, HoldMode, Outcome, Recorder, Step, UseOutcome};
@@ -9,6 +8,8 @@ use zk_curator_sim::checkers::{Delivery, Exclusion, Recovery};
 use zk_curator_sim::history::Hold;
 use zk_curator_sim::{Client, Event, Failure, Fault, FaultAction, FaultKind, Faults, Sim};
 use zk_curator_testing::wait::spend;
+
+use crate::seeds;
 
 #[path = "../../examples/simulate_service/service.rs"]
 mod leader;
@@ -41,17 +42,7 @@ fn careless_leader_is_found_at_seed_0() {
 
 #[test]
 fn careful_leader_is_not_found() {
-    run_careful_leaders(0..150);
-}
-
-#[test]
-#[ignore = "slow: scripts/test-all"]
-fn careful_leader_is_not_found_in_more_seeds() {
-    run_careful_leaders(150..600);
-}
-
-fn run_careful_leaders(seeds: Range<u64>) {
-    for seed in seeds {
+    for seed in seeds(150, 600) {
         for faults in [faults_of_leaders(), Faults::random()] {
             let outcome = leaders(seed).service(leader::careful).faults(faults).run();
             assert_eq!(outcome.violation, None, "seed {seed}:\n{}", outcome.history);
@@ -67,7 +58,7 @@ fn mailers(seed: u64) -> Sim {
 
 #[test]
 fn queue_service_that_stops_producing_raises_no_alarm() {
-    for seed in 0..30 {
+    for seed in seeds(30, 300) {
         let outcome = mailers(seed).stoppable_service(mails::careful).run();
         assert_eq!(outcome.violation, None, "seed {seed}:\n{}", outcome.history);
     }
