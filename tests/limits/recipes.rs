@@ -7,13 +7,16 @@ use futures_util::future::try_join_all;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use zk_curator::{ConnectionState, CuratorFramework, ErrorKind};
+use zk_curator_proto::DEFAULT_MAX_FRAME;
 use zk_curator_recipes::counter::DistributedAtomicLong;
 use zk_curator_recipes::lock::{InterProcessMutex, ReentrantMutex};
 use zk_curator_recipes::queue::{
     DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue, DistributedQueue,
 };
 use zk_curator_testing::wait::settled;
-use zk_curator_tests::{cut_off, in_memory, simulated, simulated_with, until, until_state};
+use zk_curator_tests::{
+    builder, cut_off, in_memory, simulated, simulated_with, size, start, until, until_state,
+};
 
 use crate::{ALLOCATOR, ALONE};
 
@@ -64,16 +67,21 @@ fn of_a_hundred_thousand_items_few_are_remembered() {
     });
 }
 
-/// Puts items until the queue can no longer be listed. Returns the length of the last list.
+/// Puts items until the queue can no longer be listed. Returns the length of the last list, in
+/// thousands. Lists and steps are a tenth of the default when a change is judged.
 async fn longest_list(mut put: impl AsyncFnMut(&CuratorFramework, usize)) -> usize {
-    const STEP: usize = 1000;
-    let (_server, zk) = in_memory().await;
-    for items in (0..).step_by(STEP) {
+    let part = size(10, 1);
+    let step = 1000 / part;
+    let server = zk_curator_tests::server().await;
+    let zk = start(builder(&server).max_frame(DEFAULT_MAX_FRAME / part)).await;
+    for items in (0..).step_by(step) {
         match zk.children("/queue").await {
-            Err(error) if error.kind() == ErrorKind::ResponseTooLarge => return items - STEP,
+            Err(error) if error.kind() == ErrorKind::ResponseTooLarge => {
+                return items / step - 1;
+            }
             listed => assert!(items == 0 || listed.unwrap().len() == items),
         }
-        put(&zk, STEP).await;
+        put(&zk, step).await;
     }
     unreachable!()
 }
@@ -88,23 +96,23 @@ fn curator_queues_are_listed_up_to_their_documented_bounds() {
             let queue = DistributedQueue::new(zk, "/queue");
             queue.put_all((0..count).map(|_| Bytes::new())).await.unwrap();
         });
-        assert_eq!(plain.await, 209_000);
+        assert_eq!(plain.await, 209);
         let priority = longest_list(async |zk, count| {
             let queue = DistributedPriorityQueue::new(zk, "/queue");
             try_join_all((0..count).map(|_| queue.put("", 1))).await.unwrap();
         });
-        assert_eq!(priority.await, 144_000);
+        assert_eq!(priority.await, 144);
         let delay = longest_list(async |zk, count| {
             let queue = DistributedDelayQueue::new(zk, "/queue");
             try_join_all((0..count).map(|_| queue.put("", SystemTime::now()))).await.unwrap();
         });
-        assert_eq!(delay.await, 127_000);
+        assert_eq!(delay.await, 127);
         let ids = longest_list(async |zk, count| {
             let queue = DistributedIdQueue::new(zk, "/queue");
             let id = zk.new_guid();
             try_join_all((0..count).map(|_| queue.put("", &id))).await.unwrap();
         });
-        assert_eq!(ids.await, 72_000);
+        assert_eq!(ids.await, 72);
     });
 }
 

@@ -11,7 +11,7 @@ use zk_curator_testing::TestServer;
 use zk_curator_testing::wait::idle;
 use zk_curator_tests::{
     all_close_clean, closes_clean, connected, cut_off, poll_then_drop, simulated_each_on,
-    simulated_on, simulated_steps_on, simulated_with, until,
+    simulated_on, simulated_steps_on, simulated_with, size, until,
 };
 
 const BARRIER: &str = "/barriers/sort";
@@ -95,11 +95,12 @@ fn simulated_members(count: usize, test: impl AsyncFnOnce(TestServer, Vec<Curato
 /// because another one has already left.
 #[test]
 #[ignore = "slow: scripts/test-all"]
-fn ten_thousand_rounds_back_to_back() {
+fn thousands_of_rounds_back_to_back() {
+    let rounds = size(2_000, 10_000);
     simulated_on(TestServer::in_memory, async |server| {
-        back_to_back(&server, 8, 10_000).await;
+        back_to_back(&server, 8, rounds).await;
         let probe = server.probe();
-        let each = probe.total_requests() as f64 / 10_000.0;
+        let each = probe.total_requests() as f64 / rounds as f64;
         assert!(each < 60.0, "{each} requests a round");
         assert_eq!(probe.children(BARRIER), [""; 0]);
     });

@@ -18,7 +18,7 @@ use zk_curator_recipes::lock::{
 };
 use zk_curator_testing::wait::spend;
 use zk_curator_testing::{TestServer, Verdict};
-use zk_curator_tests::{assert_clean_after_close, builder, in_memory, simulated, start};
+use zk_curator_tests::{assert_clean_after_close, builder, in_memory, simulated, size, start};
 
 const LOCK: &str = "/locks/orders";
 const GUARDED: &str = "/guarded";
@@ -482,11 +482,10 @@ fn a_lock_handed_over_in_a_process_is_never_held_twice() {
     never_together(Recipe::Handover, SEEDS);
 }
 
-/// `ZK_CURATOR_SEEDS` of each lock, 50 unless it is set.
 #[test]
 #[ignore = "slow: scripts/test-all"]
 fn every_lock_keeps_its_promise_for_many_more_seeds() {
-    let last = std::env::var("ZK_CURATOR_SEEDS").map_or(50, |count| count.parse().unwrap());
+    let last = size(16, 200) as u64;
     for recipe in [
         Recipe::Mutex,
         Recipe::ReadWrite,

@@ -14,7 +14,7 @@ use zk_curator_testing::TestServer;
 use zk_curator_testing::wait::{idle, spend};
 
 use crate::queue_cost::{Cost, LOCKS, QUEUE, distant, fill};
-use zk_curator_tests::{connected, simulated, simulated_from, simulated_with, until};
+use zk_curator_tests::{connected, simulated, simulated_from, simulated_with, size, until};
 
 const CONSUMERS: usize = 50;
 const LINE: &str = "/queue-line";
@@ -182,14 +182,14 @@ fn fifty_consumers_of_a_long_queue_cost_six_requests_an_item() {
 }
 
 /// Returns the mean of some runs with different random choices.
-fn of_a_short_queue(kind: Kind, work: Duration, runs: u32) -> f64 {
+fn of_a_short_queue(kind: Kind, work: Duration, runs: usize) -> f64 {
     // The seeds of two runs are further apart than those of the clients of one run.
-    let seeds = (0..u64::from(runs)).map(|run| run * 1000);
+    let seeds = (0..runs as u64).map(|run| run * 1000);
     let cost = |seed| match kind {
         Kind::Locking | Kind::Curator => simulated_from(seed, of_a_backlog(kind, 100, work)),
         Kind::Jobs => simulated_from(seed, of_new_items(kind, 100, 100, work)),
     };
-    seeds.map(cost).sum::<f64>() / f64::from(runs)
+    seeds.map(cost).sum::<f64>() / runs as f64
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn fifty_consumers_of_a_short_queue_cost_ten_requests_an_item() {
 fn fifty_consumers_cost_ten_requests_an_item_on_average() {
     for kind in KINDS {
         for work in [NO_WORK, WORK] {
-            let requests = of_a_short_queue(kind, work, 40);
+            let requests = of_a_short_queue(kind, work, size(8, 40));
             eprintln!("{kind:?}, {work:?}: {requests:.2} requests an item");
             at_most(10.0, requests, &format!("{kind:?}, {work:?}"));
         }

@@ -47,6 +47,15 @@ pub const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 /// The connection timeout of the frameworks of these tests.
 pub const CONNECTION_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Returns the size of a slow test: `gate` when a change is judged, and `night` with
+/// `ZK_CURATOR_NIGHT=1`.
+pub fn size(gate: usize, night: usize) -> usize {
+    match std::env::var_os("ZK_CURATOR_NIGHT") {
+        Some(value) if value == "1" => night,
+        _ => gate,
+    }
+}
+
 /// Asserts that a value matches a pattern, and shows the value otherwise.
 #[macro_export]
 macro_rules! assert_matches {

@@ -22,6 +22,8 @@ fn help_and_the_names_of_the_recipes_are_printed() {
 fn wrong_options_are_told() {
     for (arguments, wrong) in [
         (&["--scenario", "mutex,tree"][..], "there is no scenario tree"),
+        (&["--without", "tree"], "there is no scenario tree"),
+        (&["--without", "mutex", "--scenario", "mutex"], "no scenario is left"),
         (&["--duration", "soon"], "\"soon\" is not a time"),
         (&["--duration", "0s"], "\"0s\" is not a time"),
         (&["--clients", "0"], "\"0\" is not a number from 1 to 100"),

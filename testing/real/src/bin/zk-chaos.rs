@@ -44,6 +44,7 @@ The exit code is 1 after a violation, and 2 if the run could not be made or no r
 before 3.9.4 may lose acknowledged transactions.
 
   --scenario NAME[,NAME…]|all   the scenarios, which run together on one ensemble [all]
+  --without NAME[,NAME…]      the scenarios to leave out
   --duration TIME             the total duration of the faults: 90s, 30m, 2h [1m]
   --round TIME                the duration of the faults of a round, after which all clients finish and are judged [1m]
   --clients N                 the number of client processes of each scenario [4]
@@ -116,6 +117,7 @@ before 3.9.4 may lose acknowledged transactions.
 
     fn parse(mut arguments: Parser) -> Result<Task, lexopt::Error> {
         let mut subjects: Vec<(&str, Sim)> = sound().collect();
+        let mut without = Vec::new();
         let mut change: Vec<Box<dyn FnOnce(Chaos) -> Chaos>> = Vec::new();
         while let Some(argument) = arguments.next()? {
             match argument {
@@ -125,6 +127,7 @@ before 3.9.4 may lose acknowledged transactions.
                     return Ok(Task::Print(names.join("\n")));
                 }
                 Arg::Long("scenario") => subjects = named(&arguments.value()?.string()?)?,
+                Arg::Long("without") => without = named(&arguments.value()?.string()?)?,
                 Arg::Long("duration") => {
                     let duration = time(&arguments.value()?.string()?)?;
                     change.push(Box::new(move |chaos| chaos.duration(duration)));
@@ -147,6 +150,10 @@ before 3.9.4 may lose acknowledged transactions.
                 }
                 _ => return Err(argument.unexpected()),
             }
+        }
+        subjects.retain(|(name, _)| without.iter().all(|(other, _)| other != name));
+        if subjects.is_empty() {
+            return Err("no scenario is left".into());
         }
         let chaos = change.into_iter().fold(Chaos::of(subjects), |chaos, change| change(chaos));
         Ok(Task::Run(chaos))
