@@ -35,8 +35,8 @@ impl Drop for Handled {
     }
 }
 
-/// Waits for Ctrl-C, and on Unix also for TERM and HUP. A command that holds something then lets go
-/// of it. Signals are caught from this call on, before the future is polled.
+/// Waits for Ctrl-C, and on Unix also for TERM and HUP, as [`Stops`] does. A command that holds
+/// something then lets go of it. Signals are caught from this call on, before the future is polled.
 pub(crate) fn requested() -> impl Future<Output = io::Result<()>> {
     let (stops, handled) = (Stops::catch(), Handled::begin());
     async move {
@@ -58,6 +58,15 @@ pub(crate) enum Stop {
 }
 
 impl Stop {
+    #[cfg(unix)]
+    const fn number(self) -> Signal {
+        match self {
+            Self::Interrupt => Signal::SIGINT,
+            Self::Terminate => Signal::SIGTERM,
+            Self::Hangup => Signal::SIGHUP,
+        }
+    }
+
     /// Returns the exit code of a program that this signal has ended.
     pub(crate) const fn code(self) -> u8 {
         match self {
@@ -70,7 +79,8 @@ impl Stop {
     }
 }
 
-/// Catches signals from its creation on, but not HUP if this process was started to ignore it.
+/// Catches signals from its creation on, unless this process was started to ignore them
+/// ([`is_heeded`]).
 #[derive(Debug)]
 pub(crate) struct Stops {
     #[cfg(unix)]
@@ -80,22 +90,18 @@ pub(crate) struct Stops {
 #[cfg(unix)]
 impl Stops {
     pub(crate) fn catch() -> io::Result<Self> {
+        Self::catch_some(&[Stop::Interrupt, Stop::Terminate, Stop::Hangup])
+    }
+
+    /// Catches only these signals.
+    pub(crate) fn catch_some(wanted: &[Stop]) -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
 
-        let wanted = [
-            (Stop::Interrupt, Signal::SIGINT),
-            (Stop::Terminate, Signal::SIGTERM),
-            (Stop::Hangup, Signal::SIGHUP),
-        ];
-        // As by `nohup`. INT is also ignored where a shell has started a command with `&`.
-        let is_wanted =
-            |(stop, number): &(Stop, Signal)| *stop != Stop::Hangup || !is_ignored(*number);
-        let caught = wanted
-            .into_iter()
-            .filter(is_wanted)
-            .map(|(stop, number)| Ok((stop, signal(SignalKind::from_raw(number as i32))?)))
+        let heeded = wanted.iter().filter(|stop| is_heeded(stop.number()));
+        let signals = heeded
+            .map(|stop| Ok((*stop, signal(SignalKind::from_raw(stop.number() as i32))?)))
             .collect::<io::Result<_>>()?;
-        Ok(Self { signals: caught })
+        Ok(Self { signals })
     }
 
     /// Returns the next signal.
@@ -132,10 +138,18 @@ const fn bit(number: Signal) -> u64 {
     1 << (number as u32 - 1)
 }
 
-/// Returns `true` for a signal that this process was started to ignore, as by `nohup`. It stays
-/// ignored, also in the command.
+/// Returns `false` for a signal that this process was started to ignore: HUP by `nohup`, and INT and
+/// QUIT by a script that starts a command with `&`. It stays ignored, also in a command that this
+/// process starts. TERM always ends a command, because nothing else may be left to end it.
+///
+/// Only Linux says which signals those are. Elsewhere every signal is heeded.
 #[cfg(unix)]
-pub(crate) fn is_ignored(signal: Signal) -> bool {
+pub(crate) fn is_heeded(signal: Signal) -> bool {
+    signal == Signal::SIGTERM || !is_ignored(signal)
+}
+
+#[cfg(unix)]
+fn is_ignored(signal: Signal) -> bool {
     // A signal that was caught is not ignored any more, so the first look counts.
     static IGNORED: OnceLock<u64> = OnceLock::new();
     let read = || std::fs::read_to_string("/proc/self/status");

@@ -1,7 +1,6 @@
 //! SASL DIGEST-MD5 with Apache ZooKeeper.
 #![expect(clippy::unwrap_used, reason = "all of it is for tests")]
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::common::{id, is_connected, real_time, start, until};
@@ -9,7 +8,7 @@ use zk_curator_client::{
     Acl, CreateMode, Error, ErrorCode, EventType, Permissions, SessionState, ZooKeeper,
     ZooKeeperBuilder,
 };
-use zk_curator_real::{self as real, RealZooKeeper};
+use zk_curator_real::{self as real, RealZooKeeper, TempDir};
 
 const USER: &str = "alice";
 const PASSWORD: &str = "s3cret, \"quoted\"";
@@ -20,14 +19,7 @@ const OTHER_PASSWORD: &str = "пароль";
 
 struct Sasl {
     server: RealZooKeeper,
-    jaas: PathBuf,
-}
-
-impl Drop for Sasl {
-    fn drop(&mut self) {
-        // A file that stays in the temporary directory is not a failure of the test.
-        drop(std::fs::remove_file(&self.jaas));
-    }
+    _directory: TempDir,
 }
 
 impl Sasl {
@@ -35,8 +27,8 @@ impl Sasl {
         if !real::runs(test, RealZooKeeper::available()) {
             return None;
         }
-        let jaas =
-            std::env::temp_dir().join(format!("zk-curator-jaas-{test}-{}", std::process::id()));
+        let directory = TempDir::new(&format!("zk-curator-jaas-{test}")).unwrap();
+        let jaas = directory.path().join("jaas");
         let quoted = PASSWORD.replace('"', "\\\"");
         std::fs::write(
             &jaas,
@@ -57,7 +49,7 @@ impl Sasl {
             builder = builder.setting(name, value);
         }
         let server = real::or_skip_with(test, builder).await?;
-        Some(Self { server, jaas })
+        Some(Self { server, _directory: directory })
     }
 
     fn client(&self, user: &str, password: &str) -> ZooKeeperBuilder {

@@ -1,7 +1,6 @@
 //! TLS together with SASL to Apache ZooKeeper, with clients that accept a read-only server.
 #![expect(clippy::unwrap_used, reason = "all of it is for tests")]
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,45 +11,38 @@ use zk_curator_client::{
     Acl, CreateMode, DisconnectedPolicy, Error, ErrorCode, EventType, Permissions, SessionState,
     ZooKeeper, ZooKeeperBuilder,
 };
-use zk_curator_real::{self as real, RealEnsemble};
+use zk_curator_real::{self as real, RealEnsemble, TempDir};
 use zk_curator_testing::wait;
 
 const HERE: &str = "127.0.0.1";
 
 /// The files that the servers read.
 struct Files {
-    directory: PathBuf,
+    directory: TempDir,
     ca: Authority,
     worker: Identity,
 }
 
-impl Drop for Files {
-    fn drop(&mut self) {
-        // Files that stay in the temporary directory are not a failure of the test.
-        drop(std::fs::remove_dir_all(&self.directory));
-    }
-}
-
 impl Files {
     fn new(test: &str) -> Self {
-        let directory =
-            std::env::temp_dir().join(format!("zk-curator-{test}-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
+        let directory = TempDir::new(&format!("zk-curator-{test}")).unwrap();
+        let write = |name: &str, text: &str| {
+            std::fs::write(directory.path().join(name), text).unwrap();
+        };
         let ca = Authority::new("zk-curator test CA");
         let worker = ca.client("worker");
-        std::fs::write(directory.join("server.pem"), ca.server(&[HERE]).pem()).unwrap();
-        std::fs::write(directory.join("ca.pem"), &ca.pem).unwrap();
-        std::fs::write(
-            directory.join("jaas"),
+        write("server.pem", &ca.server(&[HERE]).pem());
+        write("ca.pem", &ca.pem);
+        write(
+            "jaas",
             "Server {\n    org.apache.zookeeper.server.auth.DigestLoginModule required user_alice=\"secret\";\n};\n",
-        )
-        .unwrap();
+        );
         Self { directory, ca, worker }
     }
 
     /// Returns two servers, whose only port accepts TLS, with and without a client certificate.
     async fn ensemble(&self, test: &str) -> Option<RealEnsemble> {
-        let file = |name: &str| self.directory.join(name).display().to_string();
+        let file = |name: &str| self.directory.path().join(name).display().to_string();
         let builder = RealEnsemble::builder(2)
             .setting("serverCnxnFactory", "org.apache.zookeeper.server.NettyServerCnxnFactory")
             .setting("client.portUnification", true)

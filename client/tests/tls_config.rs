@@ -4,21 +4,21 @@ use std::error::Error;
 
 use crate::certificates::{Authority, pem};
 use zk_curator_client::tls::{TlsConfigError, TlsConnector, TlsInput};
+use zk_curator_real::TempDir;
 
 #[test]
 fn files_and_bytes_are_read() {
     let (ca, other) = (Authority::new("ca"), Authority::new("other"));
     let client = ca.client("worker");
-    let directory = std::env::temp_dir().join(format!("zk-curator-tls-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).unwrap();
-    let (ca_file, client_file) = (directory.join("ca.pem"), directory.join("client.pem"));
+    let directory = TempDir::new("zk-curator-tls").unwrap();
+    let file = |name| directory.path().join(name);
+    let (ca_file, client_file) = (file("ca.pem"), file("client.pem"));
     std::fs::write(&ca_file, format!("{}\n# another one\n{}", ca.pem, other.pem)).unwrap();
     std::fs::write(&client_file, client.pem()).unwrap();
     let from_files = TlsConnector::builder()
         .ca_file(&ca_file)
         .client_certificate_file(&client_file, &client_file)
         .build();
-    std::fs::remove_dir_all(&directory).unwrap();
     from_files.unwrap();
 
     TlsConnector::builder()

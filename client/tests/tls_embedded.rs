@@ -19,6 +19,7 @@ use zk_curator_client::{
     Acl, Connector, CreateMode, DisconnectedPolicy, Error, EventType, SessionState, Transport,
     ZooKeeper,
 };
+use zk_curator_real::TempDir;
 use zk_curator_testing::{TestServer, wait};
 
 const HERE: &str = "127.0.0.1";
@@ -149,10 +150,8 @@ async fn reconnect(server: &TestServer, zk: &ZooKeeper) {
 #[tokio::test]
 async fn replaced_certificates_are_used_from_the_next_connection_on() {
     within(async {
-        let directory =
-            std::env::temp_dir().join(format!("zk-curator-rotated-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
-        let file = |name: &str| directory.join(name);
+        let directory = TempDir::new("zk-curator-rotated").unwrap();
+        let file = |name: &str| directory.path().join(name);
         let write = |name: &str, text: &str| std::fs::write(file(name), text).unwrap();
         // Everything is replaced: the CA of the server and the CA of the clients.
         let generation = || {
@@ -197,7 +196,7 @@ async fn replaced_certificates_are_used_from_the_next_connection_on() {
         reconnect(&server, &zk).await;
         write("ca.pem", "");
         reconnect(&server, &zk).await;
-        std::fs::remove_dir_all(&directory).unwrap();
+        std::fs::remove_dir_all(directory.path()).unwrap();
         reconnect(&server, &zk).await;
         assert_eq!(zk.session().map(|now| now.id), Some(session.id));
         zk.close().await.unwrap();

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use zk_curator_client::{
     Acl, Connector, CreateMode, DisconnectedPolicy, Error, ErrorCode, EventType, Permissions,
     SessionState, Transport, ZooKeeper, ZooKeeperBuilder,
 };
-use zk_curator_real::{self as real, RealZooKeeper, RealZooKeeperBuilder};
+use zk_curator_real::{self as real, RealZooKeeper, RealZooKeeperBuilder, TempDir};
 use zk_curator_testing::wait;
 
 const HERE: &str = "127.0.0.1";
@@ -26,14 +26,7 @@ struct Secure {
     server: RealZooKeeper,
     ca: Authority,
     port: u16,
-    directory: PathBuf,
-}
-
-impl Drop for Secure {
-    fn drop(&mut self) {
-        // Files that stay in the temporary directory are not a failure of the test.
-        drop(std::fs::remove_dir_all(&self.directory));
-    }
+    _directory: TempDir,
 }
 
 impl Secure {
@@ -44,11 +37,9 @@ impl Secure {
             return None;
         }
         let ca = Authority::new("zk-curator test CA");
-        let directory =
-            std::env::temp_dir().join(format!("zk-curator-tls-{test}-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
+        let directory = TempDir::new(&format!("zk-curator-tls-{test}")).unwrap();
         let file = |name: &str, text: &str| {
-            let path = directory.join(name);
+            let path = directory.path().join(name);
             std::fs::write(&path, text).unwrap();
             path
         };
@@ -59,7 +50,7 @@ impl Secure {
         let server = real::or_skip_with(test, builder).await?;
         // The server counts as started when it serves the plain port, which it opens first.
         wait::until(async || TcpStream::connect((HERE, port)).await.is_ok()).await;
-        Some(Self { server, ca, port, directory })
+        Some(Self { server, ca, port, _directory: directory })
     }
 
     fn trusting(&self) -> TlsConnectorBuilder {

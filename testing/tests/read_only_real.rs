@@ -14,12 +14,11 @@ use zk_curator_proto::records::{
     GetEphemeralsRequest, ReconfigRequest, SetAclRequest, SetWatches, SyncRequest,
 };
 use zk_curator_proto::{Request, Response};
-use zk_curator_real::{self as real, RealZooKeeper, RealZooKeeperBuilder};
+use zk_curator_real::{self as real, RealZooKeeper, RealZooKeeperBuilder, TempDir};
 use zk_curator_testing::TestServer;
 
 /// Configures the first of three servers, without starting the other two.
 fn lonely_member(data: &std::path::Path) -> RealZooKeeperBuilder {
-    std::fs::create_dir_all(data).unwrap();
     std::fs::write(data.join("myid"), "1").unwrap();
     let ports: Vec<_> = (0..6).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
     let port = |index: usize| ports[index].local_addr().unwrap().port();
@@ -40,9 +39,9 @@ fn lonely_member(data: &std::path::Path) -> RealZooKeeperBuilder {
 #[tokio::test]
 #[ignore = "slow: scripts/test-all"]
 async fn a_read_only_server_answers_as_a_member_without_a_quorum() {
-    let data = std::env::temp_dir().join(format!("zk-curator-read-only-{}", std::process::id()));
+    let data = TempDir::new("zk-curator-read-only").unwrap();
     let test = "a_read_only_server_answers_as_a_member_without_a_quorum";
-    let zookeeper = real::or_skip_with(test, lonely_member(&data)).await;
+    let zookeeper = real::or_skip_with(test, lonely_member(data.path())).await;
     if let Some(zookeeper) = &zookeeper {
         let expected = transcript(&zookeeper.connect_string()).await;
         let version = zookeeper.version().await.unwrap();
@@ -55,8 +54,6 @@ async fn a_read_only_server_answers_as_a_member_without_a_quorum() {
         let isro = zookeeper.four_letter_word("isro").await.unwrap();
         assert_eq!(isro, "ro");
     }
-    drop(zookeeper);
-    std::fs::remove_dir_all(&data).unwrap();
 }
 
 async fn connect(address: &str, request: ConnectRequest) -> Option<RawClient> {

@@ -7,6 +7,7 @@ use crate::common::RawClient;
 use tokio::time::Instant;
 use zk_curator_proto::records::{AddWatchRequest, CreateMode, CreateTtlRequest};
 use zk_curator_proto::{ErrorCode, Request};
+use zk_curator_real::TempDir;
 use zk_curator_testing::wait::{idle, spend};
 use zk_curator_testing::{Snapshot, SnapshotError, TestServer};
 
@@ -136,10 +137,8 @@ async fn sessions_of_a_read_only_server_end_with_it_and_others_wait() {
 
 #[tokio::test]
 async fn a_file_is_replaced_as_a_whole_or_not_at_all() {
-    let directory =
-        std::env::temp_dir().join(format!("zk-curator-snapshots-{}", std::process::id()));
-    std::fs::create_dir(&directory).unwrap();
-    let file = directory.join("snapshot");
+    let directory = TempDir::new("zk-curator-snapshots").unwrap();
+    let file = directory.path().join("snapshot");
     let missing = Snapshot::load(&file).unwrap_err();
     assert!(
         matches!(&missing, SnapshotError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
@@ -154,7 +153,7 @@ async fn a_file_is_replaced_as_a_whole_or_not_at_all() {
     let first = std::fs::read(&file).unwrap();
     zk.create("/more", CreateMode::Persistent).await.unwrap();
     // A directory prevents the write of the new file.
-    let new = directory.join("snapshot.new");
+    let new = directory.path().join("snapshot.new");
     std::fs::create_dir(&new).unwrap();
     let error = server.snapshot().save(&file).unwrap_err();
     assert_eq!(error.to_string(), format!("cannot write {}", new.display()));
@@ -177,6 +176,5 @@ async fn a_file_is_replaced_as_a_whole_or_not_at_all() {
         let error = Snapshot::load(&file).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
-    std::fs::remove_dir_all(&directory).unwrap();
     assert_eq!(zk.exists("/gone", false).await, Err(ErrorCode::NoNode));
 }

@@ -16,5 +16,12 @@ mod server_memory;
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
-/// Each test holds this lock, because allocations of other tests would be counted, too.
+/// Each test holds this lock, because allocations of other tests would be counted, too. It takes it
+/// before it makes its runtime, which allocates.
 static ALONE: Mutex<()> = Mutex::const_new(());
+
+/// Runs a test in simulated time, while no other test runs.
+fn alone<T>(test: impl Future<Output = T>) -> T {
+    let _alone = ALONE.blocking_lock();
+    zk_curator_tests::simulated(test)
+}

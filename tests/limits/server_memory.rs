@@ -13,9 +13,13 @@ use crate::{ALLOCATOR, ALONE};
 const NODES: usize = 20_000;
 const SESSIONS: usize = 200;
 
-#[tokio::test]
-async fn nodes_and_idle_sessions_are_small() {
-    let _alone = ALONE.lock().await;
+#[test]
+fn nodes_and_idle_sessions_are_small() {
+    let _alone = ALONE.blocking_lock();
+    zk_curator_tests::real_time(sizes());
+}
+
+async fn sizes() {
     let server = TestServer::start().await;
     let mut client = RawClient::new(&server).await;
     let create = |path: String, length: usize| {

@@ -31,8 +31,8 @@ the command ends, the candidate leaves the election, and joins it again a second
 unless --once is given or a signal has asked for the end. After a lost leadership it also joins \
 again.
 
-The command is started and stopped as by `zkc lock`, with the same environment; ZKC_LOCK_PATH is \
-the election. See `zkc lock --help`.
+The command is started and stopped as by `zkc lock`, with the same environment and the same ignored \
+signals; ZKC_LOCK_PATH is the election. See `zkc lock --help`.
 
 With --observe, a line is printed for each leader: `leader`, its id and its token, with tabs between \
 them, and `none` when there is no leader. The first line is the present state.

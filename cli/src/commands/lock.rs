@@ -41,6 +41,9 @@ and Ctrl-C goes to the command directly. Ctrl-Z is refused: a suspended holder w
 others. Processes that the command leaves behind when it ends by itself are not stopped. If zkc is \
 killed, the process group of the command is killed too.
 
+Signals that zkc was started to ignore, as HUP by nohup, or INT and QUIT by a script with `&`, stay \
+ignored in zkc and in the command. TERM always ends them.
+
 Without a connection, the lock is certainly held until the session timeout has passed since the \
 last request that a server has answered. With `--on-suspend guard`, the command gets TERM the grace \
 time before that moment, and KILL at it, so that no other client holds the lock while the command \

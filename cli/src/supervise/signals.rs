@@ -8,7 +8,7 @@ use nix::sys::signal::Signal as Number;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::machine::Caught;
-use crate::stop::{Handled, is_ignored};
+use crate::stop::{Handled, is_heeded};
 
 const PASSED: [(Caught, Number); 7] = [
     (Caught::Interrupt, Number::SIGINT),
@@ -37,22 +37,23 @@ impl Caught {
     }
 }
 
-/// Catches signals from its creation on.
+/// Catches signals from its creation on, unless this process was started to ignore them: those are
+/// not passed on, because the command ignores them, too.
 #[derive(Debug)]
 pub(crate) struct Signals {
     passed: Vec<(Caught, Signal)>,
-    /// Caught, so that this process cannot be suspended while the command runs.
-    _stop: Signal,
+    /// Caught unless ignored, so that this process cannot be suspended while the command runs.
+    _stop: Option<Signal>,
     _handled: Handled,
 }
 
 impl Signals {
     pub(crate) fn catch() -> io::Result<Self> {
-        let wanted = PASSED.iter().filter(|(_, number)| !is_ignored(*number));
+        let wanted = PASSED.iter().filter(|(_, number)| is_heeded(*number));
         let passed = wanted
             .map(|(caught, number)| Ok((*caught, signal(kind(*number))?)))
             .collect::<io::Result<_>>()?;
-        let stop = signal(kind(Number::SIGTSTP))?;
+        let stop = is_heeded(Number::SIGTSTP).then(|| signal(kind(Number::SIGTSTP))).transpose()?;
         Ok(Self { passed, _stop: stop, _handled: Handled::begin() })
     }
 

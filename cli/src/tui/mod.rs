@@ -38,6 +38,8 @@ use crate::ensemble::members::{self, Members};
 use crate::ensemble::probe::{self, Options};
 use crate::exit::Failure;
 use crate::output::{Answer, Out, data, time};
+#[cfg(unix)]
+use crate::stop::{Stop, Stops};
 use crate::who::{self, Facts};
 use crate::{path, words};
 
@@ -152,20 +154,12 @@ pub(crate) async fn run(app: &App, options: &Options, interval: Duration) -> Res
     }
 }
 
-/// The end of the program by a signal.
+/// The end of the program by a signal. Ctrl-C is a key of the screens, and not a signal.
 async fn stopped() {
     #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let (Ok(mut end), Ok(mut hang_up)) =
-            (signal(SignalKind::terminate()), signal(SignalKind::hangup()))
-        {
-            tokio::select! {
-                _ = end.recv() => {}
-                _ = hang_up.recv() => {}
-            }
-            return;
-        }
+    if let Ok(mut stops) = Stops::catch_some(&[Stop::Terminate, Stop::Hangup]) {
+        stops.next().await;
+        return;
     }
     std::future::pending::<()>().await;
 }

@@ -1,7 +1,5 @@
 //! `zkc edit` while another client writes.
 
-use std::path::PathBuf;
-
 use crate::support::{Outcome, Zkc, end, signal};
 use crate::terminal::{PATIENCE, Terminal};
 
@@ -10,15 +8,12 @@ const BASE: &str = "one\ntwo\nthree\nfour\n";
 /// Writes an editor that applies a script of sed. In its first run, another client writes `theirs`
 /// to the node, too.
 fn editor(zkc: &Zkc, theirs: &str, first: &str, later: &str) -> String {
-    let file: PathBuf = zkc.file("editor");
-    let begun = zkc.file("begun");
     let script = format!(
-        "#!/bin/sh\nif [ -e {0} ]; then exec sed -i -e '{later}' \"$1\"; fi\ntouch {0}\n\
-         sed -i -e '{first}' \"$1\"\nprintf '{theirs}' | zkc -q set /a -\n",
-        begun.display()
+        "#!/bin/sh\nif [ -e begun ]; then exec sed -i -e '{later}' \"$1\"; fi\ntouch begun\n\
+         sed -i -e '{first}' \"$1\"\nprintf '{theirs}' | zkc -q set /a -\n"
     );
-    std::fs::write(&file, script).expect("a file");
-    format!("sh {}", file.display())
+    std::fs::write(zkc.file("editor"), script).expect("a file");
+    "sh editor".to_owned()
 }
 
 async fn begin() -> Zkc {
@@ -113,10 +108,9 @@ async fn an_equal_change_is_no_conflict() {
 
 /// Edits without a terminal, with a script as the editor.
 async fn edit_by(zkc: &Zkc, script: &str) -> Outcome {
-    let file = zkc.file("editor");
-    std::fs::write(&file, script).expect("a file");
+    std::fs::write(zkc.file("editor"), script).expect("a file");
     let mut command = zkc.command(&["edit", "/a"]);
-    command.env("EDITOR", format!("sh {}", file.display())).env("TMPDIR", zkc.file(""));
+    command.env("EDITOR", "sh editor").env("TMPDIR", zkc.file(""));
     end(command.spawn().expect("zkc"), "").await
 }
 

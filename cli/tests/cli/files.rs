@@ -54,12 +54,12 @@ async fn an_edited_file_cannot_be_foreseen() {
     zkc.run(&["create", "/a", "secret"]).await.ok();
     let told = zkc.file("told");
     let editor = zkc.file("editor");
-    let script = format!("#!/bin/sh\nstat -c '%a %n' \"$1\" >> {}\n", told.display());
+    let script = "#!/bin/sh\nstat -c '%a %n' \"$1\" >> told\n";
     std::fs::write(&editor, script).expect("a file");
     std::fs::set_permissions(&editor, std::fs::Permissions::from_mode(0o700)).expect("a mode");
     for _ in 0..2 {
         let mut edit = zkc.command(&["edit", "/a"]);
-        edit.env("EDITOR", &editor);
+        edit.env("EDITOR", "./editor");
         crate::support::end(edit.spawn().expect("zkc"), "").await.ok();
     }
     let told = std::fs::read_to_string(told).expect("a file");

@@ -70,8 +70,8 @@ async fn two_commands_exclude_each_other() {
     let server = TestServer::start().await;
     let servers = server.connect_string();
     let folder = Folder::new();
-    let script = format!("mkdir {0} && sleep 0.05 && rmdir {0}", folder.file("critical"));
-    let start = || Running::start(&servers, &["lock", "/locks/a", "--", "sh", "-c", &script]);
+    let script = "mkdir critical && sleep 0.05 && rmdir critical";
+    let start = || folder.start(&servers, &["lock", "/locks/a", "--", "sh", "-c", script]);
     let all: Vec<_> = (0..5).map(|_| start()).collect();
     for one in all {
         let finished = one.finish().await;

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use zk_curator_real::RealZooKeeper;
 use zk_curator_testing::{FaultProxy, Flow, wait};
 
-use crate::running::{Folder, LIMIT, Running, file_with, run};
+use crate::running::{Folder, LIMIT, file_with, run};
 
 const ROUNDS: usize = 16;
 
@@ -42,10 +42,10 @@ struct Writer {
 
 impl Writer {
     /// Runs the command again and again.
-    async fn run(self: Arc<Self>, script: String, done: Arc<AtomicBool>) {
+    async fn run(self: Arc<Self>, folder: Arc<Folder>, script: String, done: Arc<AtomicBool>) {
         while !done.load(Ordering::Acquire) {
             let arguments = ["lock", "/locks/a", "--grace", "300ms", "--", "sh", "-c", &script];
-            let running = Running::start(&self.proxy.connect_string(), &arguments);
+            let running = folder.start(&self.proxy.connect_string(), &arguments);
             self.process.store(running.id(), Ordering::Release);
             running.finish_at_last().await;
             self.ended.send_modify(|ended| *ended += 1);
@@ -103,7 +103,7 @@ async fn locked_writers_never_overlap_on_apache_zookeeper() {
     let servers = server.connect_string();
     run(&servers, &["set", "--create", "/state", "0"]).await;
 
-    let folder = Folder::new();
+    let folder = Arc::new(Folder::new());
     let (log, refused) = (folder.file("log"), folder.file("refused"));
     let done = Arc::new(AtomicBool::new(false));
     let mut writers = Vec::new();
@@ -116,10 +116,11 @@ async fn locked_writers_never_overlap_on_apache_zookeeper() {
         let script = format!(
             "t=$ZKC_FENCING_TOKEN
              (while ZK_CONNECT={servers} zkc set --fenced /state $t 2>/dev/null; do :; done
-              echo \"{number} $t\" >> {refused}) &
-             while :; do echo \"{number} $t\" >> {log}; sleep 0.002; done"
+              echo \"{number} $t\" >> refused) &
+             while :; do echo \"{number} $t\" >> log; sleep 0.002; done"
         );
-        tasks.spawn(Arc::clone(&writer).run(script, Arc::clone(&done)));
+        let run = Arc::clone(&writer).run(Arc::clone(&folder), script, Arc::clone(&done));
+        tasks.spawn(run);
         writers.push(writer);
     }
     let (stop_reading, read_state) = (Arc::clone(&done), servers.clone());

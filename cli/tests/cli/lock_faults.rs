@@ -19,18 +19,17 @@ async fn holder_of(server: &TestServer) -> i64 {
 async fn an_expired_session_stops_the_command() {
     let server = TestServer::start().await;
     let folder = Folder::new();
-    let lost = folder.file("lost");
-    let on_lost = format!("echo $ZKC_LOCK_PATH > {lost}");
+    let on_lost = "echo $ZKC_LOCK_PATH > lost";
     let arguments =
-        ["lock", "/locks/a", "--grace", "100ms", "--on-lost", &on_lost, "--", "sh", "-c", STUBBORN];
-    let mut holder = Running::start(&server.connect_string(), &arguments);
+        ["lock", "/locks/a", "--grace", "100ms", "--on-lost", on_lost, "--", "sh", "-c", STUBBORN];
+    let mut holder = folder.start(&server.connect_string(), &arguments);
     assert_eq!(holder.line().await, "ready");
     let session = holder_of(&server).await;
     server.expire(session).await;
     assert_eq!(holder.line().await, "TERM");
     let finished = holder.finish().await;
     assert_eq!(finished.code, Some(123), "{finished:?}");
-    assert_eq!(file_with(&lost, "\n").await, "/locks/a\n");
+    assert_eq!(file_with(&folder.file("lost"), "\n").await, "/locks/a\n");
     assert!(finished.stderr.contains("the lock is lost"), "{finished:?}");
 }
 
@@ -52,23 +51,21 @@ async fn without_a_connection_the_command_is_dead_in_time() {
     let server = TestServer::start().await;
     let servers = server.connect_string();
     let folder = Folder::new();
-    let (log, next) = (folder.file("log"), folder.file("next"));
-    let script = format!(
-        "trap 'echo TERM' TERM; echo ready; while :; do date +%s%N >> {log}; sleep 0.005; done"
-    );
-    let arguments = ["lock", "/locks/a", "--grace", "500ms", "--", "sh", "-c", &script];
+    let script =
+        "trap 'echo TERM' TERM; echo ready; while :; do date +%s%N >> log; sleep 0.005; done";
+    let arguments = ["lock", "/locks/a", "--grace", "500ms", "--", "sh", "-c", script];
     let proxy = FaultProxy::start(&[server.addr().unwrap()]).await.unwrap();
-    let mut holder = Running::start(&proxy.connect_string(), &arguments);
+    let mut holder = folder.start(&proxy.connect_string(), &arguments);
     assert_eq!(holder.line().await, "ready");
-    let script = format!("date +%s%N > {next}; tail -n 1 {log} >> {next}");
-    let waiter = Running::start(&servers, &["lock", "/locks/a", "--", "sh", "-c", &script]);
+    let script = "date +%s%N > next; tail -n 1 log >> next";
+    let waiter = folder.start(&servers, &["lock", "/locks/a", "--", "sh", "-c", script]);
     server.until(|probe| probe.children("/locks/a").len() == 2).await;
     proxy.requests(Flow::Lost);
     assert_eq!(holder.line().await, "TERM");
     let finished = holder.finish().await;
     assert_eq!(finished.code, Some(123), "{finished:?}");
     assert_eq!(waiter.finish().await.code, Some(0));
-    let times = file_with(&next, "\n").await;
+    let times = file_with(&folder.file("next"), "\n").await;
     let times: Vec<u128> = times.lines().map(|line| line.parse().unwrap()).collect();
     assert!(times[1] < times[0], "the command has run under the lock of another one: {times:?}");
 }
@@ -77,10 +74,9 @@ async fn without_a_connection_the_command_is_dead_in_time() {
 async fn a_short_outage_does_not_stop_the_command() {
     let server = TestServer::start().await;
     let folder = Folder::new();
-    let script =
-        format!("echo ready; until [ -e {0} ]; do sleep 0.01; done; exit 6", folder.file("end"));
-    let arguments = ["lock", "/locks/a", "--", "sh", "-c", &script];
-    let mut holder = Running::start(&server.connect_string(), &arguments);
+    let script = "echo ready; until [ -e end ]; do sleep 0.01; done; exit 6";
+    let arguments = ["lock", "/locks/a", "--", "sh", "-c", script];
+    let mut holder = folder.start(&server.connect_string(), &arguments);
     assert_eq!(holder.line().await, "ready");
     let session = holder_of(&server).await;
     server.disconnect_all();
@@ -109,10 +105,9 @@ async fn on_suspend_stop_stops_at_once() {
 async fn on_suspend_ignore_continues_until_the_loss() {
     let server = TestServer::start().await;
     let folder = Folder::new();
-    let script =
-        format!("echo ready; until [ -e {0} ]; do sleep 0.01; done; exit 6", folder.file("end"));
-    let arguments = ["lock", "/locks/a", "--on-suspend", "ignore", "--", "sh", "-c", &script];
-    let mut holder = Running::start(&server.connect_string(), &arguments);
+    let script = "echo ready; until [ -e end ]; do sleep 0.01; done; exit 6";
+    let arguments = ["lock", "/locks/a", "--on-suspend", "ignore", "--", "sh", "-c", script];
+    let mut holder = folder.start(&server.connect_string(), &arguments);
     assert_eq!(holder.line().await, "ready");
     server.stop().await;
     std::fs::write(folder.file("end"), "").unwrap();

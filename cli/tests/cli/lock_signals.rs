@@ -4,7 +4,7 @@ use nix::sys::signal::Signal;
 use tokio::time::timeout;
 use zk_curator_testing::{TestServer, wait};
 
-use crate::running::{Folder, LIMIT, Running, file_with, gone, is_gone};
+use crate::running::{Folder, LIMIT, Running, file_with, gone, is_gone, program};
 
 #[tokio::test]
 async fn an_interrupted_waiter_leaves_no_node() {
@@ -27,21 +27,20 @@ async fn signals_reach_the_children_of_the_command() {
     let server = TestServer::start().await;
     for signal in ["INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "WINCH"] {
         let folder = Folder::new();
-        let log = folder.file("log");
         // The command waits for its child, which prints the signal.
         let child = format!(
-            "trap 'echo {signal} >> {log}; exit 5' {signal}; echo ready; while :; do sleep 0.01; done"
+            "trap 'echo {signal} >> log; exit 5' {signal}; echo ready; while :; do sleep 0.01; done"
         );
         let script = format!("trap : {signal}; sh -c \"$0\"; wait; exit 9");
         let arguments = ["lock", "/locks/a", "--", "sh", "-c", &script, &child];
-        let mut holder = Running::start(&server.connect_string(), &arguments);
+        let mut holder = folder.start(&server.connect_string(), &arguments);
         assert_eq!(holder.line().await, "ready");
         holder.signal(
             signal.parse::<Signal>().unwrap_or_else(|_| format!("SIG{signal}").parse().unwrap()),
         );
         let finished = holder.finish().await;
         assert_eq!(finished.code, Some(9), "{signal}: {finished:?}");
-        file_with(&log, signal).await;
+        file_with(&folder.file("log"), signal).await;
     }
 }
 
@@ -77,30 +76,62 @@ async fn a_killed_zkc_takes_the_command_with_it() {
     gone(&child).await;
 }
 
+/// Starts a command of `zkc` that ignores these signals from its start on.
+fn ignoring(signals: &str, server: &TestServer, arguments: &[&str]) -> Running {
+    let script = format!("trap '' {signals}; exec zkc \"$@\"");
+    let mut command = program("sh", &server.connect_string());
+    command.args(["-c", &script, "sh"]).args(arguments).stdin(std::process::Stdio::piped());
+    Running::spawn(&mut command)
+}
+
+#[cfg(target_os = "linux")]
 #[tokio::test]
 async fn ignored_signals_stay_ignored() {
+    let command =
+        ["--", "sh", "-c", "kill -HUP $$; kill -INT $$; kill -QUIT $$; echo ready; read x; exit 4"];
+    for under in [
+        &["lock", "/locks/a"][..],
+        &["elect", "/e", "--id", "a", "--once"],
+        &["group", "join", "/g", "a"],
+        &["discover", "register", "orders", "--port", "80"],
+    ] {
+        let server = TestServer::start().await;
+        let mut holder = ignoring("HUP INT QUIT", &server, &[under, &command].concat());
+        assert_eq!(holder.line().await, "ready", "{under:?}");
+        for signal in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT] {
+            holder.signal(signal);
+        }
+        // The command reads on.
+        holder.write("\n").await;
+        let finished = holder.finish().await;
+        assert_eq!(finished.code, Some(4), "{under:?}: {finished:?}");
+    }
+}
+
+#[tokio::test]
+async fn term_ends_a_command_that_was_started_to_ignore_it() {
     let server = TestServer::start().await;
-    let servers = server.connect_string();
-    let zkc = env!("CARGO_BIN_EXE_zkc");
-    let script = format!(
-        "trap '' HUP; exec {zkc} -s {servers} lock /locks/a -- sh -c 'echo ready; read x; exit 4'"
-    );
-    let mut command = tokio::process::Command::new("sh");
-    command.args(["-c", &script]);
-    command.stdin(std::process::Stdio::piped());
-    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-    let mut holder = Running::spawn(&mut command);
+    let arguments = ["lock", "/locks/a", "--", "sh", "-c", "echo ready; sleep 60"];
+    let mut holder = ignoring("TERM", &server, &arguments);
     assert_eq!(holder.line().await, "ready");
-    holder.signal(Signal::SIGHUP);
-    // The end of standard input ends the command.
+    holder.signal(Signal::SIGTERM);
     let finished = holder.finish().await;
-    assert_eq!(finished.code, Some(4), "{finished:?}");
+    assert_eq!(finished.code, Some(143), "{finished:?}");
+}
+
+/// The runtime of Rust ignores PIPE in `zkc` itself, however that was started.
+#[tokio::test]
+async fn the_command_has_the_default_of_pipe() {
+    let server = TestServer::start().await;
+    let arguments = ["lock", "/locks/a", "--", "sh", "-c", "kill -PIPE $$; exit 4"];
+    let finished = ignoring("PIPE", &server, &arguments).finish().await;
+    assert_eq!(finished.code, Some(141), "{finished:?}");
 }
 
 /// Starts a command line of `sh` with a terminal.
 #[cfg(target_os = "linux")]
 fn with_terminal(server: &TestServer, line: &str) -> Running {
-    let mut command = crate::running::program("script", &server.connect_string());
+    let mut command = program("script", &server.connect_string());
     command.args(["-qec", line, "/dev/null"]).stdin(std::process::Stdio::piped());
     Running::spawn(&mut command)
 }

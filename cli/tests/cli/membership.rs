@@ -16,7 +16,10 @@ fn registered<'a>(options: &[&'a str], command: &[&'a str]) -> Vec<&'a str> {
 }
 
 async fn started(servers: &str, arguments: &[&str]) -> Running {
-    let mut running = Running::start(servers, arguments);
+    ready(Running::start(servers, arguments)).await
+}
+
+async fn ready(mut running: Running) -> Running {
     assert_eq!(running.line().await, "ready");
     running
 }
@@ -260,13 +263,10 @@ async fn a_member_that_rejoins_survives_its_session() {
 async fn an_instance_is_drained_before_its_command_ends() {
     let server = TestServer::start().await;
     let folder = Folder::new();
-    let log = folder.file("log");
-    let script = format!(
-        "trap 'zkc discover show orders -o jsonl > {log}; exit 4' TERM; echo ready; \
-         while :; do sleep 0.01; done"
-    );
-    let arguments = registered(&["--drain", "60s"], &["sh", "-c", &script]);
-    let member = started(&server.connect_string(), &arguments).await;
+    let script = "trap 'zkc discover show orders -o jsonl > log; exit 4' TERM; echo ready; \
+                  while :; do sleep 0.01; done";
+    let arguments = registered(&["--drain", "60s"], &["sh", "-c", script]);
+    let member = ready(folder.start(&server.connect_string(), &arguments)).await;
     member.signal(Signal::SIGTERM);
     let is_drained = |data: &[u8]| String::from_utf8_lossy(data).contains("\"enabled\":false");
     server
@@ -274,7 +274,7 @@ async fn an_instance_is_drained_before_its_command_ends() {
         .await;
     // The command runs on, until the second signal.
     member.signal(Signal::SIGTERM);
-    let shown: Value = serde_json::from_str(&file_with(&log, "\n").await).unwrap();
+    let shown: Value = serde_json::from_str(&file_with(&folder.file("log"), "\n").await).unwrap();
     assert_eq!(shown["state"], "drained");
     let finished = member.finish().await;
     assert_eq!(finished.code, Some(4), "{finished:?}");

@@ -1,9 +1,8 @@
 //! Runs `zkc` as a process that receives signals and is read while it runs.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
@@ -11,6 +10,7 @@ use nix::unistd::Pid;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
+use zk_curator_real::TempDir;
 use zk_curator_testing::wait;
 
 /// The longest time of any step of a test.
@@ -31,10 +31,12 @@ pub(crate) fn zkc(servers: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// Returns a program that finds `zkc`, which finds the server.
+/// Returns a program that finds `zkc`, which finds the server. It ignores no signals.
 pub(crate) fn program(program: &str, servers: &str) -> Command {
+    zk_curator_real::default_signals();
     let mut command = Command::new(program);
     command
+        .env_clear()
         .env("ZK_CONNECT", servers)
         .env("ZKC_CONFIG", "/nonexistent/zkc.toml")
         .env("PATH", path_with_zkc())
@@ -123,25 +125,20 @@ impl Running {
 }
 
 /// A folder of a test, removed at its end.
-pub(crate) struct Folder(PathBuf);
+pub(crate) struct Folder(TempDir);
 
 impl Folder {
     pub(crate) fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("zkc-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
+        Self(TempDir::new("zkc").unwrap())
+    }
+
+    /// Starts `zkc` in this folder. Scripts name files without it, because its path may have spaces.
+    pub(crate) fn start(&self, servers: &str, arguments: &[&str]) -> Running {
+        Running::spawn(zkc(servers, arguments).current_dir(self.0.path()))
     }
 
     pub(crate) fn file(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        drop(std::fs::remove_dir_all(&self.0));
+        self.0.path().join(name).display().to_string()
     }
 }
 

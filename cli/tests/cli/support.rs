@@ -5,6 +5,7 @@ use std::process::Stdio;
 
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
+use zk_curator_real::TempDir;
 use zk_curator_testing::TestServer;
 
 /// A process of `zkc` that has ended.
@@ -37,27 +38,26 @@ impl Outcome {
     }
 }
 
-/// The command line, with an environment of its own.
+/// The command line, with an environment of its own and in a folder of its own.
 pub(crate) struct Zkc {
     pub(crate) server: TestServer,
     /// The servers that commands connect to: the embedded one, unless a test names others.
     pub(crate) servers: String,
-    folder: PathBuf,
+    folder: TempDir,
 }
 
 impl Zkc {
     pub(crate) async fn start() -> Self {
         let server = TestServer::start().await;
         let servers = server.connect_string();
-        let name = format!("zkc-test-{}-{}", std::process::id(), servers.replace(':', "-"));
-        let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&folder).expect("a folder");
+        let folder = TempDir::new("zkc-test").expect("a folder");
         Self { server, servers, folder }
     }
 
-    /// Returns a file of this test.
+    /// Returns a file of this test. Scripts name it without the folder, in which they run, because
+    /// its path may have spaces.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
+        self.folder.path().join(name)
     }
 
     /// Returns a command of `zkc` that is not started yet.
@@ -65,8 +65,9 @@ impl Zkc {
         self.program(env!("CARGO_BIN_EXE_zkc"), arguments)
     }
 
-    /// Returns a program that is not started yet, which finds `zkc`.
+    /// Returns a program that is not started yet, which finds `zkc`. It ignores no signals.
     pub(crate) fn program(&self, program: &str, arguments: &[&str]) -> Command {
+        zk_curator_real::default_signals();
         let folder = Path::new(env!("CARGO_BIN_EXE_zkc")).parent().expect("a folder");
         let others = std::env::var("PATH").unwrap_or_default();
         let mut command = Command::new(program);
@@ -76,7 +77,8 @@ impl Zkc {
             .env("PATH", format!("{}:{others}", folder.display()))
             .env("ZK_CONNECT", &self.servers)
             .env("ZKC_CONFIG", self.file("config.toml"))
-            .env("HOME", &self.folder)
+            .env("HOME", self.folder.path())
+            .current_dir(self.folder.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -93,12 +95,6 @@ impl Zkc {
     pub(crate) async fn run_with(&self, arguments: &[&str], input: &str) -> Outcome {
         let child = self.command(arguments).stdin(Stdio::piped()).spawn().expect("zkc");
         end(child, input).await
-    }
-}
-
-impl Drop for Zkc {
-    fn drop(&mut self) {
-        drop(std::fs::remove_dir_all(&self.folder));
     }
 }
 

@@ -31,6 +31,7 @@ mod kdc;
 mod launch;
 mod launcher;
 pub mod other_clients;
+mod signals;
 mod temp_dir;
 
 use std::env;
@@ -41,6 +42,7 @@ pub use ensemble::{RealEnsemble, RealEnsembleBuilder};
 pub use error::RealError;
 pub use kdc::Kdc;
 pub use launcher::RealZooKeeper;
+pub use signals::default_signals;
 pub use temp_dir::TempDir;
 
 /// Returns `true` if a missing Apache ZooKeeper is a failure, that is, if `ZK_CURATOR_REQUIRE_REAL`

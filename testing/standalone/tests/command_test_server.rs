@@ -1,7 +1,6 @@
 //! The program `zk-test-server`, run as a process.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
-use std::path::PathBuf;
 use std::process::Output;
 
 use serde_json::json;
@@ -11,29 +10,11 @@ use zk_curator_proto::{ErrorCode, Request};
 
 use crate::common::RawClient;
 use crate::program::{CONTROL, Program, output, refusal};
-
-/// A directory that is removed when the test ends.
-struct TempDir(PathBuf);
-
-impl TempDir {
-    fn new(name: &str) -> Self {
-        let path =
-            std::env::temp_dir().join(format!("zk-test-server-{}-{name}", std::process::id()));
-        std::fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for TempDir {
-    fn drop(&mut self) {
-        // One test removes the directory itself.
-        std::fs::remove_dir_all(&self.0).ok();
-    }
-}
+use zk_curator_real::TempDir;
 
 #[tokio::test]
 async fn it_serves_until_a_signal() {
-    for signal in ["TERM", "INT"] {
+    for signal in ["TERM", "INT", "HUP"] {
         let server = Program::start(&[]).await;
         let mut zk = server.client().await;
         zk.create("/a", CreateMode::Persistent).await.unwrap();
@@ -41,6 +22,20 @@ async fn it_serves_until_a_signal() {
         server.end(signal).await;
         zk.closed().await;
     }
+}
+
+// Only Linux says which signals are ignored.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn ignored_signals_stay_ignored_except_term() {
+    let server = Program::start_ignoring("HUP INT TERM").await;
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:\t")).unwrap();
+    let ignored = u64::from_str_radix(mask, 16).unwrap();
+    let is_ignored = |signal: u32| ignored & 1 << (signal - 1) != 0;
+    assert_eq!([1, 2, 15].map(is_ignored), [true, true, false], "HUP, INT and TERM: {mask}");
+    server.client().await.ping().await;
+    server.end("TERM").await;
 }
 
 #[tokio::test]
@@ -124,18 +119,19 @@ async fn a_read_only_server_serves_those_content_with_it() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn it_listens_where_it_is_told() {
-    let taken = TcpListener::bind("127.0.0.2:0").await.unwrap().local_addr().unwrap();
-    let server =
-        Program::start(&["--host", "127.0.0.2", "--port", &taken.port().to_string()]).await;
-    assert_eq!(server.address(), taken.to_string());
+    // No other test listens at this address, nor at a port that the system does not choose.
+    let host = format!("127.{}.{}.2", fastrand::u8(..), fastrand::u8(..));
+    let port = fastrand::u16(20_000..32_768).to_string();
+    let server = Program::start(&["--host", &host, "--port", &port]).await;
+    assert_eq!(server.address(), format!("{host}:{port}"));
     let server = Program::start(&["--host", "localhost"]).await;
     assert_eq!(server.ask(b"ruok").await, "imok");
 }
 
 #[tokio::test]
 async fn what_a_server_saved_the_next_one_has() {
-    let directory = TempDir::new("saved");
-    let options = ["--data-dir", directory.0.to_str().unwrap()];
+    let directory = TempDir::new("zk-test-server-saved").unwrap();
+    let options = ["--data-dir", directory.path().to_str().unwrap()];
     let server = Program::start(&options).await;
     let mut zk = server.client().await;
     zk.create("/kept", CreateMode::Persistent).await.unwrap();
@@ -164,11 +160,11 @@ async fn what_a_server_saved_the_next_one_has() {
 
 #[tokio::test]
 async fn an_unusable_directory_is_reported_and_left_unchanged() {
-    let directory = TempDir::new("damaged");
-    let path = directory.0.to_str().unwrap();
+    let directory = TempDir::new("zk-test-server-damaged").unwrap();
+    let path = directory.path().to_str().unwrap();
     let options = ["--port", "0", "--data-dir", path];
     Program::start(&options).await.end("TERM").await;
-    let file = directory.0.join("snapshot");
+    let file = directory.path().join("snapshot");
     let mut bytes = std::fs::read(&file).unwrap();
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
@@ -190,9 +186,9 @@ async fn an_unusable_directory_is_reported_and_left_unchanged() {
 
 #[tokio::test]
 async fn data_that_cannot_be_saved_are_not_lost_in_silence() {
-    let directory = TempDir::new("gone");
-    let mut server = Program::start(&["--data-dir", directory.0.to_str().unwrap()]).await;
-    std::fs::remove_dir_all(&directory.0).unwrap();
+    let directory = TempDir::new("zk-test-server-gone").unwrap();
+    let mut server = Program::start(&["--data-dir", directory.path().to_str().unwrap()]).await;
+    std::fs::remove_dir_all(directory.path()).unwrap();
     let (status, errors) = server.signal("TERM").await;
     assert_eq!((status.code(), errors.lines().count()), (Some(1), 1), "{errors}");
     assert!(
@@ -203,8 +199,8 @@ async fn data_that_cannot_be_saved_are_not_lost_in_silence() {
 
 #[tokio::test]
 async fn members_of_an_ensemble_are_stopped_and_started() {
-    let directory = TempDir::new("ensemble");
-    let options = ["--ensemble", "3", "--data-dir", directory.0.to_str().unwrap()];
+    let directory = TempDir::new("zk-test-server-ensemble").unwrap();
+    let options = ["--ensemble", "3", "--data-dir", directory.path().to_str().unwrap()];
     let servers = Program::start(&[CONTROL, &options].concat()).await;
     let mut control = servers.controlled().await;
     let second = &servers.addresses[1];

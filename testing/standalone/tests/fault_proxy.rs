@@ -5,6 +5,7 @@ use std::process::Output;
 use serde_json::{Value, json};
 use zk_curator_proto::records::CreateMode;
 use zk_curator_proto::{ErrorCode, Request};
+use zk_curator_real::TempDir;
 use zk_curator_testing::TestServer;
 use zk_test_server::control::Call;
 
@@ -187,9 +188,8 @@ async fn what_a_proxy_cannot_do_is_unsupported() {
 #[tokio::test]
 async fn a_scenario_applies_from_the_first_request() {
     let server = TestServer::start().await;
-    let folder = std::env::temp_dir().join(format!("zk-fault-proxy-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let file = folder.join("scenario.toml");
+    let folder = TempDir::new("zk-fault-proxy").unwrap();
+    let file = folder.path().join("scenario.toml");
     let scenario = "version = 1\n\
         [[rule]]\nname = \"lost\"\noperation = \"create\"\nverdict = \"lose_reply\"\ntimes = 1\n\
         [[step]]\nuntil = { rule = \"lost\", hits = 1 }\ncall = \"partition\"\n\
@@ -208,18 +208,17 @@ async fn a_scenario_applies_from_the_first_request() {
     let (status, errors) = program.ended().await;
     assert_eq!((status.code(), errors.as_str()), (Some(0), ""));
     assert!(server.probe().exists("/a"));
-    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[tokio::test]
 async fn the_scenario_of_the_page_is_valid() {
     let page = include_str!("../../../docs/book/src/testing/fault-proxy.md");
     let scenario = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
-    let file = std::env::temp_dir().join(format!("zk-fault-proxy-page-{}", std::process::id()));
+    let folder = TempDir::new("zk-fault-proxy").unwrap();
+    let file = folder.path().join("scenario.toml");
     std::fs::write(&file, scenario.expect("a block of TOML")).unwrap();
     let options = ["--server", "zk1:2181", "--scenario", file.to_str().unwrap()];
     Program::start_proxy(&options).await.end("TERM").await;
-    std::fs::remove_file(&file).unwrap();
 }
 
 #[tokio::test]
@@ -232,7 +231,7 @@ async fn the_program_ends_with_its_input_or_by_a_signal() {
     zk.closed().await;
     let (status, errors) = program.ended().await;
     assert_eq!((status.code(), errors.as_str()), (Some(0), ""));
-    for signal in ["TERM", "INT"] {
+    for signal in ["TERM", "INT", "HUP"] {
         let program = Program::start_proxy(&["--server", &address]).await;
         program.client().await.ping().await;
         program.end(signal).await;

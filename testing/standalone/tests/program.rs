@@ -43,6 +43,13 @@ impl Program {
         Self::launch(proxy_command(options), count, options.contains(&"--control")).await
     }
 
+    /// Starts `zk-test-server` from a shell that ignores these signals.
+    pub(crate) async fn start_ignoring(signals: &str) -> Self {
+        let script = format!("trap '' {signals}; exec \"$0\" --port 0");
+        let shell = with_token("sh", &["-c", &script, env!("CARGO_BIN_EXE_zk-test-server")]);
+        Self::launch(shell, 1, false).await
+    }
+
     /// Starts a program with a number of servers.
     async fn launch(mut command: Command, count: usize, has_control: bool) -> Self {
         let mut process = command
@@ -112,9 +119,14 @@ impl Program {
         answer
     }
 
+    /// Returns the id of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id().expect("it runs")
+    }
+
     /// Sends a signal. Returns the exit status and the standard error of the program.
     pub(crate) async fn signal(&mut self, signal: &str) -> (ExitStatus, String) {
-        let pid = self.process.id().expect("it runs").to_string();
+        let pid = self.id().to_string();
         assert!(Command::new("kill").args(["-s", signal, &pid]).status().await.unwrap().success());
         self.ended().await
     }
@@ -150,7 +162,9 @@ pub(crate) fn proxy_command(options: &[&str]) -> Command {
     with_token(env!("CARGO_BIN_EXE_zk-fault-proxy"), options)
 }
 
+/// Returns the command of a program that ignores no signals.
 fn with_token(program: &str, options: &[&str]) -> Command {
+    zk_curator_real::default_signals();
     let mut command = Command::new(program);
     command.args(options).env("ZK_TEST_SERVER_TOKEN", TOKEN).kill_on_drop(true);
     command

@@ -8,12 +8,11 @@ mod on_apache_zookeeper;
 mod restore;
 mod sequences;
 
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 use zk_curator::CuratorFramework;
+use zk_curator_real::TempDir;
 use zk_curator_testing::TestServer;
 
 /// The outcome of a command.
@@ -51,9 +50,10 @@ impl Ran {
 }
 
 fn command(servers: &str, arguments: &[&str]) -> Command {
+    zk_curator_real::default_signals();
     let mut command = Command::new(env!("CARGO_BIN_EXE_zkc"));
     command.args(["--servers", servers]).args(arguments).stdin(Stdio::null());
-    command.env_remove("ZKC_READ_ONLY").env_remove("ZKC_CONTEXT").env("ZKC_CONFIG", "/none");
+    command.env_clear().env("ZKC_CONFIG", "/none");
     command
 }
 
@@ -72,16 +72,11 @@ async fn run(mut command: Command) -> Ran {
 }
 
 /// A path for a file, which is removed at the end of the test.
-struct Scratch(PathBuf);
+struct Scratch(TempDir);
 
 impl Scratch {
     fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-        let folder = folder.join(format!("transfer-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        Self(folder)
+        Self(TempDir::new("zkc-transfer").unwrap())
     }
 
     fn file(&self) -> String {
@@ -89,19 +84,13 @@ impl Scratch {
     }
 
     fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
+        self.0.path().join(name).to_str().unwrap().to_owned()
     }
 
     /// Returns the names of all files.
     fn names(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(&self.0).unwrap();
+        let entries = std::fs::read_dir(self.0.path()).unwrap();
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        drop(std::fs::remove_dir_all(&self.0));
     }
 }
 

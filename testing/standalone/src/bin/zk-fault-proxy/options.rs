@@ -14,8 +14,9 @@ the reply to a create, delays pings, cuts one client, and counts requests.
 usage: zk-fault-proxy --server HOST:PORT [--listen ADDRESS:PORT] [OPTION…]
 
 Prints one line `listening on ADDRESS:PORT` per server when it is ready. Clients connect there, without
-TLS. Prints problems, such as a server that it cannot connect to, on standard error. Ends with SIGTERM or
-Ctrl-C, exit code 0. The exit code is 2 for a wrong option or a port in use.
+TLS. Prints problems, such as a server that it cannot connect to, on standard error. Ends with SIGTERM,
+SIGHUP or Ctrl-C, exit code 0. With nohup it ignores SIGHUP, and in the background of a script Ctrl-C. The
+exit code is 2 for a wrong option or a port in use.
 
   --server HOST:PORT      a server; repeat it for an ensemble. The name is resolved for each connection
   --listen ADDRESS:PORT   the address for clients of the server before it; port 0 is any free one [127.0.0.1:0]

@@ -14,7 +14,8 @@ A ZooKeeper in memory, for tests: every operation and four-letter word, containe
 
 usage: zk-test-server [OPTION…]
 
-Prints one line `listening on HOST:PORT` per server when it is ready. Ends with SIGTERM or Ctrl-C, exit code 0.
+Prints one line `listening on HOST:PORT` per server when it is ready. Ends with SIGTERM, SIGHUP or Ctrl-C, exit code 0.
+With nohup it ignores SIGHUP, and in the background of a script Ctrl-C.
 The exit code is 2 for a wrong option, a port in use or a damaged data directory, and 1 if the data
 cannot be saved.
 
