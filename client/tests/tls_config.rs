@@ -11,14 +11,15 @@ fn files_and_bytes_are_read() {
     let (ca, other) = (Authority::new("ca"), Authority::new("other"));
     let client = ca.client("worker");
     let directory = TempDir::new("zk-curator-tls").unwrap();
-    let file = |name| directory.path().join(name);
-    let (ca_file, client_file) = (file("ca.pem"), file("client.pem"));
+    let (ca_file, client_file) =
+        (directory.path().join("ca.pem"), directory.path().join("client.pem"));
     std::fs::write(&ca_file, format!("{}\n# another one\n{}", ca.pem, other.pem)).unwrap();
     std::fs::write(&client_file, client.pem()).unwrap();
     let from_files = TlsConnector::builder()
         .ca_file(&ca_file)
         .client_certificate_file(&client_file, &client_file)
         .build();
+    drop(directory);
     from_files.unwrap();
 
     TlsConnector::builder()

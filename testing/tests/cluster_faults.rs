@@ -392,12 +392,12 @@ async fn members_listen_on_tcp_and_come_back_at_their_ports() {
     let cluster = TestCluster::start(3).await;
     let addresses: Vec<_> = cluster.members().iter().map(|server| server.addr().unwrap()).collect();
     assert_eq!(cluster.connect_string().split(',').count(), 3);
-    let mut first = RawClient::over_tcp(&addresses[0].to_string(), 10_000).await;
+    let mut first = RawClient::over_tcp(&addresses[0].to_string()).await;
     first.create("/a", CreateMode::Persistent).await.unwrap();
     cluster.kill(2).await;
     cluster.restart(2).await.unwrap();
     assert_eq!(cluster.member(2).addr(), Some(addresses[2]));
-    let mut third = RawClient::over_tcp(&addresses[2].to_string(), 10_000).await;
+    let mut third = RawClient::over_tcp(&addresses[2].to_string()).await;
     assert!(third.exists("/a", false).await.is_ok());
     let config = String::from_utf8(
         third.get_data("/zookeeper/config", false).await.unwrap().unwrap().to_vec(),

@@ -24,7 +24,7 @@ async fn open(address: &str, request: ConnectRequest) -> Option<RawClient> {
 /// Moves the session of a client to another server, which has applied all that the session has
 /// seen.
 async fn move_to(zk: &RawClient, address: &str) -> RawClient {
-    let mut there = RawClient::over_tcp(address, TIMEOUT).await;
+    let mut there = RawClient::over_tcp_for(address, TIMEOUT).await;
     sync(&mut there).await;
     open(address, zk.reattach_request()).await.unwrap()
 }
@@ -43,10 +43,10 @@ async fn outcome(zk: &mut RawClient, request: Request) -> String {
 async fn moves(leader: &str, followers: [&str; 2]) -> Vec<String> {
     let mut told = Vec::new();
     let get = || Request::Exists(ExistsRequest { path: "/a".into(), watch: false });
-    let mut other = RawClient::over_tcp(leader, TIMEOUT).await;
+    let mut other = RawClient::over_tcp_for(leader, TIMEOUT).await;
     other.create("/a", CreateMode::Persistent).await.unwrap();
 
-    let mut before = RawClient::over_tcp(followers[0], TIMEOUT).await;
+    let mut before = RawClient::over_tcp_for(followers[0], TIMEOUT).await;
     before.create("/e", CreateMode::Ephemeral).await.unwrap();
     let mut moved = move_to(&before, followers[1]).await;
     told.push(format!("the same session: {}", moved.id() == before.id()));
@@ -129,10 +129,10 @@ async fn sessions_move_as_at_an_ensemble() {
     let found = moves(&embedded[0], [&embedded[1], &embedded[2]]).await;
     assert_eq!(expected, found);
 
-    let zk = RawClient::over_tcp(&addresses[1], TIMEOUT).await;
+    let zk = RawClient::over_tcp_for(&addresses[1], TIMEOUT).await;
     ensemble.kill(leader).await.unwrap();
     let expected = orphan(zk, &addresses[1]).await;
-    let zk = RawClient::over_tcp(&embedded[1], TIMEOUT).await;
+    let zk = RawClient::over_tcp_for(&embedded[1], TIMEOUT).await;
     cluster.kill(leads).await;
     assert_eq!(expected, orphan(zk, &embedded[1]).await);
 }

@@ -80,7 +80,7 @@ fn shapes(answer: &str) -> Vec<String> {
 
 /// Opens a session with an ephemeral node and watches, and returns every response.
 async fn answers(address: &str) -> Vec<(&'static str, String)> {
-    let mut zk = RawClient::over_tcp(address, 10_000).await;
+    let mut zk = RawClient::over_tcp(address).await;
     zk.create("/e", CreateMode::Ephemeral).await.unwrap();
     zk.exists("/e", true).await.unwrap();
     zk.children("/", true).await.unwrap();
@@ -221,8 +221,8 @@ async fn numbers_tell_of_open_files() {
 async fn one_address_has_as_many_connections_as_it_may() {
     let server = TestServer::builder().max_client_connections(2).start().await.unwrap();
     let address = server.connect_string();
-    let first = RawClient::over_tcp(&address, 10_000).await;
-    let _second = RawClient::over_tcp(&address, 10_000).await;
+    let first = RawClient::over_tcp(&address).await;
+    let _second = RawClient::over_tcp(&address).await;
     assert_eq!(ask(&address, "").await, "", "closed immediately");
     drop(first);
     server

@@ -416,7 +416,7 @@ fn bad_requests() -> Vec<Step> {
 /// Sends the steps one by one. Returns, for each step, the frames that arrive until its response.
 async fn transcript(address: &str, steps: &[Step]) -> Vec<String> {
     clean(address).await;
-    let mut zk = RawClient::over_tcp(address, 10_000).await;
+    let mut zk = RawClient::over_tcp_for(address, 10_000).await;
     zk.create(ROOT, CreateMode::Persistent).await.unwrap();
     let (session, base) = (zk.id(), zk.last_zxid);
     let mut blocks = Vec::new();
@@ -512,7 +512,7 @@ fn describe(frame: Bytes, opcode: i32, session: i64, base: i64) -> (i32, String)
 
 /// Runs handshakes that end in a response, a refusal or the end of the connection.
 async fn handshakes(address: &str) -> Vec<String> {
-    let zk = RawClient::over_tcp(address, 10_000).await;
+    let zk = RawClient::over_tcp_for(address, 10_000).await;
     let good = zk.reattach_request();
     let (host, port) = address.rsplit_once(':').unwrap();
     let mut outcomes = Vec::new();
@@ -550,7 +550,7 @@ async fn handshakes(address: &str) -> Vec<String> {
 
 /// Deletes the nodes of an earlier run.
 async fn clean(address: &str) {
-    let mut zk = RawClient::over_tcp(address, 10_000).await;
+    let mut zk = RawClient::over_tcp_for(address, 10_000).await;
     let mut left = vec![ROOT.to_owned()];
     while let Some(path) = left.last().cloned() {
         match zk.children(&path, false).await {

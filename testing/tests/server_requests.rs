@@ -11,7 +11,7 @@ use zk_curator_testing::{SequenceOverflow, TestServer};
 #[tokio::test]
 async fn a_node_is_created_read_written_and_deleted() {
     let server = TestServer::start().await;
-    let mut zk = RawClient::over_tcp(&server.connect_string(), 10_000).await;
+    let mut zk = RawClient::over_tcp(&server.connect_string()).await;
     assert_eq!(zk.create("/a", CreateMode::Persistent).await, Ok("/a".into()));
     assert_eq!(zk.get_data("/a", false).await, Ok(Some("data".into())));
     let stat = zk.set_data("/a", b"more data").await.unwrap();
@@ -29,7 +29,7 @@ async fn a_node_is_created_read_written_and_deleted() {
 #[tokio::test]
 async fn tcp_and_memory_reach_the_same_server() {
     let server = TestServer::start().await;
-    let mut tcp = RawClient::over_tcp(&server.connect_string(), 10_000).await;
+    let mut tcp = RawClient::over_tcp(&server.connect_string()).await;
     let mut memory = RawClient::new(&server).await;
     tcp.create("/a", CreateMode::Persistent).await.unwrap();
     assert!(memory.exists("/a", false).await.is_ok());
@@ -208,7 +208,7 @@ async fn malformed_frames_end_their_connection_only() {
     ];
     for bytes in garbage {
         for before_handshake in [true, false] {
-            let mut zk = RawClient::over_tcp(&server.connect_string(), 10_000).await;
+            let mut zk = RawClient::over_tcp(&server.connect_string()).await;
             if before_handshake {
                 let connector = zk_curator_client::TcpConnector::default();
                 let port = server.addr().unwrap().port();

@@ -54,7 +54,7 @@ async fn a_lost_reply_belongs_to_a_request_that_was_applied() {
 async fn answers_before_a_lost_one_arrive_over_tcp_too() {
     let server = TestServer::start().await;
     for _ in 0..20 {
-        let mut zk = RawClient::over_tcp(&server.connect_string(), 10_000).await;
+        let mut zk = RawClient::over_tcp(&server.connect_string()).await;
         let _rule = server.rule(on_create(Verdict::LoseRequest));
         for _ in 0..10 {
             zk.send(Request::Ping).await;

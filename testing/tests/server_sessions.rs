@@ -180,7 +180,7 @@ async fn a_restarted_server_keeps_nodes_and_renews_sessions() {
 #[tokio::test]
 async fn a_restarted_server_has_the_same_port_and_refuses_meanwhile() {
     let server = TestServer::start().await;
-    let zk = RawClient::over_tcp(&server.connect_string(), 10_000).await;
+    let zk = RawClient::over_tcp(&server.connect_string()).await;
     server.stop().await;
     let addr = server.addr().unwrap();
     refuses(addr).await;
@@ -192,7 +192,7 @@ async fn a_restarted_server_has_the_same_port_and_refuses_meanwhile() {
     let mut zk = zk.reattach(&server).await.unwrap();
     zk.ping().await;
     server.restart().await.unwrap();
-    let mut zk = RawClient::over_tcp(&server.connect_string(), 10_000).await;
+    let mut zk = RawClient::over_tcp(&server.connect_string()).await;
     zk.ping().await;
 }
 

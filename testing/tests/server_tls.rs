@@ -36,7 +36,7 @@ async fn a_server_serves_with_and_without_tls_over_restarts() {
     for _ in 0..2 {
         let mut zk = client(addr, &ca).await;
         zk.create("/e", CreateMode::Ephemeral).await.unwrap();
-        let mut other = RawClient::over_tcp(&plain.to_string(), 10_000).await;
+        let mut other = RawClient::over_tcp(&plain.to_string()).await;
         assert_eq!(other.exists("/e", false).await.unwrap().ephemeral_owner, zk.id());
         server.expire(zk.id()).await;
         zk.closed().await;

@@ -202,12 +202,12 @@ async fn a_thousand_contenders_hand_a_lock_over_one_by_one() {
     const SESSIONS: usize = 50;
     const EACH: usize = 20;
     let server = TestServer::start().await;
-    let mut first = RawClient::over_tcp(&server.connect_string(), 30_000).await;
+    let mut first = RawClient::over_tcp(&server.connect_string()).await;
     first.create("/lock", CreateMode::Persistent).await.unwrap();
     let contend = async {
         let mut tasks = tokio::task::JoinSet::new();
         for _ in 0..SESSIONS {
-            let mut zk = RawClient::over_tcp(&server.connect_string(), 30_000).await;
+            let mut zk = RawClient::over_tcp(&server.connect_string()).await;
             tasks.spawn(async move {
                 let mut mine = Vec::new();
                 for _ in 0..EACH {

@@ -84,8 +84,7 @@ async fn every_operation_does_the_same(server: Server) {
 }
 
 async fn watches_fire_and_are_armed_again_across_a_restart(mut server: Server) {
-    // The session has to outlive the restart.
-    let zk = start(server.builder().session_timeout(Duration::from_secs(30))).await;
+    let zk = server.connected().await;
     let session = session_id(&zk);
     let node = zk.create("/n").mode(CreateMode::Ephemeral).owned().await.unwrap();
     let data = zk.get_data("/n").watched().await.unwrap().watch;
@@ -108,7 +107,7 @@ async fn watches_fire_and_are_armed_again_across_a_restart(mut server: Server) {
 }
 
 async fn a_stalled_server_is_lost_by_our_clock(server: Server) {
-    let zk = server.connected().await;
+    let zk = start(server.mortal()).await;
     let node = zk.create("/n").mode(CreateMode::Ephemeral).owned().await.unwrap();
     let watch = zk.exists("/none").watched().await.unwrap().watch;
     let (mut states, ownership) = (zk.states(), node.ownership().clone());
@@ -132,7 +131,7 @@ async fn a_stalled_server_is_lost_by_our_clock(server: Server) {
 /// other clients continue.
 async fn a_stalled_client_is_expired_and_learns_of_it(server: Server) {
     let other = server.connected().await;
-    let builder = server.builder();
+    let builder = server.mortal();
     let (frozen, is_frozen) = tokio::sync::oneshot::channel();
     let (thaw, thawed) = std::sync::mpsc::channel::<()>();
     let stopped = tokio::task::spawn_blocking(move || {
@@ -172,7 +171,7 @@ async fn a_stalled_client_is_expired_and_learns_of_it(server: Server) {
 }
 
 async fn debts_of_an_outage_are_paid_after_it(mut server: Server) {
-    let zk = start(server.builder().connection_timeout(Duration::from_millis(300))).await;
+    let zk = start(server.mortal().connection_timeout(Duration::from_millis(300))).await;
     let dropped = zk.create("/dropped").owned().await.unwrap();
     zk.create("/guaranteed/child").creating_parents().await.unwrap();
     server.stop().await;

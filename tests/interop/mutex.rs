@@ -1,7 +1,6 @@
 //! [`InterProcessMutex`] on every kind of server.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use zk_curator::{ConnectionState, CuratorFramework, ErrorKind};
 use zk_curator_recipes::lock::{Error, InterProcessMutex, MutexGuard};
@@ -43,7 +42,7 @@ async fn sessions_and_tasks_get_the_lock_once_in_order(server: Server) {
 }
 
 async fn a_waiter_survives_a_crash_and_restart_of_the_server(mut server: Server) {
-    let zk = start(server.builder().session_timeout(Duration::from_secs(30))).await;
+    let zk = server.connected().await;
     let holder = InterProcessMutex::new(&zk, LOCK).acquire().await.unwrap();
     let waiting = waiter(&zk).await;
     server.stop().await;
@@ -71,7 +70,7 @@ async fn a_holder_whose_process_dies_is_succeeded_and_fenced_off(server: Server)
     let (old, token) = {
         let server = Arc::clone(&server);
         let task = mortal.spawn(async move {
-            let zk = server.connected().await;
+            let zk = start(server.mortal()).await;
             let guard = InterProcessMutex::new(&zk, LOCK).acquire().await.unwrap();
             let held = (guard.ownership().clone(), guard.fencing_token());
             // It is not dropped.

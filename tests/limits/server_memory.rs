@@ -40,7 +40,7 @@ async fn sizes() {
     let before = ALLOCATOR.allocated();
     let mut sessions = Vec::new();
     for _ in 0..SESSIONS {
-        sessions.push(RawClient::over_tcp(&server.connect_string(), 30_000).await);
+        sessions.push(RawClient::over_tcp(&server.connect_string()).await);
     }
     assert_eq!(server.probe().sessions().len(), SESSIONS + 1);
     let each = (ALLOCATOR.allocated() - before) / SESSIONS;

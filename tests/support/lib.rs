@@ -37,12 +37,15 @@ use zk_curator_proto::records::MultiOp;
 use zk_curator_proto::{OpCode, Request};
 use zk_curator_testing::{Probe, RuleGuard, RuleRequest, TestCluster, TestServer, Verdict};
 
-/// Longer than any test needs, in real time.
-const LONG: Duration = Duration::from_secs(60);
+/// Longer than any test needs, in real time on a busy machine.
+const LONG: Duration = Duration::from_secs(300);
 /// The same limit in simulated time.
 const LONG_SIMULATED: Duration = Duration::from_secs(24 * 3600);
 
-/// The session timeout of the frameworks of these tests.
+/// The session timeout of frameworks in real time, unless a session has to end. Servers of the tests
+/// grant it.
+const LONG_SESSION: Duration = Duration::from_secs(40);
+/// The session timeout of the frameworks of these tests, in simulated time.
 pub const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 /// The connection timeout of the frameworks of these tests.
 pub const CONNECTION_TIMEOUT: Duration = Duration::from_secs(5);
@@ -199,10 +202,11 @@ pub fn builder_for(connect_string: &str) -> CuratorFrameworkBuilder {
 }
 
 /// Settings for a framework on this server, over TCP if it has an address and else through memory.
+/// Over TCP, its session does not end on a busy machine.
 pub fn builder(server: &TestServer) -> CuratorFrameworkBuilder {
     let builder = builder_for(&server.connect_string());
     match server.addr() {
-        Some(_) => builder,
+        Some(_) => builder.session_timeout(LONG_SESSION).connection_timeout(LONG_SESSION),
         None => seeded(builder.connector(Arc::new(server.connector()))),
     }
 }

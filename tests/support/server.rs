@@ -22,21 +22,24 @@ impl Server {
         real::or_skip(case).await.map(|server| Self::Apache(Box::new(server)))
     }
 
-    /// Settings for a framework whose session ends soon, and that waits long for its first
-    /// connection.
+    /// Settings for a framework whose session outlives every outage, and that waits long for its
+    /// first connection.
     pub fn builder(&self) -> CuratorFrameworkBuilder {
         let builder = match self {
             Self::Embedded(server) => crate::builder(server),
             Self::Apache(server) => crate::builder_for(&server.connect_string()),
         };
-        builder.session_timeout(Duration::from_secs(2)).connection_timeout(Duration::from_secs(30))
+        builder.session_timeout(Duration::from_secs(30)).connection_timeout(Duration::from_secs(30))
     }
 
-    /// A framework that is connected to this server.
+    /// The same for a session that has to end.
+    pub fn mortal(&self) -> CuratorFrameworkBuilder {
+        self.builder().session_timeout(Duration::from_secs(2))
+    }
+
+    /// A framework that is connected to this server, with a session that outlives every outage.
     pub async fn connected(&self) -> CuratorFramework {
-        let zk = self.builder().build().unwrap();
-        zk.start().await.unwrap();
-        zk
+        crate::start(self.builder()).await
     }
 
     /// Ends the server; its data stay.

@@ -73,7 +73,7 @@ async fn an_unknown_outcome_is_told() {
 #[tokio::test]
 async fn a_wait_without_a_connection_has_no_answer() {
     let zkc = Zkc::start().await;
-    let wait = ["wait", "/none", "--exists", "--for", "2s"];
+    let wait = ["wait", "/none", "--exists", "--for", "5s"];
     let wait = zkc.command(&wait).spawn().expect("zkc");
     zkc.server.until(|probe| probe.watches().iter().any(|watch| watch.path == "/none")).await;
     zkc.server.stop().await;

@@ -44,7 +44,9 @@ impl Writer {
     /// Runs the command again and again.
     async fn run(self: Arc<Self>, folder: Arc<Folder>, script: String, done: Arc<AtomicBool>) {
         while !done.load(Ordering::Acquire) {
-            let arguments = ["lock", "/locks/a", "--grace", "300ms", "--", "sh", "-c", &script];
+            let options = ["--session-timeout", "3s", "--grace", "300ms"];
+            let arguments =
+                [&["lock", "/locks/a"], &options[..], &["--", "sh", "-c", &script]].concat();
             let running = folder.start(&self.proxy.connect_string(), &arguments);
             self.process.store(running.id(), Ordering::Release);
             running.finish_at_last().await;

@@ -21,7 +21,7 @@ async fn an_expired_session_stops_the_command() {
     let folder = Folder::new();
     let on_lost = "echo $ZKC_LOCK_PATH > lost";
     let arguments =
-        ["lock", "/locks/a", "--grace", "100ms", "--on-lost", on_lost, "--", "sh", "-c", STUBBORN];
+        ["lock", "/locks/a", "--grace", "2s", "--on-lost", on_lost, "--", "sh", "-c", STUBBORN];
     let mut holder = folder.start(&server.connect_string(), &arguments);
     assert_eq!(holder.line().await, "ready");
     let session = holder_of(&server).await;
@@ -53,7 +53,8 @@ async fn without_a_connection_the_command_is_dead_in_time() {
     let folder = Folder::new();
     let script =
         "trap 'echo TERM' TERM; echo ready; while :; do date +%s%N >> log; sleep 0.005; done";
-    let arguments = ["lock", "/locks/a", "--grace", "500ms", "--", "sh", "-c", script];
+    let options = ["--session-timeout", "6s", "--grace", "3s"];
+    let arguments = [&["lock", "/locks/a"], &options[..], &["--", "sh", "-c", script]].concat();
     let proxy = FaultProxy::start(&[server.addr().unwrap()]).await.unwrap();
     let mut holder = folder.start(&proxy.connect_string(), &arguments);
     assert_eq!(holder.line().await, "ready");
@@ -97,7 +98,7 @@ async fn on_suspend_stop_stops_at_once() {
     server.stop().await;
     let status = timeout(LIMIT, holder.ended()).await.unwrap();
     assert_eq!(status.code(), Some(123));
-    // The session timeout is 3 s; the close waits for a server.
+    // With `guard`, the command would run for 30 s. The close waits for a server.
     assert!(begin.elapsed() < Duration::from_secs(20));
 }
 
@@ -119,7 +120,7 @@ async fn the_deadline_descriptor_ends_with_the_lock() {
     let server = TestServer::start().await;
     let script = "trap '' TERM; echo ready; eval \"cat <&$ZKC_DEADLINE_FD\"; echo over; \
                   while :; do sleep 0.01; done";
-    let arguments = ["lock", "/locks/a", "--grace", "300ms", "--", "bash", "-c", script];
+    let arguments = ["lock", "/locks/a", "--grace", "2s", "--", "bash", "-c", script];
     let mut holder = Running::start(&server.connect_string(), &arguments);
     assert_eq!(holder.line().await, "ready");
     let session = holder_of(&server).await;
@@ -136,7 +137,7 @@ async fn a_waiter_survives_an_outage() {
     holder.line().await;
     let waiter = Running::start(
         &servers,
-        &["--timeout", "300ms", "lock", "/locks/a", "--", "sh", "-c", "exit 8"],
+        &["--timeout", "2s", "lock", "/locks/a", "--", "sh", "-c", "exit 8"],
     );
     server.until(|probe| probe.children("/locks/a").len() == 2).await;
     server.disconnect_all();
@@ -152,7 +153,7 @@ async fn a_waiter_survives_an_outage() {
 #[tokio::test]
 async fn a_stopped_zkc_kills_its_command_when_it_continues() {
     let server = TestServer::start().await;
-    let arguments = ["lock", "/locks/a", "--", "sh", "-c", STUBBORN];
+    let arguments = ["--session-timeout", "3s", "lock", "/locks/a", "--", "sh", "-c", STUBBORN];
     let mut holder = Running::start(&server.connect_string(), &arguments);
     assert_eq!(holder.line().await, "ready");
     holder.signal(Signal::SIGSTOP);

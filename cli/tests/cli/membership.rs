@@ -225,6 +225,7 @@ async fn without_a_connection_a_member_is_stopped_in_time() {
         (registered(&[], &command), "/services/orders/one"),
     ] {
         let proxy = FaultProxy::start(&[server.addr().unwrap()]).await.unwrap();
+        let arguments = [&["--session-timeout", "6s"], &arguments[..]].concat();
         let mut member = started(&proxy.connect_string(), &arguments).await;
         proxy.requests(Flow::Lost);
         assert_eq!(member.line().await, "TERM");

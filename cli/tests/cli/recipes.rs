@@ -146,16 +146,17 @@ async fn dead_letters_are_put_back() {
 /// The response to the removal comes after the time is over.
 #[tokio::test]
 async fn a_take_that_is_late_loses_no_item() {
-    for kind in ["simple", "curator", "fifo", "locking"] {
+    let kinds = ["simple", "curator", "fifo", "locking"].map(async |kind| {
         let zkc = Zkc::start().await;
         zkc.run(&["queue", "put", "/q", "one", "--kind", kind]).await.ok();
         let _late = zkc.server.rule(|request| {
             let removes = request.is_delete() || request.is_transaction();
-            if removes { Verdict::Delay(Duration::from_secs(1)) } else { Verdict::Pass }
+            if removes { Verdict::Delay(Duration::from_secs(4)) } else { Verdict::Pass }
         });
-        let take = ["queue", "take", "/q", "--kind", kind, "--wait", "300ms"];
+        let take = ["queue", "take", "/q", "--kind", kind, "--wait", "2s"];
         assert_eq!(zkc.run(&take).await.ok(), "one\n", "{kind}");
-    }
+    });
+    futures_util::future::join_all(kinds).await;
 }
 
 #[tokio::test]

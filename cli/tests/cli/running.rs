@@ -24,10 +24,15 @@ pub(crate) struct Finished {
     pub(crate) stderr: String,
 }
 
-/// Returns `zkc` with its options for a server.
+/// Returns `zkc` with its options for a server. Its session does not end on a busy machine, unless
+/// the test names another timeout.
 pub(crate) fn zkc(servers: &str, arguments: &[&str]) -> Command {
     let mut command = program(env!("CARGO_BIN_EXE_zkc"), servers);
-    command.args(["-s", servers, "--session-timeout", "3s"]).args(arguments);
+    command.args(["-s", servers]);
+    if !arguments.contains(&"--session-timeout") {
+        command.args(["--session-timeout", "40s"]);
+    }
+    command.args(arguments);
     command
 }
 

@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 use zk_curator_proto::records::{ConnectRequest, CreateMode};
 use zk_curator_proto::{ErrorCode, Request};
 
-use crate::common::RawClient;
+use crate::common::{LONG_SESSION, RawClient};
 use crate::program::{CONTROL, Program, output, refusal};
 use zk_curator_real::TempDir;
 
@@ -54,7 +54,7 @@ async fn it_answers_every_word_and_grants_two_to_twenty_ticks() {
         assert!(answer.contains(part), "{word}: {answer}");
     }
     for (asked, granted) in [(1, 200), (500, 500), (60_000, 2000)] {
-        assert_eq!(RawClient::over_tcp(server.address(), asked).await.session.timeout, granted);
+        assert_eq!(RawClient::over_tcp_for(server.address(), asked).await.session.timeout, granted);
     }
 }
 
@@ -144,7 +144,7 @@ async fn what_a_server_saved_the_next_one_has() {
     let server = Program::start(&options).await;
     let stream = TcpStream::connect(server.address()).await.unwrap();
     let mut heir = RawClient::open(Box::new(stream), request).await.expect("the session");
-    assert_eq!((heir.id(), heir.session.timeout), (zk.id(), 10_000));
+    assert_eq!((heir.id(), heir.session.timeout), (zk.id(), LONG_SESSION));
     assert_eq!(heir.exists("/kept", false).await, Ok(stat));
     assert_eq!(heir.get_data("/kept", false).await.unwrap().as_deref(), Some(&b"new"[..]));
     assert_eq!(heir.exists("/mine", false).await.unwrap().ephemeral_owner, zk.id());
@@ -214,7 +214,7 @@ async fn members_of_an_ensemble_are_stopped_and_started() {
     for _ in 0..2 {
         control.ok("start", json!({ "member": 1 })).await;
     }
-    let mut second = RawClient::over_tcp(second, 10_000).await;
+    let mut second = RawClient::over_tcp(second).await;
     assert!(second.exists("/b", false).await.is_ok());
     control.ok("stop", json!({ "member": 0 })).await;
     control.ok("stop", json!({ "member": 2 })).await;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use zk_curator_proto::records::{CreateMode, MultiOp};
 use zk_curator_proto::{ErrorCode, Request};
 
-use crate::common::{RawClient, create, create_body, delete};
+use crate::common::{LONG_SESSION, RawClient, create, create_body, delete};
 use crate::program::{CONTROL, Control, Program};
 
 /// The options of an ensemble whose control port is open.
@@ -66,7 +66,7 @@ async fn a_paused_server_answers_later_and_expires_no_session() {
 async fn members_that_were_all_paused_resume_one_by_one() {
     let program = Program::start(ENSEMBLE).await;
     let mut control = program.controlled().await;
-    let zk = RawClient::over_tcp(&program.addresses[0], 200).await;
+    let zk = RawClient::over_tcp_for(&program.addresses[0], 200).await;
     control.ok("pause", json!({})).await;
     for member in 0..3 {
         control.ok("resume", json!({ "member": member })).await;
@@ -167,7 +167,7 @@ async fn a_member_lags_until_its_last_lag_ends() {
     let first = control.ok("lag", json!({ "member": 0 })).await["lag"].take();
     let second =
         control.ok("lag", json!({ "member": 0, "delay_ms": 3_600_000 })).await["lag"].take();
-    let mut at_leader = RawClient::over_tcp(&program.addresses[2], 10_000).await;
+    let mut at_leader = RawClient::over_tcp(&program.addresses[2]).await;
     at_leader.create("/a", CreateMode::Persistent).await.unwrap();
     control.until(json!({ "exists": "/a" })).await;
     assert_eq!(member(&mut control, 1).await["behind"], 0);
@@ -265,7 +265,7 @@ async fn time_passes_for_sessions_by_a_call() {
 async fn a_probe_shows_nodes_sessions_watches_and_counts() {
     let program = Program::start(ENSEMBLE).await;
     let mut control = program.controlled().await;
-    let mut zk = RawClient::over_tcp(&program.addresses[1], 10_000).await;
+    let mut zk = RawClient::over_tcp(&program.addresses[1]).await;
     zk.create("/a", CreateMode::Persistent).await.unwrap();
     zk.create("/a/e", CreateMode::Ephemeral).await.unwrap();
     zk.call(Request::CreateContainer(create_body("/c", CreateMode::Container))).await.unwrap();
@@ -291,7 +291,7 @@ async fn a_probe_shows_nodes_sessions_watches_and_counts() {
     assert_eq!(probe["nodes"][2]["container"], true);
     let sessions = &probe["sessions"][0];
     assert_eq!(sessions["session"], session(&zk));
-    assert_eq!((&sessions["timeout_ms"], &sessions["connected"]), (&json!(10_000), &json!(true)));
+    assert_eq!((&sessions["timeout_ms"], &sessions["connected"]), (&json!(LONG_SESSION), &json!(true)));
     assert_eq!(sessions["ephemerals"], json!(["/a/e"]));
     assert!(sessions["identities"][0].as_str().unwrap().starts_with("digest:me"), "{sessions}");
     assert!(!probe.to_string().contains("secret"), "{probe}");
@@ -340,7 +340,7 @@ async fn reset_ends_every_fault_and_keeps_nodes() {
     for member in 0..3 {
         let role = info["members"][member]["role"].as_str().unwrap();
         assert!(role == "leader" || role == "follower", "{info}");
-        let mut zk = RawClient::over_tcp(&program.addresses[member], 10_000).await;
+        let mut zk = RawClient::over_tcp(&program.addresses[member]).await;
         assert!(zk.exists("/a", false).await.is_ok());
         zk.set_data("/a", b"").await.unwrap();
     }
@@ -430,9 +430,9 @@ async fn a_rule_fires_after_some_requests_and_some_times() {
 async fn a_rule_is_for_a_session_and_a_member() {
     let program = Program::start(ENSEMBLE).await;
     let mut control = program.controlled().await;
-    let mut first = RawClient::over_tcp(&program.addresses[0], 10_000).await;
-    let mut second = RawClient::over_tcp(&program.addresses[1], 10_000).await;
-    let mut third = RawClient::over_tcp(&program.addresses[1], 10_000).await;
+    let mut first = RawClient::over_tcp(&program.addresses[0]).await;
+    let mut second = RawClient::over_tcp(&program.addresses[1]).await;
+    let mut third = RawClient::over_tcp(&program.addresses[1]).await;
     let refuse = json!({ "refuse": "throttled" });
     let rule = json!({ "verdict": refuse, "member": 0, "operation": ["exists", "create"] });
     control.ok("add_rule", rule).await;

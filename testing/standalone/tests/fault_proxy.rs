@@ -111,7 +111,7 @@ async fn members_are_stopped_and_partitioned_one_by_one() {
     let options = ["--server", &addresses[0], "--server", &addresses[1], "--listen", "127.0.0.1:0"];
     let program = Program::start_proxy(&[&options[..], &["--control", "0"]].concat()).await;
     let mut control = program.controlled().await;
-    let open = async |member: usize| RawClient::over_tcp(&program.addresses[member], 10_000).await;
+    let open = async |member: usize| RawClient::over_tcp(&program.addresses[member]).await;
     let info = control.ok("info", json!({})).await;
     assert_eq!(info["connect_string"], program.addresses.join(","));
     let of = |field: &str| json!([info["members"][0][field], info["members"][1][field]]);

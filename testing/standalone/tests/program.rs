@@ -90,7 +90,7 @@ impl Program {
 
     /// Connects a client to the first server.
     pub(crate) async fn client(&self) -> RawClient {
-        RawClient::over_tcp(self.address(), 10_000).await
+        RawClient::over_tcp(self.address()).await
     }
 
     /// Connects to the control port, without `hello`.

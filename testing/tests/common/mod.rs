@@ -23,8 +23,12 @@ use zk_curator_proto::{
 };
 use zk_curator_testing::TestServer;
 
-/// A timeout that is longer than any wait of a test.
-pub(crate) const LONG: Duration = Duration::from_secs(20);
+/// A timeout that is longer than any wait of a test, on a busy machine too.
+pub(crate) const LONG: Duration = Duration::from_secs(120);
+
+/// A session timeout in real time, in milliseconds: servers of the tests grant it, and clients that
+/// send nothing live longer than their test.
+pub(crate) const LONG_SESSION: i32 = 40_000;
 
 /// A received message: a watch event, or the response to a request.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,8 +61,13 @@ impl RawClient {
             .expect("a session")
     }
 
-    /// Connects to the address of any server over TCP.
-    pub(crate) async fn over_tcp(address: &str, timeout: i32) -> Self {
+    /// Connects to the address of any server over TCP, with a session that does not end by itself.
+    pub(crate) async fn over_tcp(address: &str) -> Self {
+        Self::over_tcp_for(address, LONG_SESSION).await
+    }
+
+    /// Connects to the address of any server over TCP, with a session timeout in milliseconds.
+    pub(crate) async fn over_tcp_for(address: &str, timeout: i32) -> Self {
         let (host, port) = address.rsplit_once(':').unwrap();
         let stream = TcpConnector::default().connect(host, port.parse().unwrap()).await.unwrap();
         Self::open(stream, ConnectRequest { timeout, ..new_session() }).await.expect("a session")

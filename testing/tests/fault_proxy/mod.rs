@@ -24,7 +24,7 @@ fn address(proxy: &FaultProxy) -> std::net::SocketAddr {
 }
 
 async fn client(proxy: &FaultProxy) -> RawClient {
-    RawClient::over_tcp(&proxy.connect_string(), 10_000).await
+    RawClient::over_tcp(&proxy.connect_string()).await
 }
 
 fn on_create(verdict: Verdict) -> impl Fn(&RuleRequest<'_>) -> Verdict + Send + Sync + 'static {

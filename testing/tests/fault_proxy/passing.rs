@@ -130,7 +130,7 @@ async fn host_names_are_resolved_for_each_connection() {
     let both = proxy.connect_string();
     let (first, second) = both.split_once(',').unwrap();
     assert!(first.starts_with("127.0.0.1:"), "{first}");
-    let mut zk = RawClient::over_tcp(first, 10_000).await;
+    let mut zk = RawClient::over_tcp(first).await;
     zk.ping().await;
     let mut unreachable = TcpStream::connect(second).await.unwrap();
     assert_eq!(unreachable.read(&mut [0; 8]).await.unwrap_or(0), 0);

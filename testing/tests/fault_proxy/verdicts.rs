@@ -81,7 +81,7 @@ async fn transcript(
     verdict: Verdict,
     after: &str,
 ) -> Transcript {
-    let mut zk = RawClient::over_tcp(address, 10_000).await;
+    let mut zk = RawClient::over_tcp(address).await;
     zk.create("/p", CreateMode::Persistent).await.unwrap();
     for path in ["/p", "/a"] {
         let watching = Request::Exists(ExistsRequest { path: path.into(), watch: true });
@@ -130,7 +130,7 @@ async fn transcript(
     }
     let hits = guard.hits();
     drop(guard);
-    let mut other = RawClient::over_tcp(after, 10_000).await;
+    let mut other = RawClient::over_tcp(after).await;
     other.call(Request::Sync(SyncRequest { path: "/".into() })).await.unwrap();
     let mut paths = Vec::new();
     for path in ["/a", "/p"] {
@@ -167,7 +167,7 @@ fn of(
 
 /// Zxids of a new server have one digit, so the first ones are used up.
 async fn used(server: &str) {
-    let mut zk = RawClient::over_tcp(server, 10_000).await;
+    let mut zk = RawClient::over_tcp(server).await;
     for _ in 0..6 {
         zk.create("/used", CreateMode::Persistent).await.unwrap();
         zk.delete("/used").await.unwrap();
@@ -297,7 +297,7 @@ async fn a_client_that_left_during_events_has_its_last_request_applied() {
     tokio::time::timeout(LONG, proxy.received(3)).await.unwrap();
     drop(zk);
     // The proxy cannot deliver these events.
-    let mut other = RawClient::over_tcp(&server.connect_string(), 10_000).await;
+    let mut other = RawClient::over_tcp(&server.connect_string()).await;
     for number in 0..100 {
         other.create(&format!("/{number}"), CreateMode::Persistent).await.unwrap();
     }

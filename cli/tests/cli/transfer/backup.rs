@@ -90,7 +90,7 @@ async fn overtaken(arguments: &[&str]) -> (super::Ran, Vec<String>) {
     let (server, scratch) = (TestServer::start().await, Scratch::new());
     let zk = connected(&server).await;
     create(&zk, &[("/a", "old"), ("/a/b", ""), ("/a/gone", "")]).await;
-    let (listing, written) = (Arc::new(Notify::new()), Duration::from_millis(500));
+    let (listing, written) = (Arc::new(Notify::new()), Duration::from_secs(2));
     let seen = Arc::clone(&listing);
     let reads = std::sync::atomic::AtomicU32::new(0);
     let _rule = server.rule(move |request| {
