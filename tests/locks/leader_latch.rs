@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_recipes::leader::{Candidate, CloseMode, Error, LatchState, LeaderLatch};
-use zk_curator_testing::wait::settled;
+use zk_curator_testing::wait::idle;
 use zk_curator_testing::{Probe, TestServer, Verdict};
 use zk_curator_tests::{
     assert_clean_after_close, assert_matches, closes_clean, connected, recorded, rule_if,
@@ -209,7 +209,7 @@ fn a_leaders_death_costs_the_next_one_nothing() {
             zk_curator_tests::expire(&server, &clients[next - 1]).await;
             candidates[next].await_leadership().await.unwrap();
             // All its other responses have arrived.
-            settled().await;
+            idle(Duration::from_secs(1)).await;
             let of = |client: usize| {
                 let session = session_id(&clients[client]).get();
                 requests.lock().unwrap().get(&session).cloned().unwrap_or_default()

@@ -11,7 +11,7 @@ use zk_curator_recipes::queue::{
     AutoAck, Consumer, DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue,
     DistributedQueue, Error, ErrorMode, FifoQueue, LockingQueue, PutMode, SimpleDistributedQueue,
 };
-use zk_curator_testing::wait::{settled, spend};
+use zk_curator_testing::wait::{past, settled, spend};
 use zk_curator_tests::{
     closes_clean, connected, expire, simulated_each, simulated_on, simulated_with, two_in_memory,
     until,
@@ -169,7 +169,7 @@ fn the_lowest_priority_comes_first_also_when_it_comes_late() {
         let mut auto_ack = queue.auto_ack_consumer();
         assert_eq!(texts(&mut auto_ack, 2).await, ["min", "high"]);
         // The consumer drops its list.
-        settled().await;
+        past(Duration::from_secs(1)).await;
         queue.put("late", -100).await.unwrap();
         assert_eq!(texts(&mut auto_ack, 4).await, ["late", "a", "b", "low"]);
     });

@@ -15,7 +15,7 @@ use zk_curator_recipes::queue::{
     SimpleDistributedQueue,
 };
 use zk_curator_testing::TestServer;
-use zk_curator_testing::wait::{idle, past, settled};
+use zk_curator_testing::wait::{idle, past};
 use zk_curator_tests::{builder, connected, simulated_each_on, simulated_with, start, until};
 
 pub(crate) const QUEUE: &str = "/queue";
@@ -428,7 +428,7 @@ fn a_new_item_wakes_one_that_waits_and_not_the_herd() {
             takers.spawn(async move { (number, queue.take().await.unwrap(), zk).1 });
             until(&server, |probe| probe.children("/queue/line").len() == number + 1).await;
         }
-        settled().await;
+        past(Duration::from_secs(1)).await;
         let queue = FifoQueue::new(&producer, QUEUE);
         for number in 0..waiting {
             let cost = Cost::since_now(&server);
@@ -464,7 +464,7 @@ fn a_returned_item_wakes_one_waiter_and_not_the_herd() {
             takers.spawn(async move { (consumer.next().await.unwrap(), zk) });
             until(&server, |probe| probe.children("/queue/line").len() == number + 1).await;
         }
-        settled().await;
+        past(Duration::from_secs(1)).await;
         // Only the first watches the items and the claims of other consumers. All hear of new
         // buckets.
         let holder = zk_curator_tests::session_id(&zk).get();

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::queue::{DistributedDelayQueue, DistributedQueue, Error, WhenFull};
-use zk_curator_testing::wait::{idle, settled};
+use zk_curator_testing::wait::{idle, past};
 
 use crate::queue::{LOCKS, QUEUE, clock, text};
 use zk_curator_tests::{connected, simulated_each, simulated_with, until};
@@ -50,7 +50,7 @@ fn producers_that_wait_for_room_are_woken_one_at_a_time() {
             puts.spawn(async move { (queue.put(number.to_string()).await.unwrap(), zk) });
             until(&server, |probe| probe.children("/line").len() == number + 1).await;
         }
-        settled().await;
+        past(Duration::from_secs(1)).await;
         let mut auto_ack = queue.auto_ack_consumer();
         for expected in ["a", "b", "c"] {
             let before = server.probe().total_requests();

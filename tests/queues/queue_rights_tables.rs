@@ -12,7 +12,7 @@ use zk_curator::{Acl, CuratorFramework, ErrorCode, Permissions};
 use zk_curator_recipes::queue::jobs::Jobs;
 use zk_curator_recipes::queue::{Error, LockingQueue};
 use zk_curator_testing::rule::path_matches;
-use zk_curator_testing::wait::{past, settled};
+use zk_curator_testing::wait::past;
 use zk_curator_testing::{TestServer, digest};
 use zk_curator_tests::{builder, expire, simulated, start};
 
@@ -194,7 +194,7 @@ async fn use_locking_queue(rights: Rights) -> Failed {
     }
     if failed.0.is_empty() {
         let waiting = tokio::spawn(async move { taken.next().await });
-        settled().await;
+        past(LONG / 4).await;
         failed.note("put", items.put("j")).await;
         if let Some(item) = failed.note("next in line", async { waiting.await.unwrap() }).await {
             failed.note("ack", item.ack()).await;

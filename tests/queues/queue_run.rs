@@ -14,7 +14,7 @@ use zk_curator_recipes::queue::jobs::{Jobs, Task};
 use zk_curator_recipes::queue::{DistributedQueue, Error, ErrorMode, LockingQueue};
 use zk_curator_recipes::{CancellationToken, Shutdown};
 use zk_curator_testing::TestServer;
-use zk_curator_testing::wait::{past, settled, spend};
+use zk_curator_testing::wait::{past, spend};
 use zk_curator_tests::{
     builder, cancel, in_memory, simulated, simulated_steps, simulated_with, start, stopped_by,
 };
@@ -419,10 +419,10 @@ fn run_at_its_limit_does_not_hold_the_line_up() {
         };
         let others = async {
             queue.put("one").await.unwrap();
-            settled().await;
+            past(Duration::from_secs(1)).await;
             let mut other = queue.consumer();
             let put = async {
-                settled().await;
+                past(Duration::from_secs(1)).await;
                 queue.put("two").await.unwrap();
             };
             let taken = timeout(Duration::from_secs(60), async {

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use zk_curator::{ConnectionState, CreateMode, CuratorFramework};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::cache::{CacheEvent, CacheEvents, CachedNode, CuratorCache};
-use zk_curator_testing::wait::{idle, settled, spend};
+use zk_curator_testing::wait::{idle, spend};
 use zk_curator_testing::{TestCluster, TestServer, Verdict};
 use zk_curator_tests::{
     CONNECTION_TIMEOUT, SESSION_TIMEOUT, always, builder, cluster_of_three, connected, cut_off,
@@ -396,7 +396,7 @@ fn no_path_goes_back_in_a_session_on_a_lagging_server() {
             cluster.expire(session_id(&zk).get());
             other.set_data("/tree/a", "later").await.unwrap();
             let caught_up = async {
-                settled().await;
+                spend(Duration::from_secs(1)).await;
                 drop(lags);
             };
             let (shown, ()) = tokio::join!(cache.synced(), caught_up);
