@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::certificates::{Authority, Identity};
+use crate::common::REAL_LIMIT;
 use crate::tls_peers::{config, listen, serve};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -26,7 +27,7 @@ const HERE: &str = "127.0.0.1";
 
 /// Limits the time of a test.
 async fn within<T>(test: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(60), test).await.expect("the test takes too long")
+    tokio::time::timeout(REAL_LIMIT, test).await.expect("the test takes too long")
 }
 
 fn trusting(ca: &Authority) -> TlsConnectorBuilder {

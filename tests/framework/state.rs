@@ -384,7 +384,7 @@ fn the_end_of_the_runtime_ends_what_other_runtimes_wait_for() {
     let mut errors = zk.background_errors();
     drop(short);
     long.block_on(async {
-        timeout(Duration::from_secs(20), async {
+        timeout(Duration::from_secs(120), async {
             node.ownership().lost().await;
             let error = zk.close().await.unwrap_err();
             let left = error.left_behind().unwrap();
@@ -508,7 +508,7 @@ fn everything_works_on_one_thread_over_tcp() {
         let watched = zk.exists("/a").watched().await.unwrap();
         let node = zk.create("/a").protected().owned();
         let other = tokio::spawn(zk.create("/a").into_future());
-        let node = timeout(Duration::from_secs(20), node.into_future()).await.unwrap().unwrap();
+        let node = timeout(Duration::from_secs(120), node.into_future()).await.unwrap().unwrap();
         other.await.unwrap().unwrap();
         watched.watch.await.unwrap();
         node.delete().await.unwrap();

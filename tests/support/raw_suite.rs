@@ -13,8 +13,8 @@ use zk_curator::{Acl, CreateMode, ErrorCode, EventType, Stat, Version, WatchEnde
 use zk_curator_client::{Created, Error, Op, SessionState};
 use zk_curator_testing::{FaultProxy, Flow};
 
-/// Longer than any case needs.
-const LIMIT: Duration = Duration::from_secs(60);
+/// Longer than any case needs, on a busy machine too.
+const LIMIT: Duration = Duration::from_secs(240);
 /// The session timeout of cases in which no session ends.
 const LONG: Duration = Duration::from_secs(30);
 /// The one of cases in which one does. Servers of the tests grant it.
@@ -367,10 +367,9 @@ pub async fn without_a_connection_requests_fail_after_few_attempts(case: Case) {
     assert!((1..100).contains(&attempts), "{attempts} attempts");
     assert!(zk.session().is_none());
     accepting.abort();
-    drop(accepting.await);
 
-    // No server listens there.
-    settings.connect_string = address;
+    // No server listens there. The port of the listener may be that of another test by now.
+    settings.connect_string = "127.0.0.1:1".to_owned();
     settings.connection_timeout = Duration::from_millis(300);
     let zk = case.factory.open(&settings).await.unwrap();
     assert_eq!(timeout(LIMIT, zk.get_data("/a")).await.unwrap(), Err(Error::NotConnected));

@@ -2,11 +2,15 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
 use zk_curator_real::TempDir;
 use zk_curator_testing::TestServer;
+
+/// Longer than any command of a test takes, on a busy machine too.
+const LIMIT: Duration = Duration::from_secs(240);
 
 /// A process of `zkc` that has ended.
 #[derive(Debug)]
@@ -104,8 +108,7 @@ pub(crate) async fn end(mut child: Child, input: &str) -> Outcome {
         stdin.write_all(input.as_bytes()).await.expect("stdin");
     }
     let output = child.wait_with_output();
-    let output = tokio::time::timeout(std::time::Duration::from_secs(60), output).await;
-    let output = output.expect("an end within a minute").expect("zkc");
+    let output = tokio::time::timeout(LIMIT, output).await.expect("an end in time").expect("zkc");
     Outcome {
         code: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8(output.stdout).expect("UTF-8"),

@@ -12,8 +12,8 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use tokio::process::{Child, Command};
 
-/// The longest time until something is shown.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// Longer than it takes until something is shown, on a busy machine too.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
 
 /// A pseudo-terminal with 130 columns and 30 lines, and everything that was written to it.
 pub(crate) struct Terminal {

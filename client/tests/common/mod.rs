@@ -31,7 +31,7 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(6);
 /// Longer than any test takes on its own clock.
 const LIMIT: Duration = Duration::from_secs(600);
 /// The same in real time, on a busy machine.
-const REAL_LIMIT: Duration = Duration::from_secs(240);
+pub(crate) const REAL_LIMIT: Duration = Duration::from_secs(240);
 
 /// Runs a test under a paused clock. Use it only with the in-memory network.
 pub(crate) fn simulated<T>(test: impl Future<Output = T>) -> T {
@@ -95,7 +95,6 @@ pub(crate) async fn on_network(server: &TestServer) -> (ZooKeeper, Network) {
     (start(builder(server).connector(network.connector())).await, network)
 }
 
-/// Returns an address without a listener.
 /// Two addresses where nobody listens. A port that was free a moment ago would not do: a server of
 /// another test may take it.
 pub(crate) const NOWHERE: [&str; 2] = ["127.0.0.1:1", "127.0.0.1:2"];

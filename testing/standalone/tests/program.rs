@@ -264,6 +264,6 @@ impl Control {
 
     /// Waits for a condition.
     pub(crate) async fn until(&mut self, condition: Value) {
-        self.ok("until", json!({ "condition": condition, "timeout_ms": 20_000 })).await;
+        self.ok("until", json!({ "condition": condition, "timeout_ms": 120_000 })).await;
     }
 }

@@ -95,8 +95,7 @@ async fn faults_of_one_server_leave_others_alone() {
     assert_eq!(servers[1].server(), second.connect_string());
     let both = format!("{},{}", servers[0].address(), servers[1].address());
     assert_eq!(proxy.connect_string(), both);
-    let open =
-        async |index: usize| RawClient::over_tcp(&servers[index].connect_string()).await;
+    let open = async |index: usize| RawClient::over_tcp(&servers[index].connect_string()).await;
 
     assert!(servers.iter().all(|server| server.is_down()));
     let mut early = tokio::net::TcpStream::connect(servers[0].address()).await.unwrap();
