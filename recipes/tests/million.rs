@@ -7,7 +7,6 @@
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::alloc::System;
-use std::future::Future;
 use std::future::IntoFuture as _;
 use std::sync::{Arc, Mutex};
 

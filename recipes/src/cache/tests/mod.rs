@@ -106,23 +106,13 @@ fn cases(flaw: Flaw) -> impl Strategy<Value = (Setup, Vec<Step>)> {
     (setups(flaw), prop::collection::vec(steps(), 0..120))
 }
 
+// `PROPTEST_CASES` replaces the number of cases.
 proptest! {
     #![proptest_config(Config { cases: 400, failure_persistence: None, ..Config::default() })]
 
     #[test]
     fn any_order_of_events_and_answers_leads_to_the_state_of_the_server((setup, steps) in cases(Flaw::None)) {
         run(setup, &steps)?;
-    }
-}
-
-#[test]
-#[ignore = "slow: scripts/test-all"]
-fn any_of_many_orders_of_events_and_answers_leads_to_the_state_of_the_server() {
-    let config = Config { cases: 5_000, failure_persistence: None, ..Config::default() };
-    let result =
-        TestRunner::new(config).run(&cases(Flaw::None), |(setup, steps)| run(setup, &steps));
-    if let Err(error) = result {
-        panic!("{error}");
     }
 }
 
