@@ -2,7 +2,8 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::launch::{Launch, POLL, PROBE_TIMEOUT, Process, ask, blocking, free_port, io_error};
+use super::launch::{Launch, POLL, PROBE_TIMEOUT, Process, ask, blocking, io_error};
+use super::ports::free_port;
 use super::temp_dir::TempDir;
 use super::{RealError, RealZooKeeper, RealZooKeeperBuilder};
 
@@ -276,8 +277,8 @@ impl RealEnsembleBuilder {
     }
 
     fn start_blocking(&self) -> Result<RealEnsemble, RealError> {
-        let clients = free_ports(3 * self.servers)?;
-        let (clients, peers) = clients.split_at(self.servers);
+        let ports = (0..3 * self.servers).map(|_| free_port()).collect::<Result<Vec<_>, _>>()?;
+        let (clients, peers) = ports.split_at(self.servers);
         let mut each = self.each.clone();
         for (index, ports) in peers.chunks_exact(2).enumerate() {
             let name = format!("server.{}", index + 1);
@@ -298,16 +299,4 @@ impl RealEnsembleBuilder {
         }
         Ok(RealEnsemble { servers, start_timeout: self.each.start_timeout })
     }
-}
-
-/// Returns different free ports.
-fn free_ports(count: usize) -> Result<Vec<u16>, RealError> {
-    let mut ports = Vec::with_capacity(count);
-    while ports.len() < count {
-        let port = free_port()?;
-        if !ports.contains(&port) {
-            ports.push(port);
-        }
-    }
-    Ok(ports)
 }

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use tokio::process::{Child, Command};
 use tokio::time::sleep;
 
-use super::launch::{POLL, free_port, io_error, signal, wait_until_suspended};
+use super::home::Guarded;
+use super::launch::{POLL, io_error, signal, wait_until_suspended};
+use super::ports::free_port;
 use super::{RealError, RealZooKeeperBuilder};
 
 /// The time that the server may take until it serves.
@@ -34,6 +36,7 @@ pub struct Kdc {
     home: PathBuf,
     port: u16,
     process: Option<Child>,
+    guarded: Option<Guarded>,
 }
 
 impl Kdc {
@@ -73,7 +76,7 @@ impl Kdc {
     /// # Cancel safety
     /// If the future is dropped, no process stays. Files may stay.
     pub async fn start(home: &Path, ticket_life: Duration) -> Result<Self, RealError> {
-        let mut kdc = Self { home: home.to_owned(), port: free_port()?, process: None };
+        let mut kdc = Self { home: home.to_owned(), port: free_port()?, process: None, guarded: None };
         let (realm, port, directory) = (Self::REALM, kdc.port, home.display());
         // Names are not looked up, so the principal of a server is that of the connect string. The
         // library does not adjust its clock to that of the server, so different clocks are seen.
@@ -211,6 +214,7 @@ impl Kdc {
     /// # Cancel safety
     /// The server is stopped even if the future is dropped.
     pub async fn stop(&mut self) -> Result<(), RealError> {
+        self.guarded = None;
         match self.process.take() {
             None => Ok(()),
             Some(mut process) => {
@@ -280,6 +284,7 @@ impl Kdc {
         self.environ(&mut command).stdout(Stdio::null()).stderr(Stdio::null());
         let process = command.arg("-n").kill_on_drop(true).spawn();
         let process = self.process.insert(process.map_err(io_error("run", "krb5kdc".as_ref()))?);
+        self.guarded = process.id().map(Guarded::new).transpose()?;
         let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
         let started = Instant::now();
         loop {

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::RealError;
 use super::builder::RealZooKeeperBuilder;
+use super::home::Guarded;
 
 /// The interval at which a server that starts or ends is polled. There is no event to wait for,
 /// because the process does not report its progress.
@@ -24,10 +25,6 @@ pub(super) const WORD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The same time during the start, when the word is sent repeatedly.
 pub(super) const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
-
-/// Ports below the range that Linux uses for outgoing connections, so the port of a stopped server
-/// stays free until its restart.
-const PORTS: std::ops::Range<u16> = 20_000..32_768;
 
 /// The size of the part of the log that goes into an error, in bytes.
 const LOG_TAIL: u64 = 4096;
@@ -138,8 +135,8 @@ impl Launch {
             .stdout(copy)
             .stderr(log)
             .spawn()
-            .map(|child| Process { child })
             .map_err(io_error("run", &self.java))
+            .and_then(Process::new)
     }
 
     pub(super) fn log_tail(&self) -> String {
@@ -158,13 +155,20 @@ impl Launch {
     }
 }
 
-/// A running server; dropping it kills it.
+/// A running server. Dropping it kills it, and so does the end of this process.
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,
+    guarded: Option<Guarded>,
 }
 
 impl Process {
+    fn new(child: Child) -> Result<Self, RealError> {
+        let mut process = Self { child, guarded: None };
+        process.guarded = Some(Guarded::new(process.id())?);
+        Ok(process)
+    }
+
     pub(super) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -195,6 +199,7 @@ impl Process {
 
     fn kill_and_wait(&mut self) -> io::Result<()> {
         self.child.kill()?;
+        self.guarded = None;
         self.child.wait()?;
         Ok(())
     }
@@ -254,19 +259,6 @@ pub(super) fn ask(addr: SocketAddr, word: &str, timeout: Duration) -> io::Result
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     Ok(answer)
-}
-
-pub(super) fn free_port() -> Result<u16, RealError> {
-    let mut attempts = 0;
-    loop {
-        attempts += 1;
-        let port = fastrand::u16(PORTS);
-        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
-            Ok(_) => return Ok(port),
-            Err(_) if attempts < 1000 => {}
-            Err(_) => return Err(RealError::PortTaken { port }),
-        }
-    }
 }
 
 pub(super) fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RealError {

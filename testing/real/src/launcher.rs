@@ -7,8 +7,9 @@ use zk_curator_testing::ZooKeeperVersion;
 
 use super::builder::RealZooKeeperBuilder;
 use super::launch::{
-    Launch, Process, WORD_TIMEOUT, ask, blocking, free_port, io_error, signal, wait_until_suspended,
+    Launch, Process, WORD_TIMEOUT, ask, blocking, io_error, signal, wait_until_suspended,
 };
+use super::ports::free_port;
 use super::temp_dir::TempDir;
 use super::{RealError, java};
 

@@ -1,9 +1,10 @@
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{env, fs, io};
 
-use super::RealError;
+use super::{RealError, home};
 
-/// A directory in the system's temporary directory, removed on drop.
+/// A directory below the system's temporary directory, removed on drop, or at the end of the
+/// process, even if the process is killed.
 #[derive(Debug)]
 pub struct TempDir {
     path: PathBuf,
@@ -15,17 +16,7 @@ impl TempDir {
     /// # Errors
     /// [`RealError::Io`].
     pub fn new(prefix: &str) -> Result<Self, RealError> {
-        let parent = env::temp_dir();
-        loop {
-            let path =
-                parent.join(format!("{prefix}-{}-{:016x}", std::process::id(), fastrand::u64(..)));
-            // `create_dir` fails for an existing directory, so no other process uses this one.
-            match fs::create_dir(&path) {
-                Ok(()) => return Ok(Self { path }),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(source) => return Err(RealError::Io { what: "create", path, source }),
-            }
-        }
+        home::new_directory(prefix).map(|path| Self { path })
     }
 
     /// Returns the path of the directory.
