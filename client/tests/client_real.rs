@@ -1,6 +1,7 @@
 //! The client against Apache ZooKeeper.
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -18,10 +19,15 @@ use zk_curator_client::{
 };
 use zk_curator_proto::records::{ConnectRequest, ConnectResponse, RequestHeader};
 use zk_curator_proto::{Decoder, OpCode, Record, frame};
-use zk_curator_real::{self as real, RealZooKeeper};
+use zk_curator_real::{self as real, Chroot, RealZooKeeper};
 
 fn builder(server: &RealZooKeeper) -> ZooKeeperBuilder {
     ZooKeeper::builder(server.connect_string()).session_timeout(Duration::from_secs(20))
+}
+
+/// A client of a server that other tests use, too.
+fn in_chroot(chroot: &Chroot) -> ZooKeeperBuilder {
+    ZooKeeper::builder(chroot.connect_string()).session_timeout(Duration::from_secs(20))
 }
 
 /// Suspends or resumes the server.
@@ -149,15 +155,15 @@ fn the_session_ends_at_its_timeout_when_the_server_stays_away() {
 fn a_session_that_the_server_ended_is_expired() {
     real_time(async {
         let name = "a_session_that_the_server_ended_is_expired";
-        let Some(server) = real::or_skip(name).await else { return };
+        let Some(server) = real::chroot_or_skip(name).await else { return };
         let tap = Tap::default();
         let network = Network::new(tap.clone());
-        let zk = start(builder(&server).connector(network.connector())).await;
+        let zk = start(in_chroot(&server).connector(network.connector())).await;
         zk.create("/e", b"", &open(), CreateMode::Ephemeral).await.unwrap();
         let states = zk.states();
         // Otherwise the client would resume the session before it is closed.
         network.down();
-        tap.close_session(&server).await;
+        tap.close_session(server.addr()).await;
         network.up();
         let states = history(states).await;
         assert_eq!(
@@ -166,7 +172,7 @@ fn a_session_that_the_server_ended_is_expired() {
             "{states:?}"
         );
         assert_eq!(create(&zk, "/a").await, Err(Error::SessionExpired { sent: false }));
-        let other = start(builder(&server)).await;
+        let other = start(in_chroot(&server)).await;
         assert_eq!(other.exists("/e").await.unwrap(), None);
         other.close().await.unwrap();
     });
@@ -176,10 +182,9 @@ fn a_session_that_the_server_ended_is_expired() {
 #[ignore = "slow: scripts/test-all"]
 fn refused_credentials_end_the_client() {
     real_time(async {
-        let Some(server) = real::or_skip("refused_credentials_end_the_client").await else {
-            return;
-        };
-        let zk = start(builder(&server)).await;
+        let name = "refused_credentials_end_the_client";
+        let Some(server) = real::chroot_or_skip(name).await else { return };
+        let zk = start(in_chroot(&server)).await;
         // The client writes all the time.
         let writes: Vec<_> = (0..100).map(|_| zk.sync("/")).collect();
         assert_eq!(zk.add_auth("nobody-knows", b"x").await, Err(Error::AuthFailed { sent: false }));
@@ -201,7 +206,7 @@ struct Tapped {
 
 impl Tap {
     /// Resumes the session, which requires its password, and closes it.
-    async fn close_session(&self, server: &RealZooKeeper) {
+    async fn close_session(&self, server: SocketAddr) {
         let mut read = BytesMut::from(&self.read.lock().expect("no panic")[..]);
         let body = frame::take(&mut read, usize::MAX).expect("a frame").expect("all of it");
         let session =
@@ -212,7 +217,7 @@ impl Tap {
             password: session.password,
             ..ConnectRequest::default()
         };
-        let mut stream = tokio::net::TcpStream::connect(server.addr()).await.expect("a server");
+        let mut stream = tokio::net::TcpStream::connect(server).await.expect("a server");
         let mut out = BytesMut::new();
         frame::put(&mut out, |out| request.encode(out));
         frame::put(&mut out, |out| {

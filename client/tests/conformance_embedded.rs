@@ -14,11 +14,15 @@ async fn embedded(name: &str, version: ZooKeeperVersion) {
     run(servers(1, version).await, name).await;
 }
 
-/// All cases share the servers, as on Apache ZooKeeper.
-#[test]
-#[ignore = "slow: scripts/test-all"]
-fn the_client_conforms_on_a_cluster_of_three() {
-    on_threads(async { run_all(servers(3, ZooKeeperVersion::V3_9).await).await });
+mod night {
+    use super::*;
+
+    /// All cases share the servers, as on Apache ZooKeeper.
+    #[test]
+    #[ignore = "night: scripts/night"]
+    fn the_client_conforms_on_a_cluster_of_three() {
+        on_threads(async { run_all(servers(3, ZooKeeperVersion::V3_9).await).await });
+    }
 }
 
 /// The cases that depend on there being other servers.
@@ -50,7 +54,7 @@ fn a_server_before_3_7_is_not_asked_who_we_are() {
 }
 
 /// Runs each case on 3.8 and on 3.9. The cases that take seconds show no difference between the
-/// two, so `cargo test` runs them on one.
+/// two, so the other release is for the night.
 macro_rules! tests {
     (
         suite { $($suite:ident)* }
@@ -61,11 +65,15 @@ macro_rules! tests {
     ) => {
         mod as_3_8 {
             tests! { [] V3_8 $($suite)* $($shared)* $($alone)* }
-            tests! { [#[ignore = "slow: scripts/test-all"]] V3_8 $($long)* $($huge)* }
+            mod night {
+                tests! { [#[ignore = "night: scripts/night"]] V3_8 $($long)* $($huge)* }
+            }
         }
         mod as_3_9 {
             tests! { [] V3_9 $($suite)* $($shared)* $($long)* $($alone)* }
-            tests! { [#[ignore = "slow: scripts/test-all"]] V3_9 $($huge)* }
+            mod night {
+                tests! { [#[ignore = "night: scripts/night"]] V3_9 $($huge)* }
+            }
         }
     };
     ([$($attribute:tt)*] $version:ident) => {};
@@ -73,8 +81,8 @@ macro_rules! tests {
         #[test]
         $($attribute)*
         fn $name() {
-            let version = super::ZooKeeperVersion::$version;
-            crate::common::real_time(super::embedded(stringify!($name), version));
+            let version = zk_curator_testing::ZooKeeperVersion::$version;
+            crate::common::real_time(crate::conformance_embedded::embedded(stringify!($name), version));
         }
         tests! { [$($attribute)*] $version $($others)* }
     };

@@ -1,29 +1,50 @@
 //! The conformance suite on Apache ZooKeeper, standalone and as an ensemble of three servers. All
 //! cases share the servers: starting them takes longer than most cases.
 
-use crate::conformance::{Target, on_threads, run_all, run_those};
+use crate::conformance::{Target, on_threads, run_all, run_but_huge, run_those};
 use zk_curator_real::{self as real, RealEnsemble};
 
-#[test]
-#[ignore = "slow: scripts/test-all"]
-fn the_client_conforms_on_a_standalone_server() {
-    on_threads(async {
-        let name = "the_client_conforms_on_a_standalone_server";
-        let Some(server) = real::or_skip(name).await else { return };
-        run_all(Target::standalone(server).await).await;
-    });
+async fn standalone(test: &str) -> Option<Target> {
+    Some(Target::standalone(real::or_skip(test).await?).await)
+}
+
+async fn ensemble(test: &str) -> Option<Target> {
+    // With a hundred thousand nodes and watches and less memory, a server collects garbage for so
+    // long that the other servers disconnect it.
+    let builder = RealEnsemble::builder(3).jvm_option("-Xmx512m");
+    Some(Target::ensemble(real::or_skip_ensemble_with(test, builder).await?, false).await)
 }
 
 #[test]
 #[ignore = "slow: scripts/test-all"]
 fn the_client_conforms_on_an_ensemble_of_three() {
     on_threads(async {
-        let name = "the_client_conforms_on_an_ensemble_of_three";
-        // With a hundred thousand nodes and watches and less memory, a server collects garbage for
-        // so long that the other servers disconnect it.
-        let builder = RealEnsemble::builder(3).jvm_option("-Xmx512m");
-        let Some(ensemble) = real::or_skip_ensemble_with(name, builder).await else { return };
-        run_all(Target::ensemble(ensemble, false).await).await;
+        let Some(servers) = ensemble("the_client_conforms_on_an_ensemble_of_three").await else {
+            return;
+        };
+        run_but_huge(servers).await;
+    });
+}
+
+/// The cases that see a difference between one server and an ensemble: a server that ends takes all
+/// connections with it, and a single server never lags. Every other case does the same on an
+/// ensemble.
+#[test]
+#[ignore = "slow: scripts/test-all"]
+fn the_client_conforms_where_a_single_server_differs() {
+    on_threads(async {
+        let test = "the_client_conforms_where_a_single_server_differs";
+        let Some(server) = standalone(test).await else { return };
+        let those = [
+            "the_configuration",
+            "timeouts_are_negotiated",
+            "persistent_watches_survive_cuts",
+            "a_rearmed_watch",
+            "a_session_that_has_moved",
+            "lost_with_a_server",
+            "the_death_of_a_server",
+        ];
+        run_those(server, &those).await;
     });
 }
 
@@ -40,4 +61,28 @@ fn the_client_conforms_on_read_only_servers() {
         let Some(ensemble) = real::or_skip_ensemble_with(name, builder).await else { return };
         run_those(Target::ensemble(ensemble, true).await, &["read_only"]).await;
     });
+}
+
+mod night {
+    use super::*;
+
+    #[test]
+    #[ignore = "night: scripts/night"]
+    fn the_client_conforms_on_a_standalone_server() {
+        on_threads(async {
+            let test = "the_client_conforms_on_a_standalone_server";
+            let Some(server) = standalone(test).await else { return };
+            run_all(server).await;
+        });
+    }
+
+    #[test]
+    #[ignore = "night: scripts/night"]
+    fn a_hundred_thousand_watches_survive_on_an_ensemble() {
+        on_threads(async {
+            let test = "a_hundred_thousand_watches_survive_on_an_ensemble";
+            let Some(servers) = ensemble(test).await else { return };
+            run_those(servers, &["a_hundred_thousand_watches"]).await;
+        });
+    }
 }

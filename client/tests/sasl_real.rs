@@ -173,7 +173,7 @@ fn a_server_that_tolerates_failures_is_none_for_this_client() {
 fn a_server_without_sasl_ends_the_client() {
     real_time(async {
         let test = "a_server_without_sasl_ends_the_client";
-        let Some(server) = real::or_skip(test).await else { return };
+        let Some(server) = real::chroot_or_skip(test).await else { return };
         let zk = ZooKeeper::builder(server.connect_string())
             .sasl_digest_md5(USER, PASSWORD)
             .connect()

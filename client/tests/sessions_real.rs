@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout_at};
 use zk_curator_client::{
     CreateMode, Error, ErrorCode, EventType, ExpiredBy, SessionState, ZooKeeper, ZooKeeperBuilder,
 };
-use zk_curator_real::{self as real, RealEnsemble, RealZooKeeper};
+use zk_curator_real::{self as real, Chroot, RealEnsemble, RealZooKeeper};
 use zk_curator_testing::wait::spend;
 
 const TIMEOUT: Duration = Duration::from_secs(6);
@@ -16,6 +16,11 @@ const EXPIRED: Error = Error::SessionExpired { sent: false };
 
 fn builder(server: &RealZooKeeper) -> ZooKeeperBuilder {
     ZooKeeper::builder(server.connect_string()).session_timeout(TIMEOUT)
+}
+
+/// A client of a server that other tests use, too.
+fn in_chroot(chroot: &Chroot) -> ZooKeeperBuilder {
+    ZooKeeper::builder(chroot.connect_string()).session_timeout(TIMEOUT)
 }
 
 async fn ephemeral(zk: &ZooKeeper, path: &str) {
@@ -39,9 +44,9 @@ async fn gone(zk: &ZooKeeper, path: &str) {
 fn a_session_is_left_and_taken_up_until_it_expires() {
     real_time(async {
         let name = "a_session_is_left_and_taken_up_until_it_expires";
-        let Some(server) = real::or_skip(name).await else { return };
-        let witness = start(builder(&server)).await;
-        let zk = start(builder(&server)).await;
+        let Some(server) = real::chroot_or_skip(name).await else { return };
+        let witness = start(in_chroot(&server)).await;
+        let zk = start(in_chroot(&server)).await;
         let session = id(&zk);
         ephemeral(&zk, "/e").await;
         let before: Vec<_> = (0..100)
@@ -55,7 +60,7 @@ fn a_session_is_left_and_taken_up_until_it_expires() {
         assert_eq!(credentials.id.get(), session);
         assert!(credentials.last_zxid > 0);
 
-        let heir = start(builder(&server).resume(credentials).session_timeout(TIMEOUT / 2)).await;
+        let heir = start(in_chroot(&server).resume(credentials).session_timeout(TIMEOUT / 2)).await;
         assert_eq!(id(&heir), session);
         assert_eq!(heir.session().unwrap().timeout, TIMEOUT / 2);
         assert_eq!(heir.get_ephemerals("/").await.unwrap().len(), 101);
@@ -66,7 +71,7 @@ fn a_session_is_left_and_taken_up_until_it_expires() {
         gone(&witness, "/e").await;
         let after = left.elapsed();
         assert!(after >= TIMEOUT / 3, "{after:?}");
-        let late = builder(&server).resume(credentials).connect().unwrap();
+        let late = in_chroot(&server).resume(credentials).connect().unwrap();
         let states = late.states();
         assert_eq!(late.exists("/e").await, Err(EXPIRED));
         assert_eq!(history(states).await.last(), Some(&SessionState::Expired(ExpiredBy::Server)));
@@ -79,10 +84,10 @@ fn a_session_is_left_and_taken_up_until_it_expires() {
 fn two_clients_that_share_a_session_cause_no_storm() {
     real_time(async {
         let name = "two_clients_that_share_a_session_cause_no_storm";
-        let Some(server) = real::or_skip(name).await else { return };
+        let Some(server) = real::chroot_or_skip(name).await else { return };
         let (networks, time) = ([Network::tcp(), Network::tcp()], Duration::from_secs(4));
         let builder = |network: &Network| {
-            builder(&server).session_timeout(TIMEOUT * 5).connector(network.connector())
+            in_chroot(&server).session_timeout(TIMEOUT * 5).connector(network.connector())
         };
         let first = start(builder(&networks[0])).await;
         ephemeral(&first, "/e").await;

@@ -2,8 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "all of it is for tests")]
 
 use std::io;
-use std::net::{Ipv4Addr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,7 +44,7 @@ impl Secure {
         };
         let keys = file("server.pem", &ca.server(hosts).pem());
         let trusted = file("ca.pem", &ca.pem);
-        let port = free_port();
+        let port = real::free_port().unwrap();
         let builder = secure(&keys, &trusted, port).setting("ssl.clientAuth", client_auth);
         let server = real::or_skip_with(test, builder).await?;
         // The server counts as started when it serves the plain port, which it opens first.
@@ -77,13 +76,6 @@ fn secure(keys: &Path, trusted: &Path, port: u16) -> RealZooKeeperBuilder {
         .setting("ssl.trustStore.location", trusted.display())
         .setting("ssl.trustStore.type", "PEM")
         .setting("authProvider.x509", "org.apache.zookeeper.server.auth.X509AuthenticationProvider")
-}
-
-/// Returns a port below those that Linux uses for outgoing connections; the launcher searches there
-/// too.
-fn free_port() -> u16 {
-    let free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
-    std::iter::repeat_with(|| fastrand::u16(20_000..32_768)).find(free).unwrap()
 }
 
 async fn connect(port: u16, tls: TlsConnectorBuilder) -> io::Result<Box<dyn Transport>> {
@@ -228,7 +220,7 @@ fn the_wrong_port_is_an_error_and_no_hang() {
 fn a_server_without_tls_is_an_error_and_no_hang() {
     real_time(async {
         let test = "a_server_without_tls_is_an_error_and_no_hang";
-        let Some(server) = real::or_skip(test).await else { return };
+        let Some(server) = real::chroot_or_skip(test).await else { return };
         let tls = TlsConnector::builder().ca_pem(Authority::new("ca").pem);
         assert_eq!(refusal(server.addr().port(), tls).await, TlsErrorKind::Closed);
     });

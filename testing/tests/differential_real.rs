@@ -2,7 +2,9 @@
 //! a time or many in flight, and must return the same responses, comparable fields, errors and
 //! watch events in the same order.
 //!
-//! * `ZK_DIFFERENTIAL_OPERATIONS`: the number of operations. Default: 30,000.
+//! The test of the night has two variables:
+//!
+//! * `ZK_DIFFERENTIAL_OPERATIONS`: the number of operations. Default: 100,000.
 //! * `ZK_DIFFERENTIAL_SEED`: the seed of the first round. A failure prints the seed of its round;
 //!   with that seed and 400 operations, only that round runs. Default: 1.
 //!
@@ -30,14 +32,28 @@ const NEVER: Duration = Duration::from_secs(1_000_000);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: scripts/test-all"]
 async fn every_answer_and_event_is_that_of_apache_zookeeper() {
+    all_agree("every_answer_and_event_is_that_of_apache_zookeeper", 8_000, 1).await;
+}
+
+mod night {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "night: scripts/night"]
+    async fn many_more_operations_agree() {
+        let (operations, first_seed) = (setting("OPERATIONS", 100_000), setting("SEED", 1));
+        all_agree("many_more_operations_agree", operations, first_seed).await;
+    }
+}
+
+/// Compares at least this number of operations, in rounds with a seed each.
+async fn all_agree(test: &str, operations: u64, first_seed: u64) {
     let builder = RealZooKeeper::builder()
         .jvm_property("zookeeper.DigestAuthenticationProvider.superDigest", digest(SUPERUSER))
         .jvm_property("zookeeper.enforceQuota", true)
         .jvm_property("znode.container.checkIntervalMs", NEVER.as_millis());
-    let test = "every_answer_and_event_is_that_of_apache_zookeeper";
     let Some(zookeeper) = real::or_skip_with(test, builder).await else { return };
     let (real, version) = (zookeeper.connect_string(), zookeeper.version().await.unwrap());
-    let (operations, first_seed) = (setting("OPERATIONS", 30_000), setting("SEED", 1));
     let started = Instant::now();
     let mut tally = Tally::default();
     let mut done = 0;

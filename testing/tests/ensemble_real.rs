@@ -4,8 +4,7 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::blocking_session::Session;
-use zk_curator_real::{self as real, RealEnsemble, RealError};
+use zk_curator_real::{self as real, RealEnsemble, RealError, Session};
 
 async fn mode(ensemble: &RealEnsemble, server: usize) -> String {
     let answer = ensemble.server(server).four_letter_word("srvr").await.expect("an answer");

@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::Duration;
 
-use crate::blocking_session::Session;
 use tokio::process::Child;
 use zk_curator_real::java::Program;
-use zk_curator_real::{self as real, RealError, RealZooKeeper, java};
+use zk_curator_real::{self as real, Chroot, RealError, RealZooKeeper, Session, TempDir, java};
 use zk_curator_testing::wait;
 
 const ROUNDS: usize = 25;
@@ -17,14 +16,17 @@ fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/interop").join(name)
 }
 
-/// Starts a server, and compiles a program of `tests/interop/`. Returns `None` without Java.
-async fn setting(test: &str, program: &str) -> Option<(RealZooKeeper, Program)> {
+/// Returns a chroot, and the contender of `tests/interop/`. Returns `None` without Java.
+async fn contender(test: &str) -> Option<(Chroot, Program)> {
     if !real::runs(test, java::available()) {
         return None;
     }
-    let builder = RealZooKeeper::builder().jvm_property("znode.container.checkIntervalMs", 100);
-    let zookeeper = real::or_skip_with(test, builder).await?;
-    Some((zookeeper, Program::compile(source(program)).await.expect("the program compiles")))
+    let chroot = real::chroot_or_skip(test).await?;
+    Some((chroot, compiled("CuratorMutexContender.java").await))
+}
+
+async fn compiled(program: &str) -> Program {
+    Program::compile(source(program)).await.expect("the program compiles")
 }
 
 /// Waits for the end of a program. Returns its exit code and its lines.
@@ -40,14 +42,13 @@ async fn finish(child: Child) -> (Option<i32>, Vec<String>) {
 #[ignore = "slow: scripts/test-all"]
 async fn two_curators_never_hold_the_mutex_together_and_both_finish() {
     let name = "two_curators_never_hold_the_mutex_together_and_both_finish";
-    let Some((zookeeper, contender)) = setting(name, "CuratorMutexContender.java").await else {
-        return;
-    };
-    let mut session = Session::open(zookeeper.addr(), 30_000);
-    session.create("/counter", b"0");
+    let Some((chroot, contender)) = contender(name).await else { return };
+    let counter = format!("{}/counter", chroot.path());
+    let mut session = Session::open(chroot.addr(), 30_000);
+    session.create(&counter, b"0");
 
     let rounds = ROUNDS.to_string();
-    let connect_string = zookeeper.connect_string();
+    let connect_string = chroot.connect_string();
     let start = |label| {
         contender
             .spawn([&connect_string, "/locks/orders", &rounds, label, "/witness", "/counter"])
@@ -64,36 +65,40 @@ async fn two_curators_never_hold_the_mutex_together_and_both_finish() {
         assert_eq!(lines[ROUNDS], "DONE");
     }
     let count = (2 * ROUNDS).to_string();
-    assert_eq!(session.get_data("/counter").as_deref(), Some(count.as_bytes()));
-    assert_eq!(session.get_data("/witness"), None);
+    assert_eq!(session.get_data(&counter).as_deref(), Some(count.as_bytes()));
+    assert_eq!(session.get_data(&format!("{}/witness", chroot.path())), None);
 }
 
 #[tokio::test]
 #[ignore = "slow: scripts/test-all"]
 async fn a_second_holder_is_a_violation() {
-    let Some((zookeeper, contender)) =
-        setting("a_second_holder_is_a_violation", "CuratorMutexContender.java").await
-    else {
-        return;
-    };
-    let mut session = Session::open(zookeeper.addr(), 30_000);
-    session.create("/counter", b"0");
-    session.create("/witness", b"two"); // a client that believes to hold the lock
-    let connect_string = zookeeper.connect_string();
+    let name = "a_second_holder_is_a_violation";
+    let Some((chroot, contender)) = contender(name).await else { return };
+    let counter = format!("{}/counter", chroot.path());
+    let mut session = Session::open(chroot.addr(), 30_000);
+    session.create(&counter, b"0");
+    // A client that believes to hold the lock.
+    session.create(&format!("{}/witness", chroot.path()), b"two");
+    let connect_string = chroot.connect_string();
     let child = contender
         .spawn([&connect_string, "/locks/orders", "5", "one", "/witness", "/counter"])
         .unwrap();
     let (code, lines) = finish(child).await;
     let last = lines.last().map(String::as_str);
     assert_eq!((code, last), (Some(3), Some("VIOLATION one 0 two")), "{lines:?}");
-    assert_eq!(session.get_data("/counter").as_deref(), Some(&b"0"[..]));
+    assert_eq!(session.get_data(&counter).as_deref(), Some(&b"0"[..]));
 }
 
 #[tokio::test]
 #[ignore = "slow: scripts/test-all"]
 async fn the_layout_of_curators_mutex_is_the_documented_one() {
     let name = "the_layout_of_curators_mutex_is_the_documented_one";
-    let Some((zookeeper, layout)) = setting(name, "CuratorMutexLayout.java").await else { return };
+    if !real::runs(name, java::available()) {
+        return;
+    }
+    let builder = RealZooKeeper::builder().jvm_property("znode.container.checkIntervalMs", 100);
+    let Some(zookeeper) = real::or_skip_with(name, builder).await else { return };
+    let layout = compiled("CuratorMutexLayout.java").await;
     let child = layout.spawn([&zookeeper.connect_string(), "/locks/orders"]).unwrap();
     let (code, lines) = finish(child).await;
     assert_eq!(code, Some(0));
@@ -126,6 +131,10 @@ async fn a_program_that_does_not_compile_says_why() {
     if !real::runs("a_program_that_does_not_compile_says_why", java::available()) {
         return;
     }
-    let error = Program::compile(file!()).await.unwrap_err();
+    let folder = TempDir::new("broken").unwrap();
+    let source = folder.path().join("Broken.java");
+    std::fs::write(&source, "class Broken { int number = \"text\"; }\n").unwrap();
+    let error = Program::compile(source).await.unwrap_err();
     assert!(matches!(error, RealError::Compile { .. }), "{error}");
+    assert!(error.to_string().contains("Broken.java:1: error: incompatible types"), "{error}");
 }

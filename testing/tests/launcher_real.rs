@@ -2,10 +2,12 @@
 
 use std::net::TcpStream;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
-use crate::blocking_session::Session;
-use zk_curator_real::{self as real, RealError, RealZooKeeper};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Command;
+use zk_curator_real::{self as real, RealError, RealZooKeeper, Session};
 
 #[tokio::test]
 #[ignore = "slow: scripts/test-all"]
@@ -77,6 +79,54 @@ async fn drop_leaves_neither_process_nor_data() {
     assert!(TcpStream::connect(addr).is_err());
     assert!(!Path::new(&data).exists());
     assert!(!Path::new(&data).parent().unwrap().parent().unwrap().exists());
+}
+
+/// Makes a process of these tests start servers, and wait.
+const VICTIM: &str = "ZK_CURATOR_TESTS_VICTIM";
+
+#[tokio::test]
+#[ignore = "slow: scripts/test-all"]
+async fn the_servers_of_a_killed_process_end() {
+    let name = "the_servers_of_a_killed_process_end";
+    let Some(own) = real::or_skip(name).await else { return };
+    let Some(shared) = real::chroot_or_skip(name).await else { return };
+    if std::env::var_os(VICTIM).is_some() {
+        println!("\nSERVERS {} {}", own.addr(), shared.addr());
+        return std::future::pending().await;
+    }
+    let mut victim = Command::new(std::env::current_exe().unwrap())
+        .args([name, "--ignored", "--nocapture"])
+        .env(VICTIM, "1")
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(victim.stdout.take().unwrap()).lines();
+    let servers = loop {
+        let line = lines.next_line().await.unwrap().expect("the addresses of servers");
+        if let Some(servers) = line.strip_prefix("SERVERS ") {
+            break servers.to_owned();
+        }
+    };
+    victim.kill().await.unwrap();
+    for server in servers.split(' ') {
+        while tokio::net::TcpStream::connect(server).await.is_ok() {}
+    }
+}
+
+#[tokio::test]
+#[ignore = "slow: scripts/test-all"]
+async fn tests_of_one_process_share_a_server_and_no_nodes() {
+    let name = "tests_of_one_process_share_a_server_and_no_nodes";
+    let Some(one) = real::chroot_or_skip(name).await else { return };
+    let Some(two) = real::chroot_or_skip(name).await else { return };
+    assert_eq!(one.addr(), two.addr());
+    assert_ne!(one.path(), two.path());
+    assert_eq!(one.connect_string(), format!("{}{}", one.addr(), one.path()));
+    let mut session = Session::open(one.addr(), 4000);
+    for chroot in [&one, &two] {
+        assert_eq!(session.get_data(chroot.path()).as_deref(), Some(&b""[..]));
+    }
 }
 
 #[tokio::test]

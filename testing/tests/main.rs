@@ -1,7 +1,6 @@
 //! The embedded server and cluster, by subject. Modules whose names end in `_real` compare them
 //! with Apache ZooKeeper.
 
-mod blocking_session;
 #[cfg(feature = "tls")]
 #[path = "../../client/tests/certificates/mod.rs"]
 mod certificates;

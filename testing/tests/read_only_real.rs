@@ -4,8 +4,6 @@
 //! Skipped where Apache ZooKeeper is missing, see [`zk_curator_real`].
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
-use std::net::TcpListener;
-
 use crate::common::{RawClient, auth, create, delete, new_session, set_data};
 use bytes::Bytes;
 use zk_curator_client::{Connector, TcpConnector};
@@ -20,8 +18,6 @@ use zk_curator_testing::TestServer;
 /// Configures the first of three servers, without starting the other two.
 fn lonely_member(data: &std::path::Path) -> RealZooKeeperBuilder {
     std::fs::write(data.join("myid"), "1").unwrap();
-    let ports: Vec<_> = (0..6).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    let port = |index: usize| ports[index].local_addr().unwrap().port();
     let mut builder = RealZooKeeper::builder()
         .data_directory(data)
         .jvm_property("readonlymode.enabled", true)
@@ -30,7 +26,8 @@ fn lonely_member(data: &std::path::Path) -> RealZooKeeperBuilder {
         .setting("initLimit", 5)
         .setting("syncLimit", 5);
     for member in 0..3 {
-        let addresses = format!("127.0.0.1:{}:{}", port(2 * member), port(2 * member + 1));
+        let [peer, election] = [(); 2].map(|()| real::free_port().unwrap());
+        let addresses = format!("127.0.0.1:{peer}:{election}");
         builder = builder.setting(&format!("server.{}", member + 1), addresses);
     }
     builder

@@ -108,11 +108,8 @@ async fn without_the_variable_a_test_has_an_embedded_server() {
 #[tokio::test]
 #[ignore = "slow: scripts/test-all"]
 async fn tests_on_a_real_ensemble_have_chroots_and_leave_nothing() {
-    let Some(server) =
-        zk_curator_real::or_skip("tests_on_a_real_ensemble_have_chroots_and_leave_nothing").await
-    else {
-        return;
-    };
+    let name = "tests_on_a_real_ensemble_have_chroots_and_leave_nothing";
+    let Some(server) = zk_curator_real::chroot_or_skip(name).await else { return };
     let case = async {
         let ensembles = [&server.connect_string(), &format!(" {}/ ", server.connect_string())];
         let ensembles = ensembles.map(|connect_string| TestEnsemble::real(connect_string));

@@ -15,12 +15,13 @@ import org.apache.curator.framework.recipes.queue.SimpleDistributedQueue;
 import org.apache.curator.framework.state.ConnectionState;
 
 /**
- * Puts items into a queue of Apache Curator, or takes them.
+ * Puts items into queues of Apache Curator, and takes them, as it is told on standard input.
  *
- * <p>Arguments: connectString put|take|share kind path lockPath count; the kind is simple, plain, priority, delay or id, the lock path
- * "-" for none. It takes so many items, or shares all that come with others until there is a node "path-end" and the queue is
- * empty. It puts the items 0, 1 and so on, the last two of a plain queue as one; their priorities are falling, their
- * times too and all over, their ids "id" and the item. Prints "TAKEN item" for every item that it takes, and at last "DONE".
+ * <p>Argument: connectString. Commands: put|take|share kind path lockPath count; the kind is simple, plain, priority, delay or id,
+ * the lock path "-" for none. A take takes so many items; a share takes all that come, with others, until there is a node
+ * "path-end" and the queue is empty. A put puts the items 0, 1 and so on, the last two of a plain queue as one; their priorities
+ * and their times fall, all times have passed, and their ids are "id" and the item. The answer is the items that were taken,
+ * each after a space.
  */
 public final class CuratorQueueWorker {
     private static final QueueSerializer<String> SERIALIZER = new QueueSerializer<>() {
@@ -35,100 +36,117 @@ public final class CuratorQueueWorker {
         }
     };
 
+    /** A command, and the items that it has taken. */
+    private record Task(String verb, String kind, String path, String lockPath, int count, BlockingQueue<String> taken) {
+        static Task of(String line) {
+            String[] words = line.split(" ");
+            return new Task(words[0], words[1], words[2], words[3], Integer.parseInt(words[4]), new LinkedBlockingQueue<>());
+        }
+
+        boolean puts() {
+            return verb.equals("put");
+        }
+    }
+
     public static void main(String[] args) throws Exception {
-        boolean puts = args[1].equals("put");
-        int count = Integer.parseInt(args[5]);
-        BlockingQueue<String> taken = new LinkedBlockingQueue<>();
-        QueueConsumer<String> consumer = puts ? null : new QueueConsumer<>() {
+        try (CuratorFramework client = CuratorClient.start(args[0], CuratorClient.LONG_SESSION_MILLIS)) {
+            CuratorClient.answerCommands(line -> run(client, Task.of(line)));
+        }
+    }
+
+    private static String run(CuratorFramework client, Task task) throws Exception {
+        QueueConsumer<String> consumer = task.puts() ? null : new QueueConsumer<>() {
             @Override
             public void consumeMessage(String message) {
-                taken.add(message);
+                task.taken.add(message);
             }
 
             @Override
             public void stateChanged(CuratorFramework from, ConnectionState state) {}
         };
-        try (CuratorFramework client = CuratorClient.start(args[0], CuratorClient.LONG_SESSION_MILLIS)) {
-            QueueBuilder<String> builder = QueueBuilder.builder(client, consumer, SERIALIZER, args[3]);
-            if (!args[4].equals("-")) {
-                builder = builder.lockPath(args[4]);
+        QueueBuilder<String> builder = QueueBuilder.builder(client, consumer, SERIALIZER, task.path);
+        if (!task.lockPath.equals("-")) {
+            builder = builder.lockPath(task.lockPath);
+        }
+        int puts = task.puts() ? task.count : 0;
+        switch (task.kind) {
+            case "simple" -> {
+                return simple(client, task);
             }
-            switch (args[2]) {
-                case "simple" -> simple(client, args[3], puts, count);
-                case "plain" -> {
-                    try (DistributedQueue<String> queue = builder.buildQueue()) {
-                        queue.start();
-                        for (int item = 0; puts && item < count - 2; item++) {
-                            queue.put(Integer.toString(item));
-                        }
-                        if (puts) {
-                            queue.flushPuts(30, TimeUnit.SECONDS);
-                            int[] next = {count - 2};
-                            MultiItem<String> last = () -> next[0] < count ? Integer.toString(next[0]++) : null;
-                            queue.putMulti(last);
-                        }
-                        finish(client, args, queue.flushPuts(30, TimeUnit.SECONDS), taken);
+            case "plain" -> {
+                try (DistributedQueue<String> queue = builder.buildQueue()) {
+                    queue.start();
+                    for (int item = 0; item < puts - 2; item++) {
+                        queue.put(Integer.toString(item));
                     }
+                    if (puts > 0) {
+                        queue.flushPuts(30, TimeUnit.SECONDS);
+                        int[] next = {puts - 2};
+                        MultiItem<String> last = () -> next[0] < puts ? Integer.toString(next[0]++) : null;
+                        queue.putMulti(last);
+                    }
+                    return finish(client, task, queue.flushPuts(30, TimeUnit.SECONDS));
                 }
-                case "priority" -> {
-                    try (DistributedPriorityQueue<String> queue = builder.buildPriorityQueue(1)) {
-                        queue.start();
-                        for (int item = 0; puts && item < count; item++) {
-                            queue.put(Integer.toString(item), count / 2 - item);
-                        }
-                        finish(client, args, queue.flushPuts(30, TimeUnit.SECONDS), taken);
+            }
+            case "priority" -> {
+                try (DistributedPriorityQueue<String> queue = builder.buildPriorityQueue(1)) {
+                    queue.start();
+                    for (int item = 0; item < puts; item++) {
+                        queue.put(Integer.toString(item), puts / 2 - item);
                     }
+                    return finish(client, task, queue.flushPuts(30, TimeUnit.SECONDS));
                 }
-                case "delay" -> {
-                    try (DistributedDelayQueue<String> queue = builder.buildDelayQueue()) {
-                        queue.start();
-                        for (int item = 0; puts && item < count; item++) {
-                            queue.put(Integer.toString(item), System.currentTimeMillis() - 100_000L - 1000L * item);
-                        }
-                        finish(client, args, queue.flushPuts(30, TimeUnit.SECONDS), taken);
+            }
+            case "delay" -> {
+                try (DistributedDelayQueue<String> queue = builder.buildDelayQueue()) {
+                    queue.start();
+                    for (int item = 0; item < puts; item++) {
+                        queue.put(Integer.toString(item), System.currentTimeMillis() - 100_000L - 1000L * item);
                     }
+                    return finish(client, task, queue.flushPuts(30, TimeUnit.SECONDS));
                 }
-                default -> {
-                    try (DistributedIdQueue<String> queue = builder.buildIdQueue()) {
-                        queue.start();
-                        for (int item = 0; puts && item < count; item++) {
-                            queue.put(Integer.toString(item), "id" + item);
-                        }
-                        finish(client, args, queue.flushPuts(30, TimeUnit.SECONDS), taken);
+            }
+            default -> {
+                try (DistributedIdQueue<String> queue = builder.buildIdQueue()) {
+                    queue.start();
+                    for (int item = 0; item < puts; item++) {
+                        queue.put(Integer.toString(item), "id" + item);
                     }
+                    return finish(client, task, queue.flushPuts(30, TimeUnit.SECONDS));
                 }
             }
         }
-        System.out.println("DONE");
     }
 
-    private static void simple(CuratorFramework client, String path, boolean puts, int count) throws Exception {
-        SimpleDistributedQueue queue = new SimpleDistributedQueue(client, path);
-        for (int item = 0; item < count; item++) {
-            if (puts) {
+    private static String simple(CuratorFramework client, Task task) throws Exception {
+        SimpleDistributedQueue queue = new SimpleDistributedQueue(client, task.path);
+        StringBuilder answer = new StringBuilder();
+        for (int item = 0; item < task.count; item++) {
+            if (task.puts()) {
                 queue.offer(SERIALIZER.serialize(Integer.toString(item)));
             } else {
-                System.out.println("TAKEN " + SERIALIZER.deserialize(queue.take()));
+                answer.append(' ').append(SERIALIZER.deserialize(queue.take()));
             }
         }
+        return answer.toString();
     }
 
-    private static void finish(
-            CuratorFramework client, String[] args, boolean flushed, BlockingQueue<String> taken) throws Exception {
+    private static String finish(CuratorFramework client, Task task, boolean flushed) throws Exception {
         if (!flushed) {
             throw new IllegalStateException("puts are not answered");
         }
-        String path = args[3];
-        for (int item = 0; args[1].equals("take") && item < Integer.parseInt(args[5]); item++) {
-            System.out.println("TAKEN " + taken.poll(60, TimeUnit.SECONDS));
+        StringBuilder answer = new StringBuilder();
+        for (int item = 0; task.verb.equals("take") && item < task.count; item++) {
+            answer.append(' ').append(task.taken.poll(60, TimeUnit.SECONDS));
         }
-        while (args[1].equals("share") && client.checkExists().forPath(path + "-end") == null) {
+        while (task.verb.equals("share") && client.checkExists().forPath(task.path + "-end") == null) {
             Thread.sleep(20);
         }
         // With a lock path the last one is deleted after it was consumed.
-        while (!args[1].equals("put") && !client.getChildren().forPath(path).isEmpty()) {
+        while (!task.puts() && !client.getChildren().forPath(task.path).isEmpty()) {
             Thread.sleep(20);
         }
-        taken.forEach(item -> System.out.println("TAKEN " + item));
+        task.taken.forEach(item -> answer.append(' ').append(item));
+        return answer.toString();
     }
 }

@@ -185,8 +185,10 @@ async fn ours<N: Number + Ord>(
     connect_string: &str,
     counter: impl FnOnce(&CuratorFramework) -> Counter<N>,
 ) -> u64 {
-    let proxy = FaultProxy::start(&[connect_string.parse().unwrap()]).await.unwrap();
-    let zk = connected(&proxy.connect_string()).await;
+    let end = connect_string.find('/').unwrap_or(connect_string.len());
+    let (server, chroot) = connect_string.split_at(end);
+    let proxy = FaultProxy::start(&[server.parse().unwrap()]).await.unwrap();
+    let zk = connected(&format!("{}{chroot}", proxy.connect_string())).await;
     let counter = counter(&zk);
     let work = async {
         let mut seen = BTreeSet::new();
@@ -248,29 +250,11 @@ async fn mixed(others: &Others, connect_string: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: scripts/test-all"]
-async fn embedded_all_clients_share_their_counters() {
-    let test = "embedded_all_clients_share_their_counters";
-    let Some(others) = Others::or_skip(test).await else { return };
-    let server = TestServer::start().await;
-    timeout(PATIENCE, layouts(&others, &server.connect_string())).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "slow: scripts/test-all"]
 async fn on_apache_zookeeper_all_read_and_change_the_counters_of_all() {
     let test = "on_apache_zookeeper_all_read_and_change_the_counters_of_all";
     let Some(others) = Others::or_skip(test).await else { return };
-    let Some(zookeeper) = real::or_skip(test).await else { return };
-    timeout(PATIENCE, layouts(&others, &zookeeper.connect_string())).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "slow: scripts/test-all"]
-async fn embedded_all_clients_count_while_our_responses_are_lost() {
-    let test = "embedded_all_clients_count_while_our_responses_are_lost";
-    let Some(others) = Others::or_skip(test).await else { return };
-    let server = TestServer::start().await;
-    timeout(PATIENCE * 2, mixed(&others, &server.connect_string())).await.unwrap();
+    let Some(chroot) = real::chroot_or_skip(test).await else { return };
+    timeout(PATIENCE, layouts(&others, &chroot.connect_string())).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -278,6 +262,28 @@ async fn embedded_all_clients_count_while_our_responses_are_lost() {
 async fn on_apache_all_clients_count_while_our_responses_are_lost() {
     let test = "on_apache_all_clients_count_while_our_responses_are_lost";
     let Some(others) = Others::or_skip(test).await else { return };
-    let Some(zookeeper) = real::or_skip(test).await else { return };
-    timeout(PATIENCE * 2, mixed(&others, &zookeeper.connect_string())).await.unwrap();
+    let Some(chroot) = real::chroot_or_skip(test).await else { return };
+    timeout(PATIENCE * 2, mixed(&others, &chroot.connect_string())).await.unwrap();
+}
+
+mod night {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "night: scripts/night"]
+    async fn embedded_all_clients_share_their_counters() {
+        let test = "embedded_all_clients_share_their_counters";
+        let Some(others) = Others::or_skip(test).await else { return };
+        let server = TestServer::start().await;
+        timeout(PATIENCE, layouts(&others, &server.connect_string())).await.unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "night: scripts/night"]
+    async fn embedded_all_clients_count_while_our_responses_are_lost() {
+        let test = "embedded_all_clients_count_while_our_responses_are_lost";
+        let Some(others) = Others::or_skip(test).await else { return };
+        let server = TestServer::start().await;
+        timeout(PATIENCE * 2, mixed(&others, &server.connect_string())).await.unwrap();
+    }
 }

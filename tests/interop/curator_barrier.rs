@@ -157,7 +157,6 @@ async fn java_and_rust_are_members(connect_string: &str) {
 }
 
 on_each_with_java! {
-    on_apache_zookeeper_nobody_passes_a_barrier_early,
-    on_the_embedded_server_nobody_passes_a_barrier_early,
+    nobody_passes_a_barrier_early,
     |servers| timeout(PATIENCE, java_and_rust_are_members(&servers)).await.unwrap()
 }

@@ -125,8 +125,7 @@ async fn a_load_of_large_nodes_does_not_kill_a_small_server() {
 }
 
 on_each_with_java! {
-    on_apache_zookeeper_caches_end_as_curators_do,
-    on_the_embedded_server_caches_end_as_curators_do,
+    caches_end_as_curators_do,
     |servers| on_one_server(&servers).await
 }
 

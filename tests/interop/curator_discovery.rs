@@ -114,7 +114,6 @@ async fn discoveries(connect_string: &str) {
 }
 
 on_each_with_java! {
-    on_apache_zookeeper_instances_are_shared_with_curator,
-    embedded_instances_are_shared_with_curator,
+    instances_are_shared_with_curator,
     |servers| discoveries(&servers).await
 }

@@ -142,7 +142,6 @@ async fn java_and_rust_read_each_other(connect_string: &str) {
 }
 
 on_each_with_java! {
-    on_apache_zookeeper_java_and_rust_read_each_other,
-    on_the_embedded_server_java_and_rust_read_each_other,
+    java_and_rust_read_each_other,
     |servers| timeout(PATIENCE, java_and_rust_read_each_other(&servers)).await.unwrap()
 }

@@ -155,7 +155,6 @@ async fn mixed_elections(connect_string: &str) {
 }
 
 on_each_with_java! {
-    on_apache_zookeeper_java_and_rust_are_in_one_election,
-    on_the_embedded_server_java_and_rust_are_in_one_election,
+    java_and_rust_are_in_one_election,
     |servers| mixed_elections(&servers).await
 }

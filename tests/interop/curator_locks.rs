@@ -162,8 +162,7 @@ async fn java_and_rust_revoke(connect_string: &str) {
 }
 
 on_each_with_java! {
-    on_apache_zookeeper_every_lock_keeps_its_promise,
-    on_the_embedded_server_every_lock_keeps_its_promise,
+    every_lock_keeps_its_promise,
     |servers| {
         timeout(PATIENCE, java_and_rust_contend(&servers)).await.unwrap();
         timeout(PATIENCE, java_and_rust_revoke(&servers)).await.unwrap();

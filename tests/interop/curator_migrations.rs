@@ -113,7 +113,6 @@ async fn with_java(connect_string: &str) {
 }
 
 on_each_with_java! {
-    on_apache_zookeeper_migrations_are_shared_with_curator,
-    embedded_migrations_are_shared_with_curator,
+    migrations_are_shared_with_curator,
     |servers| with_java(&servers).await
 }

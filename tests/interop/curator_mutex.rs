@@ -97,7 +97,6 @@ async fn java_and_rust_contend(connect_string: &str) {
 }
 
 on_each_with_java! {
-    on_apache_zookeeper_never_two_hold_the_lock,
-    on_the_embedded_server_never_two_hold_the_lock,
+    never_two_hold_the_lock,
     |servers| timeout(PATIENCE, java_and_rust_contend(&servers)).await.unwrap()
 }

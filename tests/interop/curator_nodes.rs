@@ -166,7 +166,6 @@ async fn both(connect_string: &str) {
 }
 
 on_each_with_java! {
-    on_apache_zookeeper_groups_and_nodes_are_shared_with_curator,
-    embedded_groups_and_nodes_are_shared_with_curator,
+    groups_and_nodes_are_shared_with_curator,
     |servers| both(&servers).await
 }

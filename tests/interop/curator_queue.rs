@@ -1,13 +1,11 @@
 //! Java Curator puts and we take, and the reverse, for every queue that both have, with and without
 //! a lock path.
 
-use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use tokio::time::timeout;
 use zk_curator::CuratorFramework;
-use zk_curator_real::java::Program;
 use zk_curator_recipes::queue::{
     CuratorQueue, DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue,
     DistributedQueue, SimpleDistributedQueue,
@@ -15,34 +13,38 @@ use zk_curator_recipes::queue::{
 use zk_curator_testing::wait::spend;
 use zk_curator_tests::{builder_for, start};
 
+use crate::contest::compiled;
+use crate::peer::Peer;
+
 const COUNT: usize = 8;
 /// The least number of items that each consumer must get.
 const FEW: usize = 5;
 const PATIENCE: Duration = Duration::from_secs(240);
 const KINDS: [&str; 5] = ["simple", "plain", "priority", "delay", "id"];
 
-struct Peers {
-    java: Program,
-    zk: CuratorFramework,
-    connect_string: String,
+/// The program of Java Curator.
+struct Java(Peer);
+
+impl Java {
+    /// Returns the items that the program has taken.
+    async fn run(&mut self, verb: &str, kind: &str, path: &str, locks: Option<&str>) -> Vec<String> {
+        let command = format!("{verb} {kind} {path} {} {COUNT}", locks.unwrap_or("-"));
+        self.0.tell(&command).await.split_whitespace().map(str::to_owned).collect()
+    }
 }
 
-impl Peers {
-    async fn new(connect_string: String) -> Self {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/CuratorQueueWorker.java");
-        let zk = start(builder_for(&connect_string)).await;
-        Self { java: Program::compile(source).await.unwrap(), zk, connect_string }
-    }
+/// Our side.
+struct Rust {
+    zk: CuratorFramework,
+}
 
-    /// The items that the program has taken.
-    async fn java(&self, verb: &str, kind: &str, path: &str, locks: Option<&str>) -> Vec<String> {
-        let count = COUNT.to_string();
-        let arguments = [&self.connect_string, verb, kind, path, locks.unwrap_or("-"), &count];
-        let output = self.java.spawn(arguments).unwrap().wait_with_output().await.unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
-        assert!(output.status.success() && text.ends_with("DONE\n"), "{kind}: {text}");
-        text.lines().filter_map(|line| line.strip_prefix("TAKEN ").map(str::to_owned)).collect()
-    }
+async fn peers(connect_string: &str) -> (Java, Rust) {
+    let program = compiled("CuratorQueueWorker.java").await;
+    let java = Peer::java(&program, [connect_string], PATIENCE);
+    (Java(java), Rust { zk: start(builder_for(connect_string)).await })
+}
+
+impl Rust {
 
     /// The same as the program does.
     async fn put(&self, kind: &str, path: &str) {
@@ -114,8 +116,8 @@ async fn drain<K>(queue: &CuratorQueue<K>, locks: Option<&str>) -> Vec<String> {
     taken.iter().map(|item| String::from_utf8(item.to_vec()).unwrap()).collect()
 }
 
-async fn both_directions(connect_string: String) {
-    let peers = Peers::new(connect_string).await;
+async fn both_directions(connect_string: &str) {
+    let (mut java, rust) = peers(connect_string).await;
     for kind in KINDS {
         // Those with priorities and times are put in the reverse of their order.
         let in_order: Vec<String> = if ["priority", "delay"].contains(&kind) {
@@ -129,37 +131,38 @@ async fn both_directions(connect_string: String) {
                 (format!("/{kind}-ours-{with_locks}"), format!("/{kind}-theirs-{with_locks}"));
             let locks = with_locks.then(|| format!("/{kind}-locks"));
             // The same nodes and the same bytes.
-            peers.put(kind, &ours).await;
-            peers.java("put", kind, &theirs, locks.as_deref()).await;
-            assert_eq!(nodes(&peers.zk, &ours).await, nodes(&peers.zk, &theirs).await, "{kind}");
+            rust.put(kind, &ours).await;
+            java.run("put", kind, &theirs, locks.as_deref()).await;
+            assert_eq!(nodes(&rust.zk, &ours).await, nodes(&rust.zk, &theirs).await, "{kind}");
             // Each takes the items of the other.
-            let by_java = peers.java("take", kind, &ours, locks.as_deref()).await;
+            let by_java = java.run("take", kind, &ours, locks.as_deref()).await;
             let mut sorted = by_java.clone();
             sorted.sort_by_key(|item| in_order.iter().position(|other| other == item));
             assert_eq!(sorted, in_order, "{kind} by Java, with locks: {with_locks}");
-            let by_us = peers.take(kind, &theirs, locks.as_deref()).await;
+            let by_us = rust.take(kind, &theirs, locks.as_deref()).await;
             assert_eq!(by_us, in_order, "{kind} by us, with locks: {with_locks}");
             for path in [&ours, &theirs].into_iter().chain(&locks) {
-                assert_eq!(peers.zk.children(path).await.unwrap_or_default(), [""; 0], "{path}");
+                assert_eq!(rust.zk.children(path).await.unwrap_or_default(), [""; 0], "{path}");
             }
         }
     }
-    peers.zk.close().await.unwrap();
+    java.0.end().await;
+    rust.zk.close().await.unwrap();
 }
 
 /// Both consume concurrently, under the same lock path, until they have shared some batches: every
 /// item once.
-async fn side_by_side(connect_string: String) {
-    let peers = Peers::new(connect_string).await;
+async fn side_by_side(connect_string: &str) {
+    let (mut java, rust) = peers(connect_string).await;
     for kind in KINDS.into_iter().filter(|kind| *kind != "simple") {
         let (path, locks) = (format!("/{kind}-shared"), format!("/{kind}-shared-locks"));
-        let zk = &peers.zk;
+        let zk = &rust.zk;
         zk.create(&*path).await.unwrap();
-        let java = peers.java("share", kind, &path, Some(&locks));
+        let theirs = java.run("share", kind, &path, Some(&locks));
         let ours = async {
             let (mut put, mut ours, mut shared) = (0, Vec::new(), 0);
             while shared < FEW {
-                peers.put(kind, &path).await;
+                rust.put(kind, &path).await;
                 put += COUNT;
                 let before = ours.len();
                 match kind {
@@ -177,7 +180,7 @@ async fn side_by_side(connect_string: String) {
             zk.create(format!("{path}-end")).await.unwrap();
             (put, ours)
         };
-        let (theirs, (put, ours)) = tokio::join!(java, ours);
+        let (theirs, (put, ours)) = tokio::join!(theirs, ours);
         let mut all = [ours, theirs].concat();
         all.sort();
         let mut expected: Vec<String> =
@@ -186,7 +189,8 @@ async fn side_by_side(connect_string: String) {
         assert_eq!(all, expected, "{kind}");
         assert_eq!(zk.children(&*locks).await.unwrap(), [""; 0], "{kind}");
     }
-    peers.zk.close().await.unwrap();
+    java.0.end().await;
+    rust.zk.close().await.unwrap();
 }
 
 /// Takes the remaining items until there is none.
@@ -222,13 +226,11 @@ async fn nodes(zk: &CuratorFramework, path: &str) -> Vec<(String, Bytes)> {
 }
 
 on_each_with_java! {
-    on_apache_zookeeper_java_and_rust_take_what_the_other_puts,
-    embedded_java_and_rust_take_each_others_items,
-    |servers| timeout(PATIENCE, both_directions(servers)).await.unwrap()
+    java_and_rust_take_what_the_other_puts,
+    |servers| timeout(PATIENCE, both_directions(&servers)).await.unwrap()
 }
 
 on_each_with_java! {
-    on_apache_zookeeper_java_and_rust_consume_side_by_side,
-    on_the_embedded_server_java_and_rust_consume_side_by_side,
-    |servers| timeout(PATIENCE, side_by_side(servers)).await.unwrap()
+    java_and_rust_consume_side_by_side,
+    |servers| timeout(PATIENCE, side_by_side(&servers)).await.unwrap()
 }

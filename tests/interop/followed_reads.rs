@@ -6,7 +6,9 @@ use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_tests::{Server, on_each_server};
 
 on_each_server! {
-    followed_data_are_told
+    restarted: followed_data_are_told
+}
+on_each_server! {
     children_that_have_returned_are_told_apart
     many_nodes_are_read_in_one_request
 }

@@ -11,10 +11,13 @@ use zk_curator_tests::{Server, on_each_server, session_id, start};
 
 on_each_server! {
     every_operation_does_the_same
+    credentials_open_nodes_and_bad_ones_fail_the_start
+}
+on_each_server! {
+    restarted:
     watches_fire_and_are_armed_again_across_a_restart
     a_stalled_server_is_lost_by_our_clock
     debts_of_an_outage_are_paid_after_it
-    credentials_open_nodes_and_bad_ones_fail_the_start
 }
 on_each_server! {
     tcp: a_stalled_client_is_expired_and_learns_of_it

@@ -94,8 +94,7 @@ async fn recognises(mut program: Child, connect_string: &str, expected: &str) {
 }
 
 on_each_with_java! {
-    on_apache_zookeeper_curators_recipes_are_recognised,
-    on_the_embedded_server_curators_recipes_are_recognised,
+    curators_recipes_are_recognised,
     |servers| {
         let program = compiled("CuratorInspected.java").await;
         let child = program.spawn([&*servers, BASE]).unwrap();
@@ -113,7 +112,7 @@ async fn kazoos_recipes_are_recognised() {
     }
     let python = python.unwrap();
     let server = TestServer::start().await;
-    let Some(zookeeper) = real::or_skip(name).await else { return };
+    let Some(zookeeper) = real::chroot_or_skip(name).await else { return };
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/kazoo_inspected.py");
     for connect_string in [server.connect_string(), zookeeper.connect_string()] {
         let kazoo = Command::new(&python)

@@ -79,7 +79,7 @@ async fn never_two_of_kazoo_and_rust_hold_the_lock() {
     }
     let python = python.unwrap();
     let server = TestServer::start().await;
-    let Some(zookeeper) = real::or_skip(name).await else { return };
+    let Some(zookeeper) = real::chroot_or_skip(name).await else { return };
     for connect_string in [server.connect_string(), zookeeper.connect_string()] {
         for told in [Told::Ours, Told::Both] {
             timeout(PATIENCE, kazoo_and_rust_contend(&python, &connect_string, told))

@@ -206,7 +206,7 @@ async fn kazoo_and_rust_share_leases_parties_and_semaphores() {
     }
     let python = python.unwrap();
     let server = TestServer::start().await;
-    let Some(zookeeper) = real::or_skip(name).await else { return };
+    let Some(zookeeper) = real::chroot_or_skip(name).await else { return };
     for connect_string in [server.connect_string(), zookeeper.connect_string()] {
         let zk = start(builder_for(&connect_string)).await;
         let mut kazoo = Kazoo::start(&python, &connect_string);

@@ -142,6 +142,6 @@ async fn kazoo_members_and_ours_divide_one_set() {
     let python = python.unwrap();
     let server = TestServer::start().await;
     kazoo_and_rust_divide(&python, &server.connect_string()).await;
-    let Some(zookeeper) = real::or_skip(name).await else { return };
+    let Some(zookeeper) = real::chroot_or_skip(name).await else { return };
     kazoo_and_rust_divide(&python, &zookeeper.connect_string()).await;
 }

@@ -1,27 +1,37 @@
 //! The same cases on every kind of server, and clients in other languages next to ours.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
-/// Declares two tests of a case that needs Java: on Apache ZooKeeper, and on the embedded server.
+/// Declares two tests of a case that needs Java: on Apache ZooKeeper, in a chroot of the case, and on
+/// the embedded server.
 macro_rules! on_each_with_java {
-    ($apache:ident, $embedded:ident, |$servers:ident| $case:expr $(,)?) => {
-        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        #[ignore = "slow: scripts/test-all"]
-        async fn $apache() {
-            let name = stringify!($apache);
-            if zk_curator_real::runs(name, zk_curator_real::java::available()) {
-                let Some(server) = zk_curator_real::or_skip(name).await else { return };
-                let $servers = server.connect_string();
-                $case;
-            }
-        }
+    ($name:ident, |$servers:ident| $case:expr $(,)?) => {
+        mod $name {
+            use super::*;
 
-        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        #[ignore = "slow: scripts/test-all"]
-        async fn $embedded() {
-            if zk_curator_real::runs(stringify!($embedded), zk_curator_real::java::available()) {
-                let server = zk_curator_testing::TestServer::start().await;
-                let $servers = server.connect_string();
-                $case;
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            #[ignore = "slow: scripts/test-all"]
+            async fn on_apache_zookeeper() {
+                let name = stringify!($name);
+                if zk_curator_real::runs(name, zk_curator_real::java::available()) {
+                    let Some(chroot) = zk_curator_real::chroot_or_skip(name).await else { return };
+                    let $servers = chroot.connect_string();
+                    $case;
+                }
+            }
+
+            mod night {
+                use super::*;
+
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                #[ignore = "night: scripts/night"]
+                async fn on_the_embedded_server() {
+                    let name = stringify!($name);
+                    if zk_curator_real::runs(name, zk_curator_real::java::available()) {
+                        let server = zk_curator_testing::TestServer::start().await;
+                        let $servers = server.connect_string();
+                        $case;
+                    }
+                }
             }
         }
     };

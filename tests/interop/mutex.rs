@@ -10,7 +10,9 @@ const LOCK: &str = "/locks/orders";
 
 on_each_server! {
     sessions_and_tasks_get_the_lock_once_in_order
-    a_waiter_survives_a_crash_and_restart_of_the_server
+}
+on_each_server! {
+    restarted: a_waiter_survives_a_crash_and_restart_of_the_server
 }
 on_each_server! {
     tcp: a_holder_whose_process_dies_is_succeeded_and_fenced_off

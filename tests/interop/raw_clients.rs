@@ -10,15 +10,16 @@ use zk_curator_tests::real_time;
 /// All cases concurrently, each in a chroot of its own.
 fn conforms(name: &str, factory: Arc<dyn RawClientFactory>, limited: bool) {
     real_time(async {
-        let Some(zookeeper) = real::or_skip(name).await else { return };
-        let server = zookeeper.addr();
+        let Some(chroot) = real::chroot_or_skip(name).await else { return };
         let mut running = Vec::new();
         macro_rules! run {
             ($($case:ident)*) => {
                 $({
-                    let factory = Arc::clone(&factory);
+                    let (factory, chroot) = (Arc::clone(&factory), chroot.clone());
                     running.push((stringify!($case), tokio::spawn(async move {
-                        raw_suite::$case(Case::new(server, factory, limited, stringify!($case)).await).await;
+                        let (parent, server) = (chroot.path(), chroot.addr());
+                        let case = Case::below(parent, server, factory, limited, stringify!($case));
+                        raw_suite::$case(case.await).await;
                     })));
                 })*
             };

@@ -121,7 +121,7 @@ impl Realm {
         configure: impl FnOnce(RealZooKeeperBuilder) -> RealZooKeeperBuilder,
     ) -> RealZooKeeper {
         let builder = self.kdc.secure(RealZooKeeper::builder(), SERVER, keytab).unwrap();
-        configure(builder).start().await.unwrap()
+        configure(builder).quick_start().start().await.unwrap()
     }
 }
 

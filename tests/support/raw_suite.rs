@@ -37,11 +37,22 @@ impl Case {
         limited: bool,
         name: &str,
     ) -> Self {
-        let case = Self { server, factory, limited, chroot: String::new() };
+        Self::below("", server, factory, limited, name).await
+    }
+
+    /// The chroot of the case is in another chroot, `parent`, for servers that others use, too.
+    pub async fn below(
+        parent: &str,
+        server: SocketAddr,
+        factory: Arc<dyn RawClientFactory>,
+        limited: bool,
+        name: &str,
+    ) -> Self {
+        let case = Self { server, factory, limited, chroot: parent.to_owned() };
         let zk = case.client().await;
         zk.create(&op(&format!("/{name}"), "", CreateMode::Persistent)).await.unwrap();
         zk.close().await.unwrap();
-        Self { chroot: format!("/{name}"), ..case }
+        Self { chroot: format!("{parent}/{name}"), ..case }
     }
 
     fn settings(&self, connect_string: &str, session: Duration) -> SessionSettings {

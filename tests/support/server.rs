@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use zk_curator::{CuratorFramework, CuratorFrameworkBuilder};
-use zk_curator_real::{self as real, RealZooKeeper};
+use zk_curator_real::{self as real, Chroot, RealZooKeeper};
 use zk_curator_testing::TestServer;
 
 /// A server of any kind.
@@ -14,12 +14,22 @@ pub enum Server {
     /// In memory or on TCP.
     Embedded(TestServer),
     Apache(Box<RealZooKeeper>),
+    /// A chroot of Apache ZooKeeper, whose server other cases use, too. It cannot be stopped.
+    Shared(Chroot),
 }
 
+/// The panic of a case that is declared without `restarted:`.
+const NOT_OWN: &str = "a case that stops its server is declared with `restarted:`";
+
 impl Server {
-    /// `None` if Apache ZooKeeper is not installed, see [`real::or_skip`].
+    /// A server of its own. `None` if Apache ZooKeeper is not installed, see [`real::or_skip`].
     pub async fn apache(case: &str) -> Option<Self> {
         real::or_skip(case).await.map(|server| Self::Apache(Box::new(server)))
+    }
+
+    /// A chroot of a shared server. `None` if Apache ZooKeeper is not installed.
+    pub async fn shared(case: &str) -> Option<Self> {
+        real::chroot_or_skip(case).await.map(Self::Shared)
     }
 
     /// Settings for a framework whose session outlives every outage, and that waits long for its
@@ -28,6 +38,7 @@ impl Server {
         let builder = match self {
             Self::Embedded(server) => crate::builder(server),
             Self::Apache(server) => crate::builder_for(&server.connect_string()),
+            Self::Shared(chroot) => crate::builder_for(&chroot.connect_string()),
         };
         builder.session_timeout(Duration::from_secs(30)).connection_timeout(Duration::from_secs(30))
     }
@@ -47,6 +58,7 @@ impl Server {
         match self {
             Self::Embedded(server) => server.stop().await,
             Self::Apache(server) => server.kill().await.unwrap(),
+            Self::Shared(_) => panic!("{NOT_OWN}"),
         }
     }
 
@@ -55,6 +67,7 @@ impl Server {
         match self {
             Self::Embedded(server) => server.restart().await.unwrap(),
             Self::Apache(server) => server.restart().await.unwrap(),
+            Self::Shared(_) => panic!("{NOT_OWN}"),
         }
     }
 
@@ -63,6 +76,7 @@ impl Server {
         match self {
             Self::Embedded(server) => server.hold(),
             Self::Apache(server) => server.pause().await.unwrap(),
+            Self::Shared(_) => panic!("{NOT_OWN}"),
         }
     }
 
@@ -71,12 +85,14 @@ impl Server {
         match self {
             Self::Embedded(server) => server.release(),
             Self::Apache(server) => server.resume().await.unwrap(),
+            Self::Shared(_) => panic!("{NOT_OWN}"),
         }
     }
 }
 
-/// Declares tests of cases, `async fn(Server)`: each in memory, on TCP, and on Apache ZooKeeper.
-/// Cases after `tcp:` need sockets, and are not run in memory.
+/// Declares tests of cases, `async fn(Server)`: each in memory, on TCP, and in a chroot of Apache
+/// ZooKeeper. Cases after `restarted:` stop or suspend their servers, so each has its own Apache
+/// ZooKeeper. Cases after `tcp:` need sockets, and are not run in memory.
 #[macro_export]
 macro_rules! on_each_server {
     (@in_memory $case:ident) => {
@@ -87,7 +103,7 @@ macro_rules! on_each_server {
             });
         }
     };
-    (@on_sockets $case:ident) => {
+    (@on_sockets $case:ident $apache:ident) => {
         #[test]
         fn on_tcp() {
             $crate::real_time(async {
@@ -100,20 +116,26 @@ macro_rules! on_each_server {
         #[ignore = "slow: scripts/test-all"]
         fn on_apache_zookeeper() {
             $crate::real_time(async {
-                let Some(server) = $crate::Server::apache(stringify!($case)).await else { return };
+                let Some(server) = $crate::Server::$apache(stringify!($case)).await else { return };
                 super::$case(server).await;
             });
         }
     };
     (tcp: $($case:ident)*) => {
         $(mod $case {
-            $crate::on_each_server!(@on_sockets $case);
+            $crate::on_each_server!(@on_sockets $case shared);
+        })*
+    };
+    (restarted: $($case:ident)*) => {
+        $(mod $case {
+            $crate::on_each_server!(@in_memory $case);
+            $crate::on_each_server!(@on_sockets $case apache);
         })*
     };
     ($($case:ident)*) => {
         $(mod $case {
             $crate::on_each_server!(@in_memory $case);
-            $crate::on_each_server!(@on_sockets $case);
+            $crate::on_each_server!(@on_sockets $case shared);
         })*
     };
 }

@@ -7,12 +7,27 @@ use zk_curator_real::{self as real, RealZooKeeper};
 
 #[test]
 #[ignore = "slow: scripts/test-all"]
-fn every_client_gets_every_workload_right() {
-    if !real::runs("every_client_gets_every_workload_right", RealZooKeeper::builder().available()) {
+fn our_client_gets_every_workload_right() {
+    let test = "our_client_gets_every_workload_right";
+    every_workload_is_right(test, &["--clients", "rust", "--settings", "loopback"]);
+}
+
+mod night {
+    use super::*;
+
+    #[test]
+    #[ignore = "night: scripts/night"]
+    fn every_client_gets_every_workload_right() {
+        every_workload_is_right("every_client_gets_every_workload_right", &[]);
+    }
+}
+
+fn every_workload_is_right(test: &str, options: &[&str]) {
+    if !real::runs(test, RealZooKeeper::builder().available()) {
         return;
     }
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_zk-curator-peers")).arg("--smoke").output().unwrap();
+    let mut peers = Command::new(env!("CARGO_BIN_EXE_zk-curator-peers"));
+    let output = peers.arg("--smoke").args(options).output().unwrap();
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(
         output.status.success(),

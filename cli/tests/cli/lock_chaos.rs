@@ -10,12 +10,9 @@ use nix::unistd::Pid;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use zk_curator_real::RealZooKeeper;
 use zk_curator_testing::{FaultProxy, Flow, wait};
 
 use crate::running::{Folder, LIMIT, file_with, run};
-
-const ROUNDS: usize = 16;
 
 /// A fault of the writer that holds the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,9 +96,20 @@ async fn after(log: &str, token: i64) -> (usize, i64) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: scripts/test-all"]
 async fn locked_writers_never_overlap_on_apache_zookeeper() {
-    let name = "locked_writers_never_overlap_on_apache_zookeeper";
-    let builder = RealZooKeeper::builder().tick_time(Duration::from_millis(500));
-    let Some(server) = zk_curator_real::or_skip_with(name, builder).await else { return };
+    locked_writers_never_overlap("locked_writers_never_overlap_on_apache_zookeeper", 1).await;
+}
+
+mod night {
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "night: scripts/night"]
+    async fn locked_writers_never_overlap_for_longer() {
+        super::locked_writers_never_overlap("locked_writers_never_overlap_for_longer", 4).await;
+    }
+}
+
+/// Each fault happens `times` times.
+async fn locked_writers_never_overlap(test: &str, times: usize) {
+    let Some(server) = zk_curator_real::or_skip(test).await else { return };
     let servers = server.connect_string();
     run(&servers, &["set", "--create", "/state", "0"]).await;
 
@@ -137,9 +145,8 @@ async fn locked_writers_never_overlap_on_apache_zookeeper() {
 
     let mut stopped = HashSet::new();
     let mut token = 0;
-    for round in 0..ROUNDS {
+    for fault in std::iter::repeat_n(FAULTS, times).flatten() {
         let (holder, held) = after(&log, token).await;
-        let fault = FAULTS[round % FAULTS.len()];
         let writer = &writers[holder];
         let mut ended = writer.ended.subscribe();
         let before = *ended.borrow_and_update();

@@ -317,7 +317,15 @@ pub(crate) fn refused<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorCode
 struct Entry {
     name: &'static str,
     run: fn(Case) -> Run,
-    alone: bool,
+    kind: Kind,
+}
+
+/// The needs of a case.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Shared,
+    Huge,
+    Alone,
 }
 
 macro_rules! list {
@@ -328,33 +336,32 @@ macro_rules! list {
         huge { $($huge_in:ident: $huge:ident)* }
         alone { $($alone_in:ident: $alone:ident)* }
     ) => {
-        list! {
-            suite { $($suite)* }
-            shared { $($shared_in: $shared)* $($long_in: $long)* $($huge_in: $huge)* }
-            alone { $($alone_in: $alone)* }
-        }
-    };
-    (
-        suite { $($suite:ident)* }
-        shared { $($shared_in:ident: $shared:ident)* }
-        alone { $($alone_in:ident: $alone:ident)* }
-    ) => {
         fn entries() -> Vec<Entry> {
             vec![
                 $(Entry {
                     name: stringify!($suite),
                     run: |case| Box::pin(async move { suite::$suite(case.client().await).await }),
-                    alone: false,
+                    kind: Kind::Shared,
                 },)*
                 $(Entry {
                     name: stringify!($shared),
                     run: |case| Box::pin($shared_in::$shared(case)),
-                    alone: false,
+                    kind: Kind::Shared,
+                },)*
+                $(Entry {
+                    name: stringify!($long),
+                    run: |case| Box::pin($long_in::$long(case)),
+                    kind: Kind::Shared,
+                },)*
+                $(Entry {
+                    name: stringify!($huge),
+                    run: |case| Box::pin($huge_in::$huge(case)),
+                    kind: Kind::Huge,
                 },)*
                 $(Entry {
                     name: stringify!($alone),
                     run: |case| Box::pin($alone_in::$alone(case)),
-                    alone: true,
+                    kind: Kind::Alone,
                 },)*
             ]
         }
@@ -381,23 +388,36 @@ pub(crate) async fn run(target: Target, name: &str) {
 
 /// Runs all cases, or those that `CONFORMANCE` names, on shared servers.
 pub(crate) async fn run_all(target: Target) {
-    run_those(target, &[&std::env::var("CONFORMANCE").unwrap_or_default()]).await;
+    let wanted = wanted();
+    run_if(target, |entry| entry.name.contains(&wanted)).await;
+}
+
+/// Does the same as [`run_all`], without the cases that take longest.
+pub(crate) async fn run_but_huge(target: Target) {
+    let wanted = wanted();
+    run_if(target, |entry| entry.kind != Kind::Huge && entry.name.contains(&wanted)).await;
 }
 
 /// Runs the cases whose names contain one of these texts.
 pub(crate) async fn run_those(target: Target, wanted: &[&str]) {
+    run_if(target, |entry| wanted.iter().any(|part| entry.name.contains(part))).await;
+}
+
+fn wanted() -> String {
+    std::env::var("CONFORMANCE").unwrap_or_default()
+}
+
+async fn run_if(target: Target, is_wanted: impl Fn(&Entry) -> bool) {
     let target = Arc::new(target);
     let places = Arc::new(Semaphore::new(AT_ONCE));
     let mut running = Vec::new();
-    for entry in
-        entries().into_iter().filter(|entry| wanted.iter().any(|part| entry.name.contains(part)))
-    {
+    for entry in entries().into_iter().filter(is_wanted) {
         let (target, places) = (Arc::clone(&target), Arc::clone(&places));
         running.push((
             entry.name,
             tokio::spawn(async move {
                 let places =
-                    places.acquire_many(if entry.alone { AT_ONCE as u32 } else { 1 }).await;
+                    places.acquire_many(if entry.kind == Kind::Alone { AT_ONCE as u32 } else { 1 }).await;
                 let started = Instant::now();
                 let case = Case::new(target, entry.name).await;
                 timeout(LIMIT, (entry.run)(case)).await.expect("the case hangs");

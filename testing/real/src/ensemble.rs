@@ -197,8 +197,8 @@ impl RealEnsembleBuilder {
         // A small heap for several servers, and a quick start, because none of them runs long.
         let each = RealZooKeeper::builder()
             .tick_time(Duration::from_millis(200))
+            .quick_start()
             .jvm_option("-Xmx128m")
-            .jvm_option("-XX:TieredStopAtLevel=1")
             .setting("initLimit", INIT_LIMIT)
             .setting("syncLimit", SYNC_LIMIT);
         Self { servers, each }

@@ -43,6 +43,9 @@ pub enum RealError {
         /// The port.
         port: u16,
     },
+    /// Other processes have all the ports for servers of tests.
+    #[error("no port between 20000 and 32767 is free")]
+    NoPort,
     /// In the given time, no server of an ensemble was its leader, or more than one claimed to be.
     #[error("no single leader within {after:?}")]
     NoLeader {
@@ -65,11 +68,11 @@ pub enum RealError {
         /// Its output.
         output: String,
     },
-    /// `javac` refused a program.
-    #[error("javac refused {}:\n{output}", file.display())]
+    /// `javac` refused the programs in a folder.
+    #[error("javac refused {}:\n{output}", folder.display())]
     Compile {
-        /// The source.
-        file: PathBuf,
+        /// The folder.
+        folder: PathBuf,
         /// The output of the compiler.
         output: String,
     },

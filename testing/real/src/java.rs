@@ -4,14 +4,18 @@
 //! contain further classes. They use Apache ZooKeeper's own client and Apache Curator, which this
 //! project did not write.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::{env, fs};
 
 use tokio::process::{Child, Command};
+use tokio::sync::OnceCell;
 
 use super::RealError;
+use super::launch::io_error;
 use super::temp_dir::TempDir;
 
 /// The directory of the libraries in Debian's packages.
@@ -23,14 +27,16 @@ const ZOOKEEPER: [&str; 6] =
     ["zookeeper", "zookeeper-jute", "slf4j-api", "netty-all", "snappy-java", "metrics-core"];
 
 /// The libraries of ZooKeeper's TLS network layer, unless they are in `netty-all`, which is empty
-/// in Debian's package.
-const NETTY: [&str; 6] = [
+/// in Debian's package. ZooKeeper 3.9 asks for the last two, and works if they do not.
+const NETTY: [&str; 8] = [
     "netty-common",
     "netty-buffer",
     "netty-resolver",
     "netty-transport",
     "netty-codec",
     "netty-handler",
+    "netty-transport-native-epoll",
+    "netty-transport-native-unix-common",
 ];
 
 /// The additional libraries of Apache Curator and of the command line of ZooKeeper.
@@ -46,65 +52,62 @@ const CURATOR: [&str; 9] = [
     "jackson-annotations",
 ];
 
-/// The libraries that programs may use where they are installed: Curator's own server for tests, and
-/// its asynchronous framework, which Debian does not package.
-const OPTIONAL: [&str; 2] = ["curator-test", "curator-x-async"];
+/// The libraries that programs may use where they are installed, with their packages: Curator's own
+/// server for tests, and its asynchronous framework, which Debian does not package.
+const OPTIONAL: [(&str, &str); 2] = [
+    ("curator-test", "org.apache.curator.test."),
+    ("curator-x-async", "org.apache.curator.x.async."),
+];
+
+/// The programs of a folder, which are compiled once.
+type Folder = Arc<OnceCell<TempDir>>;
+
+/// The folders whose programs this process has compiled.
+static FOLDERS: Mutex<BTreeMap<PathBuf, Folder>> = Mutex::new(BTreeMap::new());
 
 /// A compiled Java program, with Apache ZooKeeper and Apache Curator on its class path.
 ///
-/// The classes are in a temporary directory that is removed on drop. Keep the program until its
-/// processes have ended.
+/// The classes are in a temporary directory that is removed at the end of this process.
 #[derive(Debug)]
 pub struct Program {
     java: PathBuf,
     class: OsString,
     class_path: OsString,
-    _classes: TempDir,
 }
 
 impl Program {
-    /// Compiles `source`, for example `tests/interop/CuratorMutexContender.java`.
+    /// Returns the program of `source`, for example `tests/interop/CuratorMutexContender.java`.
+    ///
+    /// The first program of a folder compiles all of them, because a compiler that starts several
+    /// times takes longer. A source that imports an optional library is left out if that library
+    /// is not installed, see [`has_library`].
     ///
     /// # Errors
-    /// The errors of [`available`], [`RealError::Compile`] with the output of the compiler, or
-    /// [`RealError::Io`].
+    /// The errors of [`available`], [`RealError::Compile`] with the output of the compiler,
+    /// [`RealError::JarMissing`] if the source was left out, or [`RealError::Io`].
     ///
     /// # Cancel safety
     /// Dropping the future kills the compiler and removes its output.
     pub async fn compile(source: impl AsRef<Path>) -> Result<Self, RealError> {
         let source = source.as_ref();
-        let javac = find_program("javac")?;
         let java = find_program("java")?;
         let libraries = curator_jars()?;
-        let classes = TempDir::new("zk-curator-java")?;
-        let output = Command::new(&javac)
-            // These options halve the CPU time, as for the programs themselves.
-            .args(["-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1"])
-            .arg("-proc:none")
-            .arg("-cp")
-            .arg(class_path(libraries.iter().map(PathBuf::as_path))?)
-            .arg("-sourcepath")
-            .arg(source.parent().unwrap_or(source))
-            .arg("-d")
-            .arg(classes.path())
-            .arg(source)
-            .stdin(Stdio::null())
-            .kill_on_drop(true)
-            .output()
-            .await
-            .map_err(|error| RealError::Io { what: "run", path: javac, source: error })?;
-        if !output.status.success() {
-            let mut text = String::from_utf8_lossy(&output.stderr).into_owned();
-            text.push_str(&String::from_utf8_lossy(&output.stdout));
-            return Err(RealError::Compile { file: source.to_owned(), output: text });
+        if let Some(jar) = missing_library(source)? {
+            return Err(RealError::JarMissing { jar, directories: jar_directories() });
         }
+        let folder = source.parent().unwrap_or(source);
+        let folder = fs::canonicalize(folder).map_err(io_error("find", folder))?;
+        let compiled = {
+            let mut folders = FOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(folders.entry(folder.clone()).or_default())
+        };
+        let classes = compiled.get_or_try_init(|| compile(&folder, &libraries)).await?;
         Ok(Self {
             java,
             class: source.file_stem().unwrap_or_default().to_owned(),
             class_path: class_path(
                 [classes.path()].into_iter().chain(libraries.iter().map(PathBuf::as_path)),
             )?,
-            _classes: classes,
         })
     }
 
@@ -161,8 +164,57 @@ fn curator_jars() -> Result<Vec<PathBuf>, RealError> {
     for jar in CURATOR {
         jars.push(find_jar(&directories, jar)?);
     }
-    jars.extend(OPTIONAL.into_iter().filter_map(|jar| find_jar(&directories, jar).ok()));
+    jars.extend(OPTIONAL.into_iter().filter_map(|(jar, _)| find_jar(&directories, jar).ok()));
     Ok(jars)
+}
+
+/// Compiles the programs of a folder.
+async fn compile(folder: &Path, libraries: &[PathBuf]) -> Result<TempDir, RealError> {
+    let javac = find_program("javac")?;
+    let classes = TempDir::new("java")?;
+    let output = Command::new(&javac)
+        // These options halve the CPU time, as for the programs themselves.
+        .args(["-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1"])
+        .arg("-proc:none")
+        .arg("-cp")
+        .arg(class_path(libraries.iter().map(PathBuf::as_path))?)
+        .arg("-d")
+        .arg(classes.path())
+        .args(sources(folder)?)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .map_err(io_error("run", &javac))?;
+    if !output.status.success() {
+        let mut text = String::from_utf8_lossy(&output.stderr).into_owned();
+        text.push_str(&String::from_utf8_lossy(&output.stdout));
+        return Err(RealError::Compile { folder: folder.to_owned(), output: text });
+    }
+    Ok(classes)
+}
+
+/// Returns the sources in a folder, except those that need a library that is not installed.
+fn sources(folder: &Path) -> Result<Vec<PathBuf>, RealError> {
+    let mut sources = Vec::new();
+    for entry in fs::read_dir(folder).map_err(io_error("read", folder))? {
+        let path = entry.map_err(io_error("read", folder))?.path();
+        let is_java = path.extension().is_some_and(|extension| extension == "java");
+        if is_java && missing_library(&path)?.is_none() {
+            sources.push(path);
+        }
+    }
+    Ok(sources)
+}
+
+/// Returns the optional library that a source imports and that is not installed.
+fn missing_library(source: &Path) -> Result<Option<&'static str>, RealError> {
+    let text = fs::read_to_string(source).map_err(io_error("read", source))?;
+    let imports = |package: &str| {
+        text.lines().any(|line| line.starts_with("import ") && line.contains(package))
+    };
+    let missing = OPTIONAL.into_iter().find(|(jar, package)| imports(package) && !has_library(jar));
+    Ok(missing.map(|(jar, _)| jar))
 }
 
 /// Finds the libraries of Apache ZooKeeper, with `logging` as the binding of slf4j.

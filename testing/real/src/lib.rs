@@ -7,8 +7,9 @@
 //! which elect a leader.
 //!
 //! # Tests
-//! A test that needs Java begins with [`or_skip`]. Without Java it prints a line and passes, so
-//! `cargo test --workspace` needs only the Rust toolchain. With `ZK_CURATOR_REQUIRE_REAL=1`, as in
+//! A test that needs Java begins with [`or_skip`], or with [`chroot_or_skip`] if it needs only nodes
+//! of its own. Without Java it prints a line and passes, so `cargo test --workspace` needs only the
+//! Rust toolchain. With `ZK_CURATOR_REQUIRE_REAL=1`, as in
 //! CI, the test fails instead, because a skipped test proves nothing. With
 //! `ZK_CURATOR_REQUIRE_REAL=0` the test is always skipped, for a quick run of everything else.
 //!
@@ -20,17 +21,23 @@
 //! let connect_string = zookeeper.connect_string(); // "127.0.0.1:20123"
 //! # }
 //! ```
+//!
+//! Servers, processes and files end with the process of the tests, even if it is killed.
 
 mod builder;
 #[cfg(all(feature = "chaos", unix))]
 pub mod chaos;
 mod ensemble;
 mod error;
+mod home;
 pub mod java;
 mod kdc;
 mod launch;
 mod launcher;
 pub mod other_clients;
+mod ports;
+mod session;
+mod shared;
 mod signals;
 mod temp_dir;
 
@@ -42,6 +49,9 @@ pub use ensemble::{RealEnsemble, RealEnsembleBuilder};
 pub use error::RealError;
 pub use kdc::Kdc;
 pub use launcher::RealZooKeeper;
+pub use ports::free_port;
+pub use session::Session;
+pub use shared::{Chroot, chroot_or_skip};
 pub use signals::default_signals;
 pub use temp_dir::TempDir;
 
@@ -75,8 +85,8 @@ pub fn runs(test: &str, available: Result<(), impl std::fmt::Display>) -> bool {
     false
 }
 
-/// Starts Apache ZooKeeper for `test`. If it is not installed, prints a line to standard error and
-/// returns `None`.
+/// Starts Apache ZooKeeper for `test`, by [`quick_start`](RealZooKeeperBuilder::quick_start). If it is
+/// not installed, prints a line to standard error and returns `None`.
 ///
 /// # Panics
 /// Panics if it is not installed and [`required`] returns `true`, or if it is installed but does
@@ -99,7 +109,7 @@ pub async fn or_skip_with(test: &str, builder: RealZooKeeperBuilder) -> Option<R
     if !runs(test, builder.available()) {
         return None;
     }
-    match builder.start().await {
+    match builder.quick_start().start().await {
         Ok(zookeeper) => Some(zookeeper),
         Err(error) => panic!("{test}: {error} ({:?})", std::error::Error::source(&error)),
     }

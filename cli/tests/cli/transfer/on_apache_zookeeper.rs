@@ -1,5 +1,5 @@
 use zk_curator::{CreateMode, CuratorFramework};
-use zk_curator_real::{self as real, RealZooKeeper};
+use zk_curator_real as real;
 
 use super::{Scratch, command, fill, run};
 
@@ -7,10 +7,8 @@ use super::{Scratch, command, fill, run};
 #[ignore = "slow: scripts/test-all"]
 async fn on_apache_zookeeper_a_restored_tree_is_the_same() {
     let name = "on_apache_zookeeper_a_restored_tree_is_the_same";
-    if !real::runs(name, RealZooKeeper::available()) {
-        return;
-    }
-    let (server, scratch) = (RealZooKeeper::start().await.unwrap(), Scratch::new());
+    let Some(server) = real::or_skip(name).await else { return };
+    let scratch = Scratch::new();
     let servers = server.connect_string();
     let zk = CuratorFramework::builder().connect_string(&servers).build().unwrap();
     zk.start().await.unwrap();

@@ -1,5 +1,5 @@
 //! A small client with one request at a time over a blocking socket.
-#![expect(clippy::unwrap_used, reason = "a helper of tests")]
+#![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a helper of tests")]
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,18 +12,23 @@ use zk_curator_proto::{
     DEFAULT_MAX_FRAME, Decoder, Encoder, ErrorCode, Record, Request, Response, frame,
 };
 
-pub(crate) struct Session {
+/// A session for tests that must not depend on the client. It is abandoned on drop, and expires.
+#[derive(Debug)]
+pub struct Session {
     stream: TcpStream,
     xid: i32,
 }
 
 impl Session {
-    pub(crate) fn open(addr: SocketAddr, timeout_ms: i32) -> Self {
+    /// Opens a session. It panics, as all of its functions, if the server does not answer as expected.
+    #[must_use]
+    pub fn open(addr: SocketAddr, timeout_ms: i32) -> Self {
         Self::negotiate(addr, timeout_ms).0
     }
 
     /// Returns the session and the timeout that the server granted, in milliseconds.
-    pub(crate) fn negotiate(addr: SocketAddr, timeout_ms: i32) -> (Self, i32) {
+    #[must_use]
+    pub fn negotiate(addr: SocketAddr, timeout_ms: i32) -> (Self, i32) {
         let mut session = Self { stream: TcpStream::connect(addr).unwrap(), xid: 0 };
         let password = Some(Bytes::from_static(&[0; 16]));
         let connect = ConnectRequest { timeout: timeout_ms, password, ..Default::default() };
@@ -32,19 +37,25 @@ impl Session {
         (session, answer.timeout)
     }
 
-    pub(crate) fn create(&mut self, path: &str, data: &'static [u8]) {
+    /// Creates a persistent node.
+    pub fn create(&mut self, path: &str, data: &'static [u8]) {
         let data = Some(Bytes::from_static(data));
         let body = CreateRequest { path: path.into(), data, acl: Acl::open_unsafe(), flags: 0 };
         assert_eq!(self.call(&Request::Create(body)), Ok(Response::Path(path.into())));
     }
 
-    /// Returns `None` if the node does not exist.
-    pub(crate) fn get_data(&mut self, path: &str) -> Option<Bytes> {
+    /// Returns the data of a node, or `None` if it does not exist.
+    pub fn get_data(&mut self, path: &str) -> Option<Bytes> {
         match self.call(&Request::GetData(GetDataRequest { path: path.into(), watch: false })) {
             Ok(Response::Data(answer)) => answer.data,
             Err(ErrorCode::NoNode) => None,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Closes the session.
+    pub fn close(mut self) {
+        assert_eq!(self.call(&Request::CloseSession), Ok(Response::Empty));
     }
 
     fn call(&mut self, request: &Request) -> Result<Response, ErrorCode> {
