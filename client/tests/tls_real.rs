@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "all of it is for tests")]
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
