@@ -138,11 +138,11 @@ const fn bit(number: Signal) -> u64 {
     1 << (number as u32 - 1)
 }
 
-/// Returns `false` for a signal that this process was started to ignore: HUP by `nohup`, and INT and
-/// QUIT by a script that starts a command with `&`. It stays ignored, also in a command that this
-/// process starts. TERM always ends a command, because nothing else may be left to end it.
+/// Returns `false` for a signal that this process was started to ignore: HUP by `nohup`, and INT
+/// and QUIT by a script that starts a command with `&`. It stays ignored, also in a command that
+/// this process starts. TERM is always heeded: service managers have nothing else.
 ///
-/// Only Linux says which signals those are. Elsewhere every signal is heeded.
+/// Only Linux says which signals are ignored. Elsewhere every signal is heeded.
 #[cfg(unix)]
 pub(crate) fn is_heeded(signal: Signal) -> bool {
     signal == Signal::SIGTERM || !is_ignored(signal)

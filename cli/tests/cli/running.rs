@@ -137,7 +137,8 @@ impl Folder {
         Self(TempDir::new("zkc").unwrap())
     }
 
-    /// Starts `zkc` in this folder. Scripts name files without it, because its path may have spaces.
+    /// Starts `zkc` in this folder. Scripts name files without it, because its path may have
+    /// spaces.
     pub(crate) fn start(&self, servers: &str, arguments: &[&str]) -> Running {
         Running::spawn(zkc(servers, arguments).current_dir(self.0.path()))
     }
