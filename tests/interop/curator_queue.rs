@@ -27,7 +27,13 @@ struct Java(Peer);
 
 impl Java {
     /// Returns the items that the program has taken.
-    async fn run(&mut self, verb: &str, kind: &str, path: &str, locks: Option<&str>) -> Vec<String> {
+    async fn run(
+        &mut self,
+        verb: &str,
+        kind: &str,
+        path: &str,
+        locks: Option<&str>,
+    ) -> Vec<String> {
         let command = format!("{verb} {kind} {path} {} {COUNT}", locks.unwrap_or("-"));
         self.0.tell(&command).await.split_whitespace().map(str::to_owned).collect()
     }
@@ -45,7 +51,6 @@ async fn peers(connect_string: &str) -> (Java, Rust) {
 }
 
 impl Rust {
-
     /// The same as the program does.
     async fn put(&self, kind: &str, path: &str) {
         let zk = &self.zk;

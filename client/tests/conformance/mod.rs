@@ -416,8 +416,9 @@ async fn run_if(target: Target, is_wanted: impl Fn(&Entry) -> bool) {
         running.push((
             entry.name,
             tokio::spawn(async move {
-                let places =
-                    places.acquire_many(if entry.kind == Kind::Alone { AT_ONCE as u32 } else { 1 }).await;
+                let places = places
+                    .acquire_many(if entry.kind == Kind::Alone { AT_ONCE as u32 } else { 1 })
+                    .await;
                 let started = Instant::now();
                 let case = Case::new(target, entry.name).await;
                 timeout(LIMIT, (entry.run)(case)).await.expect("the case hangs");

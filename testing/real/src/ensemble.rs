@@ -2,7 +2,8 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::launch::{Launch, POLL, PROBE_TIMEOUT, Process, ask, blocking, io_error};
+use super::error::io_error;
+use super::launch::{Launch, POLL, PROBE_TIMEOUT, Process, ask, blocking};
 use super::ports::free_port;
 use super::temp_dir::TempDir;
 use super::{RealError, RealZooKeeper, RealZooKeeperBuilder};

@@ -1,5 +1,5 @@
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -96,4 +96,9 @@ pub enum RealError {
         /// The reason.
         source: io::Error,
     },
+}
+
+pub(super) fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RealError {
+    let path = path.to_owned();
+    move |source| RealError::Io { what, path, source }
 }

@@ -8,8 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::{env, fs, io};
 
-use super::RealError;
-use super::launch::io_error;
+use super::error::{RealError, io_error};
 
 /// Reads until the pipe from this process ends. A signal to the group of this process does not end
 /// the shell before its work is done. A server that is being killed may still write a file, so the
@@ -96,13 +95,13 @@ impl Drop for Guarded {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::io::{BufRead, BufReader, Read};
     use std::thread;
 
     use super::*;
-    use crate::TempDir;
 
     /// Makes a process of these tests a victim, which ends in this way.
     const VICTIM: &str = "ZK_CURATOR_REAL_VICTIM";
@@ -111,8 +110,8 @@ mod tests {
     fn victim(end: &str) -> ! {
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
         let guarded = Guarded::new(child.id()).unwrap();
-        let directory = TempDir::new("victim").unwrap();
-        fs::write(directory.path().join("file"), "").unwrap();
+        let directory = new_directory("victim").unwrap();
+        fs::write(directory.join("file"), "").unwrap();
         println!("\nHOME {}", home().unwrap().display());
         if end == "exit" {
             std::process::exit(0);

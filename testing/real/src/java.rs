@@ -14,8 +14,7 @@ use std::{env, fs};
 use tokio::process::{Child, Command};
 use tokio::sync::OnceCell;
 
-use super::RealError;
-use super::launch::io_error;
+use super::error::{RealError, io_error};
 use super::temp_dir::TempDir;
 
 /// The directory of the libraries in Debian's packages.

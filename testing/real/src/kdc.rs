@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 use tokio::process::{Child, Command};
 use tokio::time::sleep;
 
+use super::error::io_error;
 use super::home::Guarded;
-use super::launch::{POLL, io_error, signal, wait_until_suspended};
+use super::launch::{POLL, signal, wait_until_suspended};
 use super::ports::free_port;
 use super::{RealError, RealZooKeeperBuilder};
 
@@ -76,7 +77,8 @@ impl Kdc {
     /// # Cancel safety
     /// If the future is dropped, no process stays. Files may stay.
     pub async fn start(home: &Path, ticket_life: Duration) -> Result<Self, RealError> {
-        let mut kdc = Self { home: home.to_owned(), port: free_port()?, process: None, guarded: None };
+        let mut kdc =
+            Self { home: home.to_owned(), port: free_port()?, process: None, guarded: None };
         let (realm, port, directory) = (Self::REALM, kdc.port, home.display());
         // Names are not looked up, so the principal of a server is that of the connect string. The
         // library does not adjust its clock to that of the server, so different clocks are seen.

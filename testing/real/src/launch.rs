@@ -9,8 +9,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::RealError;
 use super::builder::RealZooKeeperBuilder;
+use super::error::{RealError, io_error};
 use super::home::Guarded;
 
 /// The interval at which a server that starts or ends is polled. There is no event to wait for,
@@ -259,11 +259,6 @@ pub(super) fn ask(addr: SocketAddr, word: &str, timeout: Duration) -> io::Result
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     Ok(answer)
-}
-
-pub(super) fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RealError {
-    let path = path.to_owned();
-    move |source| RealError::Io { what, path, source }
 }
 
 /// Runs a blocking call, such as waiting for a process, or file access. It takes real time, also

@@ -6,9 +6,8 @@ use std::path::PathBuf;
 use zk_curator_testing::ZooKeeperVersion;
 
 use super::builder::RealZooKeeperBuilder;
-use super::launch::{
-    Launch, Process, WORD_TIMEOUT, ask, blocking, io_error, signal, wait_until_suspended,
-};
+use super::error::io_error;
+use super::launch::{Launch, Process, WORD_TIMEOUT, ask, blocking, signal, wait_until_suspended};
 use super::ports::free_port;
 use super::temp_dir::TempDir;
 use super::{RealError, java};

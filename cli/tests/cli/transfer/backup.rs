@@ -165,16 +165,17 @@ async fn an_exact_backup_is_the_tree_at_its_transaction() {
             _ = pause.tick() => {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
                 let (folder, n) = ((random >> 33) % 20, (random >> 40) % 120);
-                let path = format!("/a/folder-{folder}/{n}");
+                let parent = format!("/a/folder-{folder}");
+                let path = format!("{parent}/{n}");
                 let data = format!("{random}");
-                let data = if server.probe().exists(&path) && random >> 60 < 4 {
+                // The last transaction of the server may be one of the backup's session.
+                journal.push(if server.probe().exists(&path) && random >> 60 < 4 {
                     zk.delete(&path).await.unwrap();
-                    None
+                    (server.probe().stat(&parent).unwrap().pzxid, path, None)
                 } else {
-                    zk.create(&path).data(data.clone()).or_set_data().await.unwrap();
-                    Some(data)
-                };
-                journal.push((server.probe().zxid(), path, data));
+                    let put = zk.create(&path).data(data.clone()).or_set_data().await.unwrap();
+                    (put.stat.mzxid, path, Some(data))
+                });
             }
         }
     };
