@@ -1,5 +1,4 @@
 //! The program `zk-test-server`, run as a process.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::process::Output;
 
