@@ -47,6 +47,7 @@ mod night {
 }
 
 /// Compares at least this number of operations, in rounds with a seed each.
+#[expect(clippy::print_stdout, reason = "the figures are for people")]
 async fn all_agree(test: &str, operations: u64, first_seed: u64) {
     let builder = RealZooKeeper::builder()
         .jvm_property("zookeeper.DigestAuthenticationProvider.superDigest", digest(SUPERUSER))

@@ -3,7 +3,6 @@
 //! Tests that simulate many seeds run in full only in an optimised build, where a run takes a fifth
 //! of the time: `cargo test --profile quick -p zk-curator-sim --test sim`. `cargo test` plays two
 //! seeds of each. With `ZK_CURATOR_NIGHT=1`, an optimised build plays the seeds of a night.
-#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::ops::Range;
 
