@@ -37,7 +37,7 @@ const STEPS: usize = 100;
 const MEMORY: usize = 8 << 20;
 /// The server has the jobs as children of one node, whose table shrinks in steps: it may have this
 /// many bytes for each job to spare. The name of a job takes more than twice of that.
-const TABLE: usize = 38;
+const TABLE: usize = 32;
 
 /// A client that gets an error for a response over 1 MiB.
 async fn client(server: &TestServer) -> CuratorFramework {
