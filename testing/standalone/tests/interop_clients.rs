@@ -1,6 +1,6 @@
 //! Clients in other languages cannot tell `zk-test-server` from Apache ZooKeeper: each runs the
 //! same operations on both, beginning with empty servers, and must print the same output. The
-//! programs and scripts are in `tests/interop/` of the workspace.
+//! programs and scripts are in `clients/`.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::path::{Path, PathBuf};
@@ -21,8 +21,8 @@ use zk_curator_testing::ZooKeeperVersion;
 /// A member of an ensemble, for clients that do not need the other members.
 const ENSEMBLE: &[&str] = &["--ensemble", "3"];
 
-fn interop(file: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/interop").join(file)
+fn client(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(file)
 }
 
 /// A server of either kind.
@@ -32,13 +32,15 @@ enum Server {
 }
 
 impl Server {
-    /// Starts the program on a free port.
+    /// Starts the program on a port that stays free while it is restarted. An ensemble has ports of
+    /// its own choice.
     async fn embedded(test: &str, options: &[&str]) -> Self {
         let data = TempDir::new(test).unwrap();
         let mut all = vec!["--tick-time", "100", "--max-session-timeout", "60000"];
         all.extend(["--data-dir", data.path().to_str().unwrap()].iter().chain(options));
         let options: Vec<_> = all.into_iter().map(str::to_owned).collect();
-        let (process, address) = Self::run("0", &options).await;
+        let port = if is_ensemble(&options) { 0 } else { real::free_port().unwrap() };
+        let (process, address) = Self::run(&port.to_string(), &options).await;
         Self::Embedded { process, address, options, _data: data }
     }
 
@@ -53,7 +55,7 @@ impl Server {
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let mut address = String::new();
         // Reads one line of each server. The last server of an ensemble is not its leader.
-        for _ in 0..if options.iter().any(|option| option == "--ensemble") { 3 } else { 1 } {
+        for _ in 0..if is_ensemble(options) { 3 } else { 1 } {
             let line = lines.next_line().await.unwrap().expect("the server says where it listens");
             line.strip_prefix("listening on ").expect("an address").clone_into(&mut address);
         }
@@ -82,13 +84,13 @@ impl Server {
     }
 }
 
+fn is_ensemble(options: &[String]) -> bool {
+    options.iter().any(|option| option == "--ensemble")
+}
+
 /// Asserts that the transcripts of a client are the same on Apache ZooKeeper and on a
 /// `zk-test-server` of the same version, with all of these options.
-async fn same_at_both(
-    test: &str,
-    options: &[&[&str]],
-    client: impl AsyncFn(&mut Server) -> String,
-) {
+async fn same_at_both(test: &str, options: &[&[&str]], run: impl AsyncFn(&mut Server) -> String) {
     let builder = RealZooKeeper::builder()
         .tick_time(Duration::from_millis(100))
         .jvm_property("znode.container.checkIntervalMs", 1000);
@@ -102,7 +104,7 @@ async fn same_at_both(
         let options = [&["--zookeeper-version", version], *options].concat();
         servers.push(Server::embedded(&format!("{test}-{number}"), &options).await);
     }
-    let all = join_all(servers.iter_mut().map(|server| client(server)));
+    let all = join_all(servers.iter_mut().map(|server| run(server)));
     let transcripts = tokio::time::timeout(PATIENCE, all).await.expect("the clients end in time");
     let (expected, found) = transcripts.split_first().expect("that of Apache ZooKeeper");
     assert!(expected.ends_with("DONE\n"), "{expected}");
@@ -151,7 +153,7 @@ async fn kazoo() {
     }
     let python = python.unwrap();
     same_at_both("kazoo", &[&[], ENSEMBLE], async |server| {
-        let script = interop("kazoo_session.py");
+        let script = client("kazoo_session.py");
         transcript(spawn(
             Command::new(&python).args(["-B", "-W", "ignore"]).arg(script).arg(server.address()),
         ))
@@ -166,7 +168,7 @@ async fn java_curator() {
     if !real::runs("java_curator", java::available()) {
         return;
     }
-    let program = Program::compile(interop("CuratorSession.java")).await.unwrap();
+    let program = Program::compile(client("CuratorSession.java")).await.unwrap();
     same_at_both("java_curator", &[&[]], async |server| {
         transcript(program.spawn([server.address()]).unwrap()).await
     })
@@ -179,8 +181,8 @@ async fn java_command_line() {
     if !real::runs("java_command_line", java::available()) {
         return;
     }
-    let program = Program::compile(interop("ZooKeeperShell.java")).await.unwrap();
-    let script = interop("zookeeper_main.script");
+    let program = Program::compile(client("ZooKeeperShell.java")).await.unwrap();
+    let script = client("zookeeper_main.script");
     same_at_both("java_command_line", &[&[]], async |server| {
         let address = server.address();
         transcript(program.spawn([address.as_ref(), script.as_os_str()]).unwrap()).await
@@ -196,7 +198,7 @@ async fn c_programs() {
         return;
     }
     let directory = TempDir::new(&format!("program-{test}")).unwrap();
-    let program = compile_c(&interop("c_session.c"), directory.path()).await;
+    let program = compile_c(&client("c_session.c"), directory.path()).await;
     same_at_both(test, &[&[], ENSEMBLE], async |server| {
         transcript(spawn(Command::new(&program).arg(server.address()))).await
     })
@@ -209,7 +211,7 @@ async fn c_command_line() {
     if !real::runs("c_command_line", c_client()) {
         return;
     }
-    let script = std::fs::read_to_string(interop("c_client.script")).unwrap();
+    let script = std::fs::read_to_string(client("c_client.script")).unwrap();
     same_at_both("c_command_line", &[&[]], async |server| {
         let address = server.address();
         // The file with the id and the password of the session.
