@@ -13,7 +13,6 @@ mod differential_real;
 mod ensemble_real;
 mod fault_proxy;
 mod four_letter_words;
-mod interop_java;
 mod launcher_real;
 mod parity_real;
 mod read_only_real;

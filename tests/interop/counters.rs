@@ -19,6 +19,7 @@ use zk_curator_testing::{FaultProxy, Flow, TestServer};
 use zk_curator_tests::{builder_for, start};
 
 use crate::contest::compiled;
+use crate::kazoo::python_or_skip;
 use crate::peer::Peer;
 
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -36,11 +37,11 @@ struct Others {
 impl Others {
     /// `None` if they are not installed.
     async fn or_skip(test: &str) -> Option<Self> {
-        let python = real::other_clients::python_with_kazoo(env!("CARGO_TARGET_TMPDIR")).await;
-        if !real::runs(test, java::available()) || !real::runs(test, python.as_ref().map(|_| ())) {
+        if !real::runs(test, java::available()) {
             return None;
         }
-        Some(Self { java: compiled("CuratorCounters.java").await, python: python.unwrap() })
+        let python = python_or_skip(test).await?;
+        Some(Self { java: compiled("CuratorCounters.java").await, python })
     }
 
     fn java(&self, connect_string: &str) -> Peer {

@@ -1,13 +1,13 @@
 //! Java Curator and we are members of one double barrier, and wait for each other at barriers.
 
-use std::path::Path;
 use std::time::Duration;
 
 use tokio::time::timeout;
 use zk_curator::CuratorFramework;
-use zk_curator_real::java::Program;
 use zk_curator_recipes::barrier::{DistributedBarrier, DistributedDoubleBarrier};
 use zk_curator_tests::{builder_for, start};
+
+use crate::contest::compiled;
 
 const BARRIER: &str = "/barriers/sort";
 const LEDGER: &str = "/ledger";
@@ -15,11 +15,6 @@ const LEDGER: &str = "/ledger";
 const MEMBERS: usize = 4;
 const ROUNDS: usize = 25;
 const PATIENCE: Duration = Duration::from_secs(120);
-
-async fn compiled() -> Program {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/CuratorBarrierMember.java");
-    Program::compile(source).await.unwrap()
-}
 
 async fn framework(connect_string: &str) -> CuratorFramework {
     start(builder_for(connect_string)).await
@@ -102,7 +97,7 @@ async fn all(zk: &CuratorFramework, round: usize, what: &str) {
 /// Two processes of Java Curator and two Rust sessions go through rounds together. A ledger that
 /// does not depend on the barrier proves that no member passes early.
 async fn java_and_rust_are_members(connect_string: &str) {
-    let program = compiled().await;
+    let program = compiled("CuratorBarrierMember.java").await;
     let zk = framework(connect_string).await;
     zk.create(LEDGER).await.unwrap();
     let (members, rounds) = (MEMBERS.to_string(), ROUNDS.to_string());

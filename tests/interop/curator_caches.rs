@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 use zk_curator::{CreateMode, CuratorFramework};
-use zk_curator_real::{self as real, RealEnsemble, RealZooKeeper, java};
+use zk_curator_real::{self as real, RealZooKeeper, java};
 use zk_curator_recipes::cache::CuratorCache;
 use zk_curator_testing::wait;
 use zk_curator_tests::{Server, builder_for, on_each_server, start};
@@ -105,13 +105,10 @@ async fn on_one_server(connect_string: &str) {
 async fn a_load_of_large_nodes_does_not_kill_a_small_server() {
     const NODES: usize = 300;
     const SIZE: usize = 900_000;
-    let servers = RealEnsemble::builder(1).jvm_option("-Xmx1g");
+    let builder = RealZooKeeper::builder().jvm_option("-Xmx1g");
     let name = "a_load_of_large_nodes_does_not_kill_a_small_server";
-    if !real::runs(name, servers.available()) {
-        return;
-    }
-    let ensemble = servers.start().await.unwrap();
-    let zk = connected(&ensemble.connect_string()).await;
+    let Some(server) = real::or_skip_with(name, builder).await else { return };
+    let zk = connected(&server.connect_string()).await;
     zk.create("/tree/small").creating_parents().await.unwrap();
     for n in 0..NODES {
         zk.create(format!("/tree/{n}")).data(vec![0; SIZE]).idempotent().await.unwrap();

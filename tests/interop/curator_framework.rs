@@ -1,8 +1,6 @@
 //! Nodes that Java Curator and we write, each read by the other: gzip, default data, ACLs,
 //! namespaces.
 
-use std::path::Path;
-
 use bytes::Bytes;
 use tokio::time::timeout;
 use zk_curator::acl::AclProvider;
@@ -10,7 +8,7 @@ use zk_curator::{Acl, CuratorFramework, ErrorKind};
 use zk_curator_real::java::Program;
 use zk_curator_tests::{builder_for, start};
 
-use crate::contest::PATIENCE;
+use crate::contest::{PATIENCE, compiled};
 
 /// The provider of the Java program.
 #[derive(Debug)]
@@ -71,8 +69,7 @@ async fn run(program: &Program, connect_string: &str, namespace: &str, what: &st
 }
 
 async fn java_and_rust_read_each_other(connect_string: &str) {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/CuratorFrameworkData.java");
-    let program = Program::compile(source).await.unwrap();
+    let program = compiled("CuratorFrameworkData.java").await;
     let (rust, java) = (
         framework(connect_string, "teams/rust").await,
         framework(connect_string, "teams/java").await,

@@ -1,13 +1,13 @@
 //! Java Curator and we contend for one mutex.
 
-use std::path::Path;
 use std::time::Duration;
 
 use tokio::time::timeout;
 use zk_curator::{CreateMode, CuratorFramework};
-use zk_curator_real::java::Program;
 use zk_curator_recipes::lock::InterProcessMutex;
 use zk_curator_tests::{builder_for, start};
+
+use crate::contest::compiled;
 
 const LOCK: &str = "/locks/orders";
 const WITNESS: &str = "/witness";
@@ -15,11 +15,6 @@ const COUNTER: &str = "/counter";
 /// For each of the four contenders.
 const ROUNDS: usize = 100;
 const PATIENCE: Duration = Duration::from_secs(120);
-
-async fn compiled() -> Program {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/CuratorMutexContender.java");
-    Program::compile(source).await.unwrap()
-}
 
 async fn framework(connect_string: &str) -> CuratorFramework {
     start(builder_for(connect_string)).await
@@ -50,7 +45,7 @@ async fn contend(zk: CuratorFramework, label: &'static str) -> Vec<String> {
 /// Two processes of Java Curator and two Rust sessions. A witness and a counter that do not depend
 /// on the lock prove that two clients never hold it at the same time.
 async fn java_and_rust_contend(connect_string: &str) {
-    let program = compiled().await;
+    let program = compiled("CuratorMutexContender.java").await;
     let zk = framework(connect_string).await;
     zk.create(COUNTER).data("0").await.unwrap();
     let gate = InterProcessMutex::new(&zk, LOCK).acquire().await.unwrap();

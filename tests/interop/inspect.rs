@@ -8,9 +8,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
-use zk_curator_real as real;
 use zk_curator_recipes::inspect::{Contender, Found, find, inspect};
-use zk_curator_testing::TestServer;
 use zk_curator_tests::{builder_for, start};
 
 use crate::contest::compiled;
@@ -102,28 +100,13 @@ on_each_with_java! {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "slow: scripts/test-all"]
-async fn kazoos_recipes_are_recognised() {
-    let name = "kazoos_recipes_are_recognised";
-    let python = real::other_clients::python_with_kazoo(env!("CARGO_TARGET_TMPDIR")).await;
-    if !real::runs(name, python.as_ref().map(|_| ())) {
-        return;
-    }
-    let python = python.unwrap();
-    let server = TestServer::start().await;
-    let Some(zookeeper) = real::chroot_or_skip(name).await else { return };
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/kazoo_inspected.py");
-    for connect_string in [server.connect_string(), zookeeper.connect_string()] {
-        let kazoo = Command::new(&python)
-            .arg("-B")
-            .arg(&script)
-            .args([&*connect_string, BASE])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        timeout(PATIENCE, recognises(kazoo, &connect_string, OF_KAZOO)).await.unwrap();
+on_each_with_kazoo! {
+    kazoos_recipes_are_recognised,
+    |python, servers| {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/kazoo_inspected.py");
+        let mut kazoo = Command::new(&python);
+        kazoo.arg("-B").arg(&script).args([&*servers, BASE]);
+        let kazoo = kazoo.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn();
+        timeout(PATIENCE, recognises(kazoo.unwrap(), &servers, OF_KAZOO)).await.unwrap();
     }
 }

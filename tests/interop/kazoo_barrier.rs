@@ -6,10 +6,11 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 use tokio::time::timeout;
-use zk_curator_real as real;
 use zk_curator_recipes::barrier::DistributedBarrier;
 use zk_curator_testing::TestServer;
 use zk_curator_tests::{builder_for, start};
+
+use crate::kazoo::python_or_skip;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -33,11 +34,7 @@ zk.stop()
 #[ignore = "slow: scripts/test-all"]
 async fn kazoo_and_rust_wait_at_each_others_barriers() {
     let name = "kazoo_and_rust_wait_at_each_others_barriers";
-    let python = real::other_clients::python_with_kazoo(env!("CARGO_TARGET_TMPDIR")).await;
-    if !real::runs(name, python.as_ref().map(|_| ())) {
-        return;
-    }
-    let python = python.unwrap();
+    let Some(python) = python_or_skip(name).await else { return };
     let server = TestServer::start().await;
     let zk = start(builder_for(&server.connect_string())).await;
     let (ours, theirs) = (

@@ -9,9 +9,7 @@ use tokio::process::Command;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use zk_curator::CreateMode;
-use zk_curator_real as real;
 use zk_curator_recipes::lock::InterProcessMutex;
-use zk_curator_testing::TestServer;
 use zk_curator_tests::{builder_for, start};
 
 const LOCK: &str = "/locks/orders";
@@ -69,22 +67,13 @@ async fn kazoo_and_rust_contend(python: &Path, connect_string: &str, told: Told)
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "slow: scripts/test-all"]
-async fn never_two_of_kazoo_and_rust_hold_the_lock() {
-    let python = real::other_clients::python_with_kazoo(env!("CARGO_TARGET_TMPDIR")).await;
-    let name = "never_two_of_kazoo_and_rust_hold_the_lock";
-    if !real::runs(name, python.as_ref().map(|_| ())) {
-        return;
+async fn both_ways(python: &Path, connect_string: &str) {
+    for told in [Told::Ours, Told::Both] {
+        timeout(PATIENCE, kazoo_and_rust_contend(python, connect_string, told)).await.unwrap();
     }
-    let python = python.unwrap();
-    let server = TestServer::start().await;
-    let Some(zookeeper) = real::chroot_or_skip(name).await else { return };
-    for connect_string in [server.connect_string(), zookeeper.connect_string()] {
-        for told in [Told::Ours, Told::Both] {
-            timeout(PATIENCE, kazoo_and_rust_contend(&python, &connect_string, told))
-                .await
-                .unwrap();
-        }
-    }
+}
+
+on_each_with_kazoo! {
+    never_two_of_kazoo_and_rust_hold_the_lock,
+    |python, servers| both_ways(&python, &servers).await
 }

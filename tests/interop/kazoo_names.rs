@@ -9,12 +9,11 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 use zk_curator::CuratorFramework;
-use zk_curator_real as real;
 use zk_curator_recipes::group::{Group, GroupEvent, GroupMember};
 use zk_curator_recipes::leader::{Election, LeaderLatch, LeaderSelector};
 use zk_curator_recipes::lease::{MultiLease, TimedLease};
 use zk_curator_recipes::lock::{Error, InterProcessSemaphore};
-use zk_curator_testing::{TestServer, wait};
+use zk_curator_testing::wait;
 use zk_curator_tests::{builder_for, start};
 
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -196,27 +195,17 @@ async fn semaphores(kazoo: &mut Kazoo, zk: &CuratorFramework) {
     assert!(ours.try_acquire().await.unwrap().is_none());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "slow: scripts/test-all"]
-async fn kazoo_and_rust_share_leases_parties_and_semaphores() {
-    let python = real::other_clients::python_with_kazoo(env!("CARGO_TARGET_TMPDIR")).await;
-    let name = "kazoo_and_rust_share_leases_parties_and_semaphores";
-    if !real::runs(name, python.as_ref().map(|_| ())) {
-        return;
-    }
-    let python = python.unwrap();
-    let server = TestServer::start().await;
-    let Some(zookeeper) = real::chroot_or_skip(name).await else { return };
-    for connect_string in [server.connect_string(), zookeeper.connect_string()] {
-        let zk = start(builder_for(&connect_string)).await;
-        let mut kazoo = Kazoo::start(&python, &connect_string);
-        let all = async {
-            leases(&mut kazoo, &zk).await;
-            parties(&mut kazoo, &zk).await;
-            elections(&mut kazoo, &zk).await;
-            semaphores(&mut kazoo, &zk).await;
-        };
-        timeout(PATIENCE, all).await.unwrap();
-        zk.close().await.unwrap();
-    }
+async fn all(python: &Path, connect_string: &str) {
+    let zk = start(builder_for(connect_string)).await;
+    let mut kazoo = Kazoo::start(python, connect_string);
+    leases(&mut kazoo, &zk).await;
+    parties(&mut kazoo, &zk).await;
+    elections(&mut kazoo, &zk).await;
+    semaphores(&mut kazoo, &zk).await;
+    zk.close().await.unwrap();
+}
+
+on_each_with_kazoo! {
+    kazoo_and_rust_share_leases_parties_and_semaphores,
+    |python, servers| timeout(PATIENCE, all(&python, &servers)).await.unwrap()
 }

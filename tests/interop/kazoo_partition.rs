@@ -11,9 +11,8 @@ use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use zk_curator::{CancellationToken, CreateMode};
-use zk_curator_real as real;
 use zk_curator_recipes::partition::{Partition, SetPartitioner};
-use zk_curator_testing::{TestServer, wait};
+use zk_curator_testing::wait;
 use zk_curator_tests::{builder_for, start};
 
 const PATH: &str = "/shards/orders";
@@ -131,17 +130,7 @@ async fn kazoo_and_rust_divide(python: &Path, connect_string: &str) {
     zk.close().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "slow: scripts/test-all"]
-async fn kazoo_members_and_ours_divide_one_set() {
-    let python = real::other_clients::python_with_kazoo(env!("CARGO_TARGET_TMPDIR")).await;
-    let name = "kazoo_members_and_ours_divide_one_set";
-    if !real::runs(name, python.as_ref().map(|_| ())) {
-        return;
-    }
-    let python = python.unwrap();
-    let server = TestServer::start().await;
-    kazoo_and_rust_divide(&python, &server.connect_string()).await;
-    let Some(zookeeper) = real::chroot_or_skip(name).await else { return };
-    kazoo_and_rust_divide(&python, &zookeeper.connect_string()).await;
+on_each_with_kazoo! {
+    kazoo_members_and_ours_divide_one_set,
+    |python, servers| kazoo_and_rust_divide(&python, &servers).await
 }

@@ -1,7 +1,6 @@
-//! The Java programs of the interop tests, tested alone, because other tests rely on them.
+//! Java programs of other tests, tested alone, because those tests rely on them.
 
 use std::future::ready;
-use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::Duration;
 
@@ -10,23 +9,17 @@ use zk_curator_real::java::Program;
 use zk_curator_real::{self as real, Chroot, RealError, RealZooKeeper, Session, TempDir, java};
 use zk_curator_testing::wait;
 
+use crate::contest::compiled;
+
 const ROUNDS: usize = 25;
 
-fn source(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/interop").join(name)
-}
-
-/// Returns a chroot, and the contender of `tests/interop/`. Returns `None` without Java.
+/// Returns a chroot, and the contender for a mutex. Returns `None` without Java.
 async fn contender(test: &str) -> Option<(Chroot, Program)> {
     if !real::runs(test, java::available()) {
         return None;
     }
     let chroot = real::chroot_or_skip(test).await?;
     Some((chroot, compiled("CuratorMutexContender.java").await))
-}
-
-async fn compiled(program: &str) -> Program {
-    Program::compile(source(program)).await.expect("the program compiles")
 }
 
 /// Waits for the end of a program. Returns its exit code and its lines.
