@@ -2,7 +2,6 @@
 
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use zk_curator_real::{self as real, RealEnsemble, RealError, Session};
 
@@ -77,9 +76,7 @@ async fn drop_leaves_neither_processes_nor_data() {
 #[tokio::test]
 #[ignore = "slow: scripts/test-all"]
 async fn settings_reach_every_server_and_a_minority_does_not_serve() {
-    let builder = RealEnsemble::builder(3)
-        .setting("maxClientCnxns", 17)
-        .start_timeout(Duration::from_secs(20));
+    let builder = RealEnsemble::builder(3).setting("maxClientCnxns", 17);
     let name = "settings_reach_every_server_and_a_minority_does_not_serve";
     let Some(mut ensemble) = real::or_skip_ensemble_with(name, builder).await else { return };
     for server in ensemble.servers() {

@@ -29,7 +29,7 @@ impl Default for RealZooKeeperBuilder {
             data_directory: None,
             jvm_options: Vec::new(),
             settings: Vec::new(),
-            start_timeout: Duration::from_secs(30),
+            start_timeout: Duration::from_secs(120),
         }
     }
 }
@@ -96,7 +96,8 @@ impl RealZooKeeperBuilder {
         self
     }
 
-    /// Sets the time that the server may take until it serves. Default: 30 s.
+    /// Sets the time that the server may take until it serves. Default: 120 s, for busy machines: a
+    /// server that cannot start ends.
     pub const fn start_timeout(mut self, timeout: Duration) -> Self {
         self.start_timeout = timeout;
         self

@@ -94,7 +94,7 @@ impl RealEnsemble {
         self.servers[server].kill().await
     }
 
-    /// Asks a server to end (SIGTERM), and kills it after 5 seconds. Has no effect if it is already
+    /// Asks a server to end (SIGTERM), and kills it after 30 seconds. Has no effect if it is already
     /// stopped.
     ///
     /// # Errors
@@ -242,7 +242,7 @@ impl RealEnsembleBuilder {
         self
     }
 
-    /// Sets the time that each server may take until it serves. Default: 30 s.
+    /// Sets the time that each server may take until it serves. Default: 120 s.
     pub fn start_timeout(mut self, timeout: Duration) -> Self {
         self.each = self.each.start_timeout(timeout);
         self

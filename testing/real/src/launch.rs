@@ -17,11 +17,11 @@ use super::home::Guarded;
 /// because the process does not report its progress.
 pub(super) const POLL: Duration = Duration::from_millis(20);
 
-/// The time that a server may take to end by itself.
-const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+/// The time that a server may take to end by itself, also on a busy machine.
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The time that a server may take to answer a four-letter word.
-pub(super) const WORD_TIMEOUT: Duration = Duration::from_secs(5);
+/// The time that a server may take to answer a four-letter word, also on a busy machine.
+pub(super) const WORD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The same time during the start, when the word is sent repeatedly.
 pub(super) const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
@@ -228,7 +228,7 @@ pub(super) fn signal(process: u32, name: &str) -> Result<(), RealError> {
 }
 
 /// Waits until no thread of a process runs. The signal is only pending after it was sent, and a
-/// thread that has not seen it yet still answers. Returns after five seconds at the latest, and
+/// thread that has not seen it yet still answers. Returns after 30 seconds at the latest, and
 /// immediately where the system does not list threads.
 #[expect(clippy::disallowed_methods, reason = "a thread polls a process")]
 pub(super) fn wait_until_suspended(process: u32) {

@@ -91,7 +91,7 @@ impl RealZooKeeper {
     /// allowed.
     ///
     /// # Errors
-    /// [`RealError::NoResponse`] if the server does not answer within 5 seconds.
+    /// [`RealError::NoResponse`] if the server does not answer within 30 seconds.
     ///
     /// # Cancel safety
     /// If the future is dropped, the response is read and discarded.
@@ -149,7 +149,7 @@ impl RealZooKeeper {
         }
     }
 
-    /// Asks the process to end (SIGTERM), waits for its end, and kills it after 5 seconds. Has no
+    /// Asks the process to end (SIGTERM), waits for its end, and kills it after 30 seconds. Has no
     /// effect if it is already stopped.
     ///
     /// # Errors
