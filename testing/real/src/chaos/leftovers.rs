@@ -13,7 +13,8 @@ use crate::RealEnsemble;
 
 /// The interval between two checks for leftovers.
 const POLL: Duration = Duration::from_millis(200);
-/// The time that servers may take to remove empty containers, for which they look twice a second.
+/// The time that servers may take to remove empty containers, for which they look twice a second. A
+/// container that never had a child is removed two seconds after it was created.
 const REAPING: Duration = Duration::from_secs(10);
 
 /// The parent nodes of the scenarios of a round, one for each scenario.

@@ -15,11 +15,13 @@ use zk_curator_sim::Event;
 /// `tickTime`, the granularity with which the servers expire sessions.
 pub(super) const TICK: Duration = Duration::from_millis(200);
 
-/// Starts servers for short sessions, which remove the nodes of ended clients quickly.
+/// Starts servers for short sessions, which remove the nodes of ended clients quickly: containers
+/// that had a child, and containers that never had one, which servers keep by default.
 pub(super) async fn start(servers: usize) -> Result<RealEnsemble, RealError> {
     RealEnsemble::builder(servers)
         .tick_time(TICK)
         .jvm_property("znode.container.checkIntervalMs", 500)
+        .jvm_property("znode.container.maxNeverUsedIntervalMs", 2000)
         .start_timeout(Duration::from_secs(60))
         .start()
         .await
