@@ -2,12 +2,11 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use tokio::sync::watch;
+use nix::sys::signal::Signal;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use zk_curator_testing::{FaultProxy, Flow, wait};
@@ -32,28 +31,34 @@ const FAULTS: [Fault; 4] = [Fault::Lost, Fault::Down, Fault::Kill, Fault::Stop];
 /// One of the two writers.
 struct Writer {
     proxy: FaultProxy,
-    process: AtomicI32,
+    /// The signals for the running process.
+    signals: mpsc::UnboundedSender<Signal>,
     /// The number of commands that have ended.
     ended: watch::Sender<usize>,
 }
 
 impl Writer {
     /// Runs the command again and again.
-    async fn run(self: Arc<Self>, folder: Arc<Folder>, script: String, done: Arc<AtomicBool>) {
+    async fn run(
+        self: Arc<Self>,
+        mut signals: mpsc::UnboundedReceiver<Signal>,
+        folder: Arc<Folder>,
+        script: String,
+        done: Arc<AtomicBool>,
+    ) {
         while !done.load(Ordering::Acquire) {
             let options = ["--session-timeout", "3s", "--grace", "300ms"];
             let arguments =
                 [&["lock", "/locks/a"], &options[..], &["--", "sh", "-c", &script]].concat();
             let running = folder.start(&self.proxy.connect_string(), &arguments);
-            self.process.store(running.id(), Ordering::Release);
-            running.finish_at_last().await;
+            running.finish_signalled(&mut signals).await;
             self.ended.send_modify(|ended| *ended += 1);
         }
     }
 
     fn signal(&self, signal: Signal) {
-        // The process may have ended.
-        kill(Pid::from_raw(self.process.load(Ordering::Acquire)), signal).ok();
+        // The writer may have ended.
+        self.signals.send(signal).ok();
     }
 
     fn fail(&self, fault: Fault) {
@@ -120,8 +125,8 @@ async fn locked_writers_never_overlap(test: &str, times: usize) {
     let mut tasks = JoinSet::new();
     for number in 0..2 {
         let proxy = FaultProxy::start(&[server.addr()]).await.expect("a proxy");
-        let writer =
-            Arc::new(Writer { proxy, process: AtomicI32::new(0), ended: watch::Sender::new(0) });
+        let (signals, received) = mpsc::unbounded_channel();
+        let writer = Arc::new(Writer { proxy, signals, ended: watch::Sender::new(0) });
         // The fenced writes bypass the faults.
         let script = format!(
             "t=$ZKC_FENCING_TOKEN
@@ -129,7 +134,7 @@ async fn locked_writers_never_overlap(test: &str, times: usize) {
               echo \"{number} $t\" >> refused) &
              while :; do echo \"{number} $t\" >> log; sleep 0.002; done"
         );
-        let run = Arc::clone(&writer).run(Arc::clone(&folder), script, Arc::clone(&done));
+        let run = Arc::clone(&writer).run(received, Arc::clone(&folder), script, Arc::clone(&done));
         tasks.spawn(run);
         writers.push(writer);
     }

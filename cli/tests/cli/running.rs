@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 use zk_curator_real::TempDir;
 use zk_curator_testing::wait;
@@ -80,13 +81,8 @@ impl Running {
         Self { child, lines }
     }
 
-    /// Returns the id of the process.
-    pub(crate) fn id(&self) -> i32 {
-        self.child.id().unwrap().cast_signed()
-    }
-
     pub(crate) fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.id()), signal).unwrap();
+        send(&self.child, signal);
     }
 
     /// Returns the next line on standard output.
@@ -113,7 +109,16 @@ impl Running {
     }
 
     /// Does the same as [`finish`](Self::finish), without a limit.
-    pub(crate) async fn finish_at_last(mut self) -> Finished {
+    pub(crate) async fn finish_at_last(self) -> Finished {
+        self.finish_signalled(&mut mpsc::unbounded_channel().1).await
+    }
+
+    /// Waits for the end without a limit, and sends the process the signals that arrive until then.
+    /// They cannot meet another process that has got its id, as those of a second task could.
+    pub(crate) async fn finish_signalled(
+        mut self,
+        signals: &mut mpsc::UnboundedReceiver<Signal>,
+    ) -> Finished {
         let stdout = async {
             let mut stdout = String::new();
             while let Some(line) = self.lines.next_line().await.unwrap() {
@@ -122,11 +127,28 @@ impl Running {
             }
             stdout
         };
-        let (stdout, output) = tokio::join!(stdout, self.child.wait_with_output());
-        let output = output.unwrap();
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        Finished { code: output.status.code(), stdout, stderr }
+        let mut pipe = self.child.stderr.take().unwrap();
+        let stderr = async {
+            let mut stderr = Vec::new();
+            pipe.read_to_end(&mut stderr).await.unwrap();
+            String::from_utf8_lossy(&stderr).into_owned()
+        };
+        let status = async {
+            loop {
+                tokio::select! {
+                    status = self.child.wait() => return status.unwrap(),
+                    Some(signal) = signals.recv() => send(&self.child, signal),
+                }
+            }
+        };
+        let (stdout, stderr, status) = tokio::join!(stdout, stderr, status);
+        Finished { code: status.code(), stdout, stderr }
     }
+}
+
+/// Sends a signal to a process that nobody has waited for, so its id is still its own.
+fn send(child: &Child, signal: Signal) {
+    kill(Pid::from_raw(child.id().unwrap().cast_signed()), signal).unwrap();
 }
 
 /// A folder of a test, removed at its end.
