@@ -1,14 +1,14 @@
 //! The end that a user or a service manager asks for.
 
 use std::io;
-#[cfg(unix)]
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 #[cfg(unix)]
 use std::task::Poll;
 
 #[cfg(unix)]
 use nix::sys::signal::Signal;
+#[cfg(unix)]
+use zk_curator_client::internal::is_ignored;
 
 /// The number of [`Handled`]. Signals are those of the whole process.
 static HANDLED: AtomicUsize = AtomicUsize::new(0);
@@ -133,11 +133,6 @@ impl Stops {
     }
 }
 
-#[cfg(unix)]
-const fn bit(number: Signal) -> u64 {
-    1 << (number as u32 - 1)
-}
-
 /// Returns `false` for a signal that this process was started to ignore: HUP by `nohup`, and INT
 /// and QUIT by a script that starts a command with `&`. It stays ignored, also in a command that
 /// this process starts. TERM is always heeded: service managers have nothing else.
@@ -145,35 +140,5 @@ const fn bit(number: Signal) -> u64 {
 /// Only Linux says which signals are ignored. Elsewhere every signal is heeded.
 #[cfg(unix)]
 pub(crate) fn is_heeded(signal: Signal) -> bool {
-    signal == Signal::SIGTERM || !is_ignored(signal)
-}
-
-#[cfg(unix)]
-fn is_ignored(signal: Signal) -> bool {
-    // A signal that was caught is not ignored any more, so the first look counts.
-    static IGNORED: OnceLock<u64> = OnceLock::new();
-    let read = || std::fs::read_to_string("/proc/self/status");
-    let ignored = IGNORED.get_or_init(|| read().map_or(0, |status| ignored_by(&status)));
-    ignored & bit(signal) != 0
-}
-
-#[cfg(unix)]
-fn ignored_by(status: &str) -> u64 {
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    #[cfg(unix)]
-    use super::*;
-
-    #[cfg(unix)]
-    #[test]
-    fn ignored_signals_are_read_from_the_status() {
-        let ignored = ignored_by("Name:\tzkc\nSigIgn:\t0000000000001001\nSigCgt:\t00\n");
-        assert_ne!(ignored & bit(Signal::SIGHUP), 0);
-        assert_eq!(ignored & bit(Signal::SIGINT), 0);
-        assert_eq!(ignored_by("nothing"), 0);
-    }
+    signal == Signal::SIGTERM || !is_ignored(signal as i32)
 }

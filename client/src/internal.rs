@@ -5,6 +5,7 @@
 //! use zk_curator_client::Signal;
 //! ```
 
+pub use crate::ignored_signals::is_ignored;
 pub use crate::locked::Locked;
 pub use crate::signal::Signal;
 pub use crate::timer::{sleep, sleep_until};

@@ -41,6 +41,7 @@ mod connect_string;
 mod connector;
 mod credentials;
 mod error;
+mod ignored_signals;
 #[doc(hidden)]
 pub mod internal;
 #[cfg(feature = "kerberos")]

@@ -9,8 +9,8 @@ async fn standalone(test: &str) -> Option<Target> {
 }
 
 async fn ensemble(test: &str) -> Option<Target> {
-    // With a hundred thousand nodes and watches and less memory, a server collects garbage for so
-    // long that the other servers disconnect it.
+    // A server with a hundred thousand nodes and watches needs this memory. With less, it collects
+    // garbage until the other servers disconnect it.
     let builder = RealEnsemble::builder(3).jvm_option("-Xmx512m");
     Some(Target::ensemble(real::or_skip_ensemble_with(test, builder).await?, false).await)
 }

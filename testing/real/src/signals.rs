@@ -2,7 +2,7 @@
 
 /// Gives the programs that this process starts from now on the default reaction to HUP, INT and
 /// QUIT, even if the tests were started to ignore these signals, as by `nohup`, or by a script that
-/// starts them with `&`. Tests that send such a signal call it before they start the program.
+/// starts them with `&`. A test that sends such a signal calls this before it starts the program.
 ///
 /// This process ignores them as before: it catches them and does nothing, because a program starts
 /// with the default of a signal that is caught. The standard library itself resets PIPE. Only Linux
@@ -15,14 +15,12 @@ pub fn default_signals() {
     use std::sync::Once;
 
     use tokio::signal::unix::{SignalKind, signal};
+    use zk_curator_client::internal::is_ignored;
 
     static DONE: Once = Once::new();
     DONE.call_once(|| {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-        let ignored = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
         for kind in [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::quit()] {
-            if ignored & 1 << (kind.as_raw_value() - 1) != 0 {
+            if is_ignored(kind.as_raw_value()) {
                 // It stays caught when this is dropped.
                 drop(signal(kind).expect("a signal can be caught"));
             }
