@@ -105,15 +105,11 @@ impl Running {
 
     /// Waits for the end, and returns the remaining output.
     pub(crate) async fn finish(self) -> Finished {
-        timeout(LIMIT, self.finish_at_last()).await.unwrap()
+        let (_, mut no_signals) = mpsc::unbounded_channel();
+        timeout(LIMIT, self.finish_signalled(&mut no_signals)).await.unwrap()
     }
 
-    /// Does the same as [`finish`](Self::finish), without a limit.
-    pub(crate) async fn finish_at_last(self) -> Finished {
-        self.finish_signalled(&mut mpsc::unbounded_channel().1).await
-    }
-
-    /// Waits for the end without a limit, and sends the process the signals that arrive until then.
+    /// Does the same without a limit, and sends the process the signals that arrive until its end.
     /// They cannot meet another process that has got its id, as those of a second task could.
     pub(crate) async fn finish_signalled(
         mut self,
