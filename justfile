@@ -137,7 +137,7 @@ starts *arguments:
 builds *arguments:
     scripts/measure-builds {{arguments}}
 
-# Judges a change, as CI does for each: about 12 minutes.
+# Judges a change, as CI does for each.
 gate:
     .ci/run
 

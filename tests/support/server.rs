@@ -43,7 +43,8 @@ impl Server {
         builder.session_timeout(Duration::from_secs(30)).connection_timeout(Duration::from_secs(30))
     }
 
-    /// The same for a session that has to end.
+    /// Returns a [`builder`](Self::builder) with a short session timeout, for a session that has to
+    /// expire.
     pub fn mortal(&self) -> CuratorFrameworkBuilder {
         self.builder().session_timeout(Duration::from_secs(2))
     }

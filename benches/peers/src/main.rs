@@ -2,7 +2,7 @@
 //! workload one process of each client after another.
 //!
 //! ```text
-//! cargo compare                            # writes docs/benchmarks.md and docs/benchmarks/
+//! cargo compare                         # writes docs/benchmarks.md and docs/benchmarks/
 //! cargo compare --page benchmarks-data  # counters, caches and discovery: docs/benchmarks-data.md
 //! cargo compare --help
 //! ```

@@ -98,7 +98,7 @@ async fn on_suspend_stop_stops_at_once() {
     server.stop().await;
     let status = timeout(LIMIT, holder.ended()).await.unwrap();
     assert_eq!(status.code(), Some(123));
-    // With `guard`, the command would run for 30 s. The close waits for a server.
+    // `--on-suspend guard` would let the command run for 30 s. The close waits for a server.
     assert!(begin.elapsed() < Duration::from_secs(20));
 }
 
