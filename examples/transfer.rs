@@ -10,7 +10,7 @@ use support::{Result, Stage};
 use tokio::net::lookup_host;
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::stm::{Error, Stm, Tx};
-use zk_curator_testing::{FaultProxy, Flow};
+use zk_curator_testing::{FaultProxy, OpCode, RuleRequest, Verdict};
 
 const ACCOUNTS: usize = 4;
 const EACH: usize = 25;
@@ -45,11 +45,12 @@ async fn main() -> Result<()> {
     }
     let lose = async |round: usize| {
         if round.is_multiple_of(10) {
-            let before = network.counts().requests;
-            network.replies(Flow::Lost);
-            network.passed(before + 2).await;
-            network.cut();
-            network.replies(Flow::Open);
+            // The server performs the transaction, and nobody is told.
+            let commit = |request: &RuleRequest<'_>| match request.opcode() {
+                OpCode::Multi => Verdict::LoseReply,
+                _ => Verdict::Pass,
+            };
+            network.rule(commit).times(1).fired().await;
             println!("a response is lost");
         }
     };

@@ -22,13 +22,13 @@ use crate::{ALLOCATOR, ALONE};
 
 const LOCK: &str = "/locks/orders";
 
-/// With the list of all that wait, each of 800 would keep 60 KB.
+/// With the list of all that wait, each of 400 would keep 30 KB.
 #[test]
 fn a_waiter_keeps_no_list_of_the_others() {
     let _alone = ALONE.blocking_lock();
     simulated_with(async |server, zk| {
         let gate = InterProcessMutex::new(&zk, LOCK).acquire().await.unwrap();
-        let waiters = 800;
+        let waiters = size(400, 800);
         let before = ALLOCATOR.allocated();
         let mut waiting = JoinSet::new();
         for _ in 0..waiters {
@@ -46,13 +46,13 @@ fn a_waiter_keeps_no_list_of_the_others() {
     });
 }
 
-/// The names of all of them would be 9 MB.
+/// The names of 40,000 would be 3.6 MB.
 #[test]
-fn of_a_hundred_thousand_items_few_are_remembered() {
+fn of_many_items_few_are_remembered() {
     let _alone = ALONE.blocking_lock();
     simulated_with(async |_server, zk| {
         let queue = DistributedQueue::new(&zk, "/queue");
-        for first in (0..100_000_usize).step_by(1000) {
+        for first in (0..size(40_000, 100_000)).step_by(1000) {
             let items = (first..first + 1000).map(|number| Bytes::from(number.to_string()));
             queue.put_all(items).await.unwrap();
         }
@@ -147,7 +147,7 @@ fn operations_of_a_counter_that_were_given_up_take_no_memory() {
         counter.set(0).await.unwrap();
         let _cut = cut_off(&server, &zk);
         until_state(&zk, ConnectionState::Suspended).await;
-        let abandoned = 100_000;
+        let abandoned = size(40_000, 100_000);
         let give_up = async |round: usize| {
             for n in 0..abandoned / 100 {
                 let id = format!("{round}-{}", n % 3);

@@ -176,9 +176,10 @@ const WORK: Duration = Duration::from_millis(100);
 /// cleaner. These are not counted.
 #[test]
 fn fifty_consumers_of_a_long_queue_cost_six_requests_an_item() {
-    at_most(6.0, simulated(of_a_backlog(Kind::Locking, 1000, NO_WORK)), "without work");
-    at_most(6.0, simulated(of_a_backlog(Kind::Curator, 1000, WORK)), "with work");
-    at_most(6.0, simulated(of_new_items(Kind::Jobs, 1000, 1000, NO_WORK)), "jobs");
+    let items = size(400, 1000);
+    at_most(6.0, simulated(of_a_backlog(Kind::Locking, items, NO_WORK)), "without work");
+    at_most(6.0, simulated(of_a_backlog(Kind::Curator, items, WORK)), "with work");
+    at_most(6.0, simulated(of_new_items(Kind::Jobs, items, items, NO_WORK)), "jobs");
 }
 
 /// Returns the mean of some runs with different random choices.
@@ -195,7 +196,7 @@ fn of_a_short_queue(kind: Kind, work: Duration, runs: usize) -> f64 {
 #[test]
 fn fifty_consumers_of_a_short_queue_cost_ten_requests_an_item() {
     for kind in KINDS {
-        for (work, runs) in [(NO_WORK, 1), (WORK, 4)] {
+        for (work, runs) in [(NO_WORK, 1), (WORK, size(2, 4))] {
             at_most(10.0, of_a_short_queue(kind, work, runs), &format!("{kind:?}, {work:?}"));
         }
     }

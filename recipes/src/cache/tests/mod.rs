@@ -108,7 +108,7 @@ fn cases(flaw: Flaw) -> impl Strategy<Value = (Setup, Vec<Step>)> {
 
 // `PROPTEST_CASES` replaces the number of cases.
 proptest! {
-    #![proptest_config(Config { cases: 400, failure_persistence: None, ..Config::default() })]
+    #![proptest_config(Config { cases: 150, failure_persistence: None, ..Config::default() })]
 
     #[test]
     fn any_order_of_events_and_answers_leads_to_the_state_of_the_server((setup, steps) in cases(Flaw::None)) {
