@@ -38,20 +38,23 @@ async fn main() -> Result<()> {
         let client = stage.client().await?;
         let root = stage.root.clone();
         processes.push(tokio::spawn(async move {
-            let attempts = work(&client, &root, from, async |_| {}).await?;
+            let attempts = work(&client, &root, from, |_| async {}).await?;
             client.close().await?;
             Result::Ok(attempts)
         }));
     }
-    let lose = async |round: usize| {
-        if round.is_multiple_of(10) {
-            // The server performs the transaction, and nobody is told.
-            let commit = |request: &RuleRequest<'_>| match request.opcode() {
-                OpCode::Multi => Verdict::LoseReply,
-                _ => Verdict::Pass,
-            };
-            network.rule(commit).times(1).fired().await;
-            println!("a response is lost");
+    // The server performs a transaction, and nobody is told. The rule is there before the transfer.
+    let lose = |round: usize| {
+        let commit = |request: &RuleRequest<'_>| match request.opcode() {
+            OpCode::Multi => Verdict::LoseReply,
+            _ => Verdict::Pass,
+        };
+        let rule = round.is_multiple_of(10).then(|| network.rule(commit).times(1));
+        async move {
+            if let Some(rule) = rule {
+                rule.fired().await;
+                println!("a response is lost");
+            }
         }
     };
     let mut attempts = work(&cut_off, root, 0, lose).await?;
@@ -72,11 +75,11 @@ async fn main() -> Result<()> {
 }
 
 /// Moves money from one account to the next ones. Returns the number of attempts.
-async fn work(
+async fn work<Fut: Future<Output = ()>>(
     zk: &CuratorFramework,
     root: &str,
     from: usize,
-    meanwhile: impl AsyncFn(usize),
+    meanwhile: impl Fn(usize) -> Fut,
 ) -> Result<u32> {
     let bank = Stm::space(zk, root);
     let mut attempts = 0;
