@@ -78,22 +78,15 @@ pub fn simulated<F: Future>(test: F) -> F::Output {
 
 /// Runs a test in simulated time with a server in memory and a framework that is connected to it.
 pub fn simulated_with<T>(test: impl AsyncFnOnce(TestServer, CuratorFramework) -> T) -> T {
-    let mut output = None;
-    run_simulated(
-        0,
-        Box::pin(async {
-            let (server, zk) = in_memory_boxed().await;
-            output = Some(test(server, zk).await);
-        }),
-    );
-    output.expect(HAS_ENDED)
+    simulated_on(in_memory, async |(server, zk)| test(server, zk).await)
 }
 
 /// Runs a test in simulated time on what `setup` returns.
 pub fn simulated_on<S, T>(setup: impl AsyncFnOnce() -> S, test: impl AsyncFnOnce(S) -> T) -> T {
-    let mut output = None;
-    run_simulated(0, Box::pin(async { output = Some(test(setup().await).await) }));
-    output.expect(HAS_ENDED)
+    simulated(async {
+        let stage = Box::pin(setup()).await;
+        Box::pin(test(stage)).await
+    })
 }
 
 /// Runs a test in simulated time with a server and a framework for every step at which
@@ -171,40 +164,31 @@ pub fn pairs<A: Copy, B>(
 /// Like [`simulated`], with other random choices: the first framework has this seed, each further
 /// one the next.
 pub fn simulated_from<F: Future>(seed: u64, test: F) -> F::Output {
-    let mut output = None;
-    run_simulated(seed, Box::pin(async { output = Some(test.await) }));
-    output.expect(HAS_ENDED)
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().start_paused(true).build().unwrap();
+    NEXT_SEED.set(Some(seed));
+    let output = run(&runtime, LONG_SIMULATED, test);
+    NEXT_SEED.set(None);
+    output
 }
 
 /// Runs a test in real time, on two threads.
 pub fn real_time<F: Future>(test: F) -> F::Output {
-    let mut output = None;
-    run_in_real_time(Box::pin(async { output = Some(test.await) }));
-    output.expect(HAS_ENDED)
-}
-
-/// Any test: with the type of each test, the code that runs it would be compiled for each again, and
-/// be a quarter of the machine code of the tests.
-type AnyTest<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
-
-const HAS_ENDED: &str = "invariant: the test has ended";
-
-fn run_simulated(seed: u64, test: AnyTest<'_>) {
-    let mut runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = runtime.enable_time().start_paused(true).build().unwrap();
-    NEXT_SEED.set(Some(seed));
-    run(&runtime, LONG_SIMULATED, test);
-    NEXT_SEED.set(None);
-}
-
-fn run_in_real_time(test: AnyTest<'_>) {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
-    run(&runtime, LONG, test);
+    run(&runtime, LONG, test)
 }
 
 /// Runs a test with a limit of time.
-fn run(runtime: &Runtime, limit: Duration, test: AnyTest<'_>) {
+fn run<F: Future>(runtime: &Runtime, limit: Duration, test: F) -> F::Output {
+    let mut output = None;
+    run_any(runtime, limit, Box::pin(async { output = Some(test.await) }));
+    output.expect("invariant: the test has ended")
+}
+
+/// Takes any future, because the loop of a runtime for every test is a quarter of the machine code
+/// of the tests.
+fn run_any(runtime: &Runtime, limit: Duration, test: Pin<Box<dyn Future<Output = ()> + '_>>) {
     runtime.block_on(async { timeout(limit, test).await }).expect("the test hangs");
 }
 
@@ -260,11 +244,6 @@ pub async fn in_memory() -> (TestServer, CuratorFramework) {
     let server = server().await;
     let zk = connected(&server).await;
     (server, zk)
-}
-
-/// The same for the helpers above, which are compiled for each test.
-fn in_memory_boxed() -> Pin<Box<dyn Future<Output = (TestServer, CuratorFramework)>>> {
-    Box::pin(in_memory())
 }
 
 /// The same with two frameworks.
@@ -469,24 +448,11 @@ pub fn assert_clean_but_for(server: &TestServer, may_stay: impl Fn(&Probe, &str)
 }
 
 /// Waits for a condition of the server. The failure shows the server's state.
-pub fn until<'a>(
-    server: &'a TestServer,
-    condition: impl FnMut(&Probe) -> bool + Send + 'a,
-) -> Pin<Box<dyn Future<Output = Probe> + Send + 'a>> {
-    until_any(server, Box::new(condition))
-}
-
-/// Any condition, for the same reason as any test.
-fn until_any<'a>(
-    server: &'a TestServer,
-    condition: Box<dyn FnMut(&Probe) -> bool + Send + 'a>,
-) -> Pin<Box<dyn Future<Output = Probe> + Send + 'a>> {
-    Box::pin(async move {
-        match timeout(LONG / 2, server.until(condition)).await {
-            Ok(probe) => probe,
-            Err(_) => panic!("this never became true of the server\n{}", server.probe()),
-        }
-    })
+pub async fn until(server: &TestServer, condition: impl FnMut(&Probe) -> bool) -> Probe {
+    match timeout(LONG / 2, server.until(condition)).await {
+        Ok(probe) => probe,
+        Err(_) => panic!("this never became true of the server\n{}", server.probe()),
+    }
 }
 
 /// Returns `true` if the result of a job is kept below `end`, `done` or `failed`.
