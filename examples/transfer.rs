@@ -43,7 +43,8 @@ async fn main() -> Result<()> {
             Result::Ok(attempts)
         }));
     }
-    // The server performs a transaction, and nobody is told. The rule is there before the transfer.
+    // The server applies the transaction, but its response is lost. The rule is installed before the
+    // transfer begins.
     let lose = |round: usize| {
         let commit = |request: &RuleRequest<'_>| match request.opcode() {
             OpCode::Multi => Verdict::LoseReply,

@@ -22,7 +22,7 @@ use crate::{ALLOCATOR, ALONE};
 
 const LOCK: &str = "/locks/orders";
 
-/// With the list of all that wait, each of 400 would keep 30 KB.
+/// If each waiter kept the list of the others, each of 400 would keep 30 KB.
 #[test]
 fn a_waiter_keeps_no_list_of_the_others() {
     let _alone = ALONE.blocking_lock();
