@@ -91,6 +91,13 @@ pub mod two_phase;
 
 pub use shutdown::Shutdown;
 
+/// The size of a slow test: `gate` when a change is judged, and `night` with `ZK_CURATOR_NIGHT=1`.
+#[cfg(test)]
+fn size(gate: usize, night: usize) -> usize {
+    let is_night = std::env::var_os("ZK_CURATOR_NIGHT").is_some_and(|value| value == "1");
+    if is_night { night } else { gate }
+}
+
 /// Compiles and runs the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

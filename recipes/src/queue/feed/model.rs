@@ -14,6 +14,7 @@ use super::choices::Choices;
 use super::effects::{Effect, Input, Order, ParentStat, Watched};
 use super::machine::Feed;
 use crate::queue::wire::name::{Bucket, ItemMeta, Kind, TAKER, priority};
+use crate::size;
 
 /// The number of effects after which a call must have returned.
 const MOST_EFFECTS: usize = 200;
@@ -390,13 +391,14 @@ fn check_order(kind: Kind, taken: &[String]) {
 
 #[test]
 fn no_item_is_lost_in_any_order_of_answers() {
+    let (depth, depth_locking) = (size(6, 7), size(4, 5));
     for (kind, from, depth) in [
-        (Kind::Plain, From::Listing, 7),
-        (Kind::Plain, From::Waiting, 7),
-        (Kind::Fifo, From::Listing, 7),
-        (Kind::Fifo, From::Waiting, 7),
-        (Kind::Locking, From::Listing, 5),
-        (Kind::Locking, From::Waiting, 5),
+        (Kind::Plain, From::Listing, depth),
+        (Kind::Plain, From::Waiting, depth),
+        (Kind::Fifo, From::Listing, depth),
+        (Kind::Fifo, From::Waiting, depth),
+        (Kind::Locking, From::Listing, depth_locking),
+        (Kind::Locking, From::Waiting, depth_locking),
     ] {
         let mut choices = Choices { depth, ..Choices::default() };
         let mut count = 0;
