@@ -366,6 +366,30 @@ impl Ownership {
         self.session.raw.valid_until()
     }
 
+    /// Asks the server if the node still exists, and watches it. [`is_over`](Self::is_over) rests on
+    /// what this client was told; this is for the next step of one that has not asked for long.
+    ///
+    /// The answer is as old as the server's state, as that of every read.
+    ///
+    /// # Errors
+    /// * `OwnershipLost` if the node is gone, or the ownership [is over](Self::is_over) for another
+    ///   reason. From then on it is.
+    /// * As [`exists`](CuratorFramework::exists): then nothing is known.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    pub async fn confirm(&self) -> Result<Watch> {
+        let lost = || Error::new(ErrorKind::OwnershipLost, "confirm", self.path.as_str());
+        if self.is_over() {
+            return Err(lost());
+        }
+        let seen = self.zk.exists(self.path.as_str()).watched().await?;
+        if seen.value.is_none_or(|stat| stat.czxid != self.czxid) {
+            self.give_up();
+        }
+        if self.is_over() { Err(lost()) } else { Ok(seen.watch) }
+    }
+
     /// Records that the node is gone, by any delete.
     pub(crate) fn give_up(&self) {
         self.gone.cancel();

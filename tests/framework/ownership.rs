@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 use zk_curator::{
-    ConnectionState, CreateMode, CuratorFramework, ErrorCode, ErrorKind, OwnedNode, Ownership,
+    ConnectionState, CreateMode, CuratorFramework, ErrorCode, ErrorKind, EventType, OwnedNode,
+    Ownership,
 };
 use zk_curator_proto::OpCode;
 use zk_curator_testing::wait::{past, spend};
@@ -478,6 +479,46 @@ fn lost_resolves_when_the_node_is_another_one_by_now() {
         drop(away);
         lost.await.unwrap();
         drop(node.leak());
+    });
+}
+
+#[test]
+fn confirm_asks_for_the_node_and_watches_it() {
+    simulated_with(async |server, zk| {
+        let node = ephemeral(&zk).await;
+        let watch = node.ownership().confirm().await.unwrap();
+        server.remove("/n").unwrap();
+        assert_eq!(watch.await.unwrap().event_type, EventType::NodeDeleted);
+        assert!(!node.ownership().is_over(), "nobody has asked since");
+        let error = node.ownership().confirm().await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.operation(), error.path()),
+            (ErrorKind::OwnershipLost, "confirm", "/n")
+        );
+        assert!(node.ownership().is_over());
+        let requests = server.probe().total_requests();
+        assert_eq!(node.ownership().confirm().await.unwrap_err().kind(), ErrorKind::OwnershipLost);
+        drop(node);
+        assert_eq!(server.probe().total_requests(), requests);
+    });
+}
+
+/// Another client has created a node with its name, or nobody answers.
+#[test]
+fn confirm_claims_only_what_it_knows() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        let node = ephemeral(&zk).await;
+        let refused = always(&server, OpCode::Exists, Verdict::Refuse(ErrorCode::NoAuth));
+        assert_eq!(node.ownership().confirm().await.unwrap_err().kind(), ErrorKind::NoAuth);
+        assert!(!node.ownership().is_over());
+        drop(refused);
+        server.remove("/n").unwrap();
+        let theirs = ephemeral(&other).await;
+        let error = node.ownership().confirm().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OwnershipLost);
+        drop(node);
+        zk.close().await.unwrap();
+        assert!(server.probe().exists(theirs.path()));
     });
 }
 
