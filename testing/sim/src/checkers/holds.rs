@@ -14,6 +14,9 @@ pub(super) struct Patience {
     pub(super) notice: Duration,
 }
 
+/// The time after the last fault in which the servers and clients catch up.
+const CATCHING_UP: Duration = Duration::from_secs(5);
+
 /// The holds and the uses of one resource.
 #[derive(Debug, Default)]
 pub(super) struct Resource {
@@ -111,6 +114,9 @@ struct Reading<'a> {
     nodes: BTreeMap<u64, &'a str>,
     /// The tokens of nodes that were deleted in place of other nodes.
     overtaken: BTreeSet<i64>,
+    /// The time from which on a client that acquires a hold knows of every deletion during the
+    /// faults.
+    informed: Option<Duration>,
     /// See [`Exclusion`](super::Exclusion).
     turn_bits: u32,
     /// The place where the first attempt began that got the token of this node. Holds with one node
@@ -195,6 +201,7 @@ impl<'a> Reading<'a> {
                 Event::Operator(Operator::Overtaken { token }) => {
                     reading.overtaken.insert(*token);
                 }
+                Event::FaultsOver => reading.informed = Some(record.at + CATCHING_UP),
                 Event::Hold(event) => reading.learn(place, record.who, event)?,
                 _ => {}
             }
@@ -294,10 +301,13 @@ impl<'a> Reading<'a> {
         if self.overtaken.contains(&token) {
             doubts.push((attempt.begun, Span { from: Duration::ZERO, to: Duration::MAX }));
         }
+        // The delete of a node excuses those who held it, not those to whom it is granted later.
+        let is_informed =
+            self.informed.is_some_and(|informed| at(history, attempt.acquired) > informed);
         let of_node = self.nodes.get(&hold).and_then(|name| self.removed.get(name));
-        for &taken in
-            self.seizures.get(&hold).into_iter().chain(self.removals.get(&token)).chain(of_node)
-        {
+        let removals = self.removals.get(&token).into_iter().chain(of_node);
+        let removals = removals.filter(|_| !is_informed);
+        for &taken in self.seizures.get(&hold).into_iter().chain(removals) {
             doubts.push((taken, Span { from: at(history, Some(taken)), to: Duration::MAX }));
         }
         doubts

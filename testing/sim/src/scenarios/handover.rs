@@ -20,33 +20,54 @@ pub(super) const SCENARIO: Scenario =
     Scenario::new("handover", "HandoverMutex: one holder at a time", |sim| {
         sim.workload(three)
             .operator(["/locks/orders/*"])
+            .patience_after_faults(Duration::from_secs(120))
             .checker(Exclusion::in_turns())
             .nodes([NODE])
             .sequences([LOCK])
     });
 
 async fn three(client: Client) -> Result<(), Failure> {
-    let lock = InterProcessMutex::new(&client.connect().await?, LOCK).local_batch(4, WITHIN);
-    let tasks = [(); 3].map(|()| client.spawn(contend(client.clone(), lock.clone())));
+    let lock = InterProcessMutex::new(&client.connect().await?, LOCK);
+    // Batches without an end outlive the deletion of their node by an operator.
+    let is_endless = client.rng().u8(..4) == 0;
+    let lock = if is_endless {
+        lock.local_batch(u32::MAX, Duration::MAX)
+    } else {
+        lock.local_batch(4, WITHIN)
+    };
+    let tasks = [(); 3].map(|()| client.spawn(contend(client.clone(), lock.clone(), is_endless)));
     for task in tasks {
         task.await;
     }
     Ok(())
 }
 
-async fn contend(client: Client, lock: HandoverMutex) {
+async fn contend(client: Client, lock: HandoverMutex, is_endless: bool) {
     let (resource, node) = (Name::from(LOCK), Name::from(NODE));
     let pauses = Pauses::of(&client);
-    while client.next_round().is_some() {
-        pauses.wait(&client).await;
+    while is_endless && !client.no_more_faults() || client.next_round().is_some() {
+        if !is_endless {
+            pauses.wait(&client).await;
+        }
         let attempt = Attempt::begin(&client, &resource, Mode::Exclusive);
         let Some(guard) = acquire(&client, lock.acquire(), lock.try_acquire()).await else {
             attempt.missed();
+            sleep(client.moment(Duration::from_millis(5))).await;
             continue;
         };
         let holding = attempt.acquired_in_turn(guard.local_token());
         let ownership = guard.ownership().clone();
-        if holding.hold_on(guard.lost(), work(&holding, &node, || guard.fenced())).await {
+        if is_endless {
+            // Nobody asks for the node: neither a watch nor a transaction shows that it is gone.
+            let work = async {
+                sleep(client.moment(Duration::from_secs(2))).await;
+                holding.use_it().await;
+            };
+            if holding.hold_on(ownership.over(), work).await {
+                holding.releasing();
+                drop(guard);
+            }
+        } else if holding.hold_on(guard.lost(), work(&holding, &node, || guard.fenced())).await {
             // Passing the lock on does not confirm the hold.
             holding.releasing();
             drop(client.maybe_cancel(guard.release()).await);
