@@ -14,11 +14,10 @@ pub(crate) struct Rule {
     pub(crate) tag: Tag,
     /// The nodes we wait for, if they came before us.
     pub(crate) waits_for: Vec<Blocker>,
-    /// `true` if other clients may delete our node while we wait.
-    pub(crate) can_be_removed: bool,
     /// `true` if the last but one is watched as well.
     pub(crate) looks_ahead: bool,
     /// `true` if our own node is watched while we wait, to be known to exist when it is our turn.
+    /// An operator may delete it, and others that come later have their turn then.
     pub(crate) watches_itself: bool,
     /// `true` if the parent is created as a persistent node, and not as a container.
     pub(crate) parent_stays: bool,
@@ -42,9 +41,8 @@ impl Rule {
         Self {
             tag,
             waits_for: vec![blocker],
-            can_be_removed: false,
             looks_ahead: true,
-            watches_itself: false,
+            watches_itself: true,
             parent_stays: false,
             warns_of_itself: false,
         }
@@ -161,10 +159,8 @@ pub(crate) fn verdict<'a>(contenders: &[Placed<'a>], rule: &Rule, me: &str) -> V
         return Verdict::Granted;
     };
     let replaced = rule.blocker(on).is_some_and(|(_, blocker, _)| blocker.can_be_replaced);
-    // When a node that may be replaced is gone, the queue must always be read again. So must our
-    // own node, if other clients may have removed it: after a reconnect, events do not come in the
-    // order of the changes.
-    let next = ahead.is_none() && !replaced && !rule.can_be_removed;
+    // When a node that may be replaced is gone, the queue must always be read again.
+    let next = ahead.is_none() && !replaced;
     let ahead = ahead.map(|(_, name)| name).filter(|_| rule.looks_ahead && !replaced);
     Verdict::Wait { on, ahead, next }
 }

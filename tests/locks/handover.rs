@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use zk_curator::{ConnectionState, ErrorKind};
-use zk_curator_proto::OpCode;
+use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::lock::{HandoverGuard, InterProcessMutex};
 use zk_curator_testing::wait::{idle, past, settled};
 use zk_curator_testing::{TestServer, Verdict};
@@ -130,11 +130,10 @@ fn a_write_begun_before_the_handover_is_applied_before_it() {
         settled().await;
         let late = first.ownership().fenced().set_data("/value", "late");
         first.release().await.unwrap();
-        let next = next.await.unwrap();
-        let second = write(&next, "second");
         assert_eq!(late.commit().await.unwrap_err().kind(), ErrorKind::OwnershipLost);
         server.restart().await.unwrap();
-        second.await.unwrap().unwrap();
+        let next = next.await.unwrap();
+        write(&next, "second").await.unwrap().unwrap();
         drop(early.await.unwrap());
         assert_eq!(&zk.get_data("/value").await.unwrap()[..], b"second");
         next.release().await.unwrap();
@@ -179,35 +178,101 @@ fn writes_of_many_threads_follow_the_order_of_the_holders() {
     });
 }
 
-/// A transaction of the holder before finds the node gone after the lock was passed on.
+/// A transaction of the holder before finds the node gone while the lock is passed on.
 #[test]
 fn a_lock_that_is_known_to_be_gone_is_not_passed_on() {
-    simulated_each([false, true], async |is_granted, server, zk| {
+    simulated_with(async |server, zk| {
         let lock = InterProcessMutex::new(&zk, LOCK).local_batch(5, Duration::MAX);
         let first = lock.acquire().await.unwrap();
         let node = first.path().to_owned();
-        let mut next = waiting!(lock);
+        let next = waiting!(lock);
         server.remove(&node).unwrap();
         let late = once(&server, OpCode::Multi, Verdict::Delay(Duration::from_secs(1)));
         let write = tokio::spawn(first.fenced().create("/late", "").commit());
         settled().await;
         first.release().await.unwrap();
-        if is_granted {
-            let second = next.await.unwrap();
-            assert_eq!((second.path(), second.is_over()), (&*node, false));
-            let over = second.ownership().clone();
-            let over = tokio::spawn(async move { over.over().await });
-            assert_eq!(write.await.unwrap().unwrap_err().kind(), ErrorKind::OwnershipLost);
-            assert!(second.is_over());
-            tokio::time::timeout(Duration::from_secs(1), over).await.unwrap().unwrap();
-            next = waiting!(lock);
-            drop(second);
-        } else {
-            assert_eq!(write.await.unwrap().unwrap_err().kind(), ErrorKind::OwnershipLost);
-        }
+        assert_eq!(write.await.unwrap().unwrap_err().kind(), ErrorKind::OwnershipLost);
         assert_eq!(late.hits(), 1);
         let next = next.await.unwrap();
         assert_ne!(next.path(), node);
         next.fenced().create("/mine", "").commit().await.unwrap();
+    });
+}
+
+/// An operator deletes the node before the first handover, after it, or while the connection is
+/// lost; another process acquires the lock.
+#[test]
+fn a_lock_whose_node_was_deleted_is_not_passed_on() {
+    simulated_each([0, 1, 2], async |handovers, server, zk| {
+        let other = connected(&server).await;
+        let lock = InterProcessMutex::new(&zk, LOCK).local_batch(u32::MAX, Duration::MAX);
+        let mut held = lock.acquire().await.unwrap();
+        let node = held.path().to_owned();
+        for _ in 0..handovers {
+            let next = waiting!(lock);
+            held.release().await.unwrap();
+            held = next.await.unwrap();
+        }
+        if handovers == 2 {
+            server.stop().await;
+            until_state(&zk, ConnectionState::Suspended).await;
+        }
+        server.remove(&node).unwrap();
+        if handovers == 2 {
+            server.restart().await.unwrap();
+        }
+        let foreign = InterProcessMutex::new(&other, LOCK).acquire().await.unwrap();
+        let former = held.ownership().clone();
+        let (next, last) = (waiting!(lock), waiting!(lock));
+        drop(held);
+        assert!(tokio::time::timeout(Duration::from_secs(60), next).await.is_err());
+        assert!(former.is_over());
+        foreign.release().await.unwrap();
+        let last = last.await.unwrap();
+        assert_eq!(last.local_token().turn, 0);
+        assert_ne!(last.path(), node);
+    });
+}
+
+/// Nothing is known of the node without a response: neither the holder's lock nor a new one is
+/// granted, and the lock stays with the process.
+#[test]
+fn without_a_response_a_lock_is_not_passed_on() {
+    simulated_with(async |server, zk| {
+        let lock = InterProcessMutex::new(&zk, LOCK).local_batch(u32::MAX, Duration::MAX);
+        let first = lock.acquire().await.unwrap();
+        let node = first.path().to_owned();
+        let (second, third) = (waiting!(lock), waiting!(lock));
+        let refused = once(&server, OpCode::Exists, Verdict::Refuse(ErrorCode::NoAuth));
+        first.release().await.unwrap();
+        let refused_for = second.await.unwrap_err();
+        assert!(refused_for.to_string().contains(&node), "{refused_for}");
+        assert_eq!(refused.hits(), 1);
+        assert_eq!(third.await.unwrap().path(), node);
+    });
+}
+
+#[test]
+fn the_handovers_of_a_batch_take_one_request() {
+    simulated_with(async |server, zk| {
+        let lock = InterProcessMutex::new(&zk, LOCK).local_batch(u32::MAX, Duration::MAX);
+        let mut held = lock.acquire().await.unwrap();
+        let requests = server.probe().total_requests();
+        for turn in 1..=100 {
+            let next = waiting!(lock);
+            held.release().await.unwrap();
+            held = next.await.unwrap();
+            assert_eq!(held.local_token().turn, turn);
+            assert_eq!(server.probe().total_requests(), requests + 1);
+        }
+        // The data have changed: somebody asks for the lock, or an operator edits the node.
+        zk.set_data(held.path(), "mine").await.unwrap();
+        let requests = server.probe().total_requests();
+        for _ in 0..2 {
+            let next = waiting!(lock);
+            held.release().await.unwrap();
+            held = next.await.unwrap();
+            assert_eq!(server.probe().total_requests(), requests + 1);
+        }
     });
 }

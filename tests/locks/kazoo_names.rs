@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use zk_curator::{ConnectionState, CreateMode, CuratorFramework};
 use zk_curator_recipes::leader::{Election, LeaderLatch, LeaderSelector};
@@ -73,6 +74,34 @@ fn another_limit_is_refused_and_other_data_are_ignored() {
         zk.set_data(PATH, "a description").await.unwrap();
         semaphore(&zk).acquire().await.unwrap().release().await.unwrap();
         assert_eq!(zk.get_data(PATH).await.unwrap(), "a description");
+    });
+}
+
+/// An operator deletes the lock while its holder waits for a lease.
+#[test]
+fn a_deleted_lock_does_not_let_two_clients_count() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        let of_one = |zk| InterProcessSemaphore::shared_with_kazoo(zk, PATH, 1);
+        let held = of_one(&other).acquire().await.unwrap();
+        let mut waiters = JoinSet::new();
+        let first = of_one(&zk);
+        waiters.spawn(async move { first.acquire().await });
+        until(&server, |probe| probe.children(LOCK).len() == 1).await;
+        settled().await;
+        let probe = server.probe();
+        let [lock] = &probe.children(LOCK)[..] else { panic!("{probe}") };
+        server.remove(&format!("{LOCK}/{lock}")).unwrap();
+        let second = of_one(&other);
+        waiters.spawn(async move { second.acquire().await });
+        until(&server, |probe| probe.children(LOCK).len() == 1).await;
+        settled().await;
+        // Both see that the lease is free.
+        held.release().await.unwrap();
+        let lease = waiters.join_next().await.unwrap().unwrap().unwrap();
+        let both = timeout(Duration::from_secs(60), waiters.join_next()).await;
+        assert!(both.is_err(), "{}", server.probe());
+        lease.release().await.unwrap();
+        drop(waiters.join_next().await.unwrap().unwrap().unwrap());
     });
 }
 

@@ -149,6 +149,29 @@ fn a_pass_and_an_owner_are_the_same_node_as_a_mutex() {
     });
 }
 
+/// An operator deletes the node of the first lock while the second is waited for.
+#[test]
+fn a_lock_that_is_deleted_during_the_wait_is_acquired_again() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        let second = InterProcessMutex::new(&other, "/locks/b").acquire().await.unwrap();
+        let both = InterProcessMultiLock::of_mutexes(&zk, ["/locks/a", "/locks/b"]);
+        let mut waits = Box::pin(both.acquire());
+        assert!(timeout(Duration::from_secs(60), &mut waits).await.is_err());
+        let probe = server.probe();
+        let [node] = &probe.children("/locks/a")[..] else { panic!("{probe}") };
+        server.remove(&format!("/locks/a/{node}")).unwrap();
+        let first = InterProcessMutex::new(&other, "/locks/a").acquire().await.unwrap();
+        second.release().await.unwrap();
+        assert!(timeout(Duration::from_secs(60), &mut waits).await.is_err(), "{}", server.probe());
+        first.release().await.unwrap();
+        let guard = waits.await.unwrap();
+        let probe = server.probe();
+        assert!(guard.guards().all(|guard| probe.exists(guard.path())), "{probe}");
+        // Nothing stays of the first attempt.
+        assert_eq!(probe.children("/locks/b").len(), 1, "{probe}");
+    });
+}
+
 /// A multi lock does not pass a lock on whose session has ended, either.
 #[test]
 fn a_session_that_ends_during_a_hand_over_leaves_no_half() {

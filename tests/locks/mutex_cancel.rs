@@ -31,7 +31,7 @@ fn a_dropped_waiting_acquire_leaves_nothing_and_blocks_nobody() {
             tokio::select! {
                 biased;
                 guard = &mut acquired => return guard,
-                _ = server.until(|probe| probe.watches().len() == 1) => holder = None,
+                _ = server.until(|probe| probe.watches().len() == 2) => holder = None,
             }
             acquired.await
         };

@@ -30,7 +30,7 @@ async fn waiter(
     let task = tokio::spawn(async move { lock.acquire().await });
     until(server, |probe| {
         let watched: BTreeSet<_> = probe.watches().iter().map(|watch| &watch.path).collect();
-        probe.children(LOCK).len() == before + 1 && watched.len() == before
+        probe.children(LOCK).len() == before + 1 && watched.len() == before + 1
     })
     .await;
     task
@@ -122,7 +122,7 @@ fn a_waiter_with_a_cut_connection_keeps_its_place() {
         server.disconnect(session_id(&other).get());
         state(&other, ConnectionState::Suspended).await;
         state(&other, ConnectionState::Reconnected { same_session: true }).await;
-        until(&server, |probe| probe.watches().len() == 1).await;
+        until(&server, |probe| probe.watches().len() == 2).await;
         assert_eq!(server.probe().children(LOCK).len(), nodes);
         holder.release().await.unwrap();
         waiting.await.unwrap().unwrap().release().await.unwrap();
@@ -280,7 +280,7 @@ fn an_expired_waiter_queues_again_in_the_next_session() {
         let waiting = waiter(&server, &other).await;
         let before = session_id(&other);
         expire(&server, &other).await;
-        until(&server, |probe| probe.watches().len() == 1 && probe.session(before.get()).is_none())
+        until(&server, |probe| probe.watches().len() == 2 && probe.session(before.get()).is_none())
             .await;
         assert_eq!(server.probe().children(LOCK).len(), 2);
         assert!(!waiting.is_finished());
@@ -370,14 +370,56 @@ fn a_lock_that_is_deleted_under_its_waiters_is_made_anew() {
         for node in nodes.iter().rev() {
             other.delete(node).await.unwrap();
         }
-        // The second waiter sees its predecessor go and lists: its own node is missing, so it
-        // queues again.
-        until(&server, |probe| probe.children(LOCK).len() == 2).await;
+        // Both waiters see that their own nodes are gone, and queue again.
+        until(&server, |probe| probe.children(LOCK).len() == 3).await;
         drop(holder);
-        let guard = second.await.unwrap().unwrap();
+        let (guard, next) = futures_util::future::select(first, second).await.factor_first();
+        let guard = guard.unwrap().unwrap();
         assert!(server.probe().exists(guard.path()));
         guard.release().await.unwrap();
-        drop(first);
+        let guard = next.await.unwrap().unwrap();
+        assert!(server.probe().exists(guard.path()));
+        drop(guard);
+    });
+}
+
+/// An operator deletes the node of a waiter, whose turn comes after that, and somebody else has the
+/// lock.
+#[test]
+fn a_waiter_whose_node_was_deleted_enters_again() {
+    a_waiter_is_deleted(false);
+}
+
+/// The waiter learns of both when it is connected again.
+#[test]
+fn a_waiter_that_is_away_while_its_node_is_deleted_enters_again() {
+    a_waiter_is_deleted(true);
+}
+
+fn a_waiter_is_deleted(is_away: bool) {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        let holder = lock(&zk).acquire().await.unwrap();
+        let waiting = waiter(&server, &other).await;
+        let own = lock(&zk).participants().await.unwrap()[1].path.clone();
+        if is_away {
+            server.stop().await;
+            state(&other, ConnectionState::Suspended).await;
+        }
+        server.remove(&own).unwrap();
+        server.remove(holder.path()).unwrap();
+        let third = lock(&zk);
+        let third = tokio::spawn(async move { third.acquire().await });
+        if is_away {
+            server.restart().await.unwrap();
+        }
+        let (guard, next) = futures_util::future::select(waiting, third).await.factor_first();
+        let (guard, mut next) = (guard.unwrap().unwrap(), next.into_inner());
+        assert!(server.probe().exists(guard.path()), "{}", server.probe());
+        let both = tokio::time::timeout(Duration::from_secs(1), &mut next).await;
+        assert!(both.is_err(), "two hold the lock: {}", server.probe());
+        guard.release().await.unwrap();
+        next.await.unwrap().unwrap().release().await.unwrap();
+        drop(holder);
     });
 }
 

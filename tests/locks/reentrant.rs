@@ -7,8 +7,12 @@ use tokio::time::timeout;
 use zk_curator::CuratorFramework;
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::lock::{InterProcessMutex, ReentrantMutex};
+use zk_curator_testing::wait::settled;
 use zk_curator_testing::{TestServer, Verdict};
-use zk_curator_tests::{always, builder, real_time, simulated_with, until};
+use zk_curator_tests::{
+    always, builder, connected, in_memory, poll_then_drop, real_time, simulated_steps_on,
+    simulated_with, until,
+};
 
 const LOCK: &str = "/locks/orders";
 
@@ -81,4 +85,53 @@ fn a_try_does_not_wait_for_a_task_that_waits_for_others() {
         holder.release().await.unwrap();
         assert!(lock.try_acquire(1).await.unwrap().is_some());
     });
+}
+
+/// An operator deletes the node of the owner, and another process acquires the lock.
+#[test]
+fn an_owner_whose_node_was_deleted_acquires_again() {
+    simulated_with(async |server, zk| {
+        let other = connected(&server).await;
+        let lock = ReentrantMutex::new(&zk, LOCK);
+        let outer = lock.acquire(1).await.unwrap();
+        let inner = lock.acquire(1).await.unwrap();
+        assert_eq!(inner.path(), outer.path());
+        server.remove(outer.path()).unwrap();
+        let foreign = InterProcessMutex::new(&other, LOCK).acquire().await.unwrap();
+        assert!(lock.try_acquire(1).await.unwrap().is_none());
+        assert!(outer.is_over() && inner.is_over());
+        let again = lock.acquire(1);
+        let (again, released) = tokio::join!(again, foreign.release());
+        released.unwrap();
+        let again = again.unwrap();
+        assert_ne!(again.path(), outer.path());
+        // The former guards are not of this lock.
+        drop((outer, inner));
+        settled().await;
+        assert!(server.probe().exists(again.path()));
+    });
+}
+
+/// Two tasks of an owner ask for the node at the same time, and one of them gives up.
+#[test]
+fn a_dropped_acquire_of_an_owner_leaves_the_lock_held() {
+    simulated_steps_on(
+        1,
+        async || {
+            let (server, zk) = in_memory().await;
+            let lock = ReentrantMutex::new(&zk, LOCK);
+            let held = lock.acquire(1).await.unwrap();
+            (server, zk, lock, held)
+        },
+        async |step, (server, _zk, lock, held)| {
+            let dropped = poll_then_drop(lock.acquire(1), step).await;
+            let is_done = dropped.is_some();
+            drop(dropped);
+            let again = lock.acquire(1).await.unwrap();
+            assert_eq!(again.path(), held.path());
+            held.release().await.unwrap();
+            assert!(server.probe().exists(again.path()));
+            is_done
+        },
+    );
 }

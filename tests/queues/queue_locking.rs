@@ -295,6 +295,29 @@ fn without_the_claim_nothing_becomes_of_an_item() {
     });
 }
 
+/// An item is claimed in advance, an operator deletes the claim, and another consumer has the item.
+#[test]
+fn an_item_that_was_claimed_long_ago_is_not_handed_out_without_its_claim() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        let mut ahead = filled(&zk, ["a", "b"]).await.consumer().prefetch(2);
+        let first = ahead.next().await.unwrap();
+        until(&server, |_| claims(&server).len() == 2).await;
+        let of_second = claims(&server).pop().unwrap();
+        assert_ne!(of_second, first.ownership().path());
+        server.remove(&of_second).unwrap();
+        let theirs = queue(&other).consumer().next().await.unwrap();
+        assert_eq!(seen(&theirs), ("b", 2));
+        past(2 * A_MOMENT).await;
+        first.ack().await.unwrap();
+        assert!(timeout(60 * A_MOMENT, ahead.next()).await.is_err());
+        theirs.ack().await.unwrap();
+        assert!(timeout(60 * A_MOMENT, ahead.next()).await.is_err());
+        drop(ahead);
+        other.close().await.unwrap();
+        nothing_stays(&server, &zk).await;
+    });
+}
+
 /// An operator deletes a claim, and another consumer claims the item. The first one has not heard
 /// of it.
 #[test]

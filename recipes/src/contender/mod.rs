@@ -21,9 +21,9 @@ use crate::participant::by_creation;
 /// 2. List the children, the first time in the same round trip.
 /// 3. It is our turn if no node that we wait for is before ours.
 /// 4. Otherwise watch the last of those before us, and the last but one: when the latter is gone,
-///    go to 2 early.
-/// 5. When the last is gone, go to 2; but it is our turn immediately if it was the only one,
-///    because nothing lower is left.
+///    go to 2 early. Watch our own node as well: when that is gone, go to 1.
+/// 5. When the last is gone, go to 2; but it is our turn immediately if it was the only one and our
+///    own node still exists, because nothing lower is left.
 pub(crate) struct Contender<'a> {
     zk: &'a CuratorFramework,
     parent: &'a ZPath,
@@ -113,7 +113,7 @@ impl<'a> Contender<'a> {
             self.listing = Listing::Stale;
             // 4
             match self.gone(&on, ahead.as_deref()).await? {
-                Gone::Blocker => return Ok(next && self.is_ours()), // 5
+                Gone::Blocker => return Ok(next && self.is_ours() && self.is_there()), // 5
                 Gone::Ahead => {}
                 Gone::Own | Gone::Session => self.reenter().await?,
             }
@@ -136,7 +136,7 @@ impl<'a> Contender<'a> {
         self.node
     }
 
-    /// The node, and the watch on it if there is one.
+    /// The node, and the watch on it if it has waited.
     pub(crate) fn into_parts(mut self) -> (OwnedNode, Option<Kept>) {
         let own = self.watches.take(self.node.name());
         (self.node, own)
@@ -167,6 +167,12 @@ impl<'a> Contender<'a> {
     /// either: code that runs first after a long stop comes here before the client's task can tell.
     fn is_ours(&self) -> bool {
         self.node.is_ours() && !self.node.ownership().is_over()
+    }
+
+    /// Returns `true` if the watch on our own node shows that it still exists. After a reconnect,
+    /// events do not come in the order of the changes.
+    fn is_there(&mut self) -> bool {
+        !self.rule.watches_itself || self.watches.holds(self.zk, self.node.name())
     }
 
     /// Judges our node by the queue as last listed.
@@ -205,7 +211,7 @@ impl<'a> Contender<'a> {
     /// Waits until one of the nodes is gone: the only way to wait here.
     async fn gone(&mut self, on: &str, ahead: Option<&str>) -> Result<Gone, Error> {
         let session_lost = self.node.ownership().session_lost();
-        let own = (self.rule.can_be_removed || self.rule.watches_itself).then(|| self.node.name());
+        let own = self.rule.watches_itself.then(|| self.node.name());
         let names: Vec<&str> = own.into_iter().chain([on]).chain(ahead).collect();
         let gone = tokio::select! {
             biased;

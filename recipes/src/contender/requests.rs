@@ -3,6 +3,7 @@
 use std::future::IntoFuture;
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use futures_util::future::{select_all, try_join_all};
 use zk_curator::path::ZPath;
 use zk_curator::watch::Watch;
@@ -32,12 +33,22 @@ pub(super) async fn create(
 }
 
 /// A watch on our own node, left while it waited.
+#[derive(Debug)]
 pub(crate) struct Kept {
     pub(crate) watch: Watch,
     /// The state of the connection before that: see
     /// [`ConnectionStatus::epoch`](zk_curator::ConnectionStatus::epoch). If it is the same now,
     /// every earlier change of the node would have come before any later event.
     pub(crate) since: u64,
+}
+
+impl Kept {
+    /// Returns `true` if the node has not changed since, as far as the responses tell that have
+    /// arrived on this connection.
+    pub(crate) fn holds(&mut self, zk: &CuratorFramework) -> bool {
+        // The state is read last: whatever was before it was on this connection.
+        (&mut self.watch).now_or_never().is_none() && zk.status().epoch == self.since
+    }
 }
 
 /// Watches on siblings, kept from one wait to the next.
@@ -55,6 +66,13 @@ impl Watches {
     pub(super) fn take(&mut self, name: &str) -> Option<Kept> {
         let index = self.0.iter().position(|watched| watched.name == name)?;
         self.0.swap_remove(index).watch
+    }
+
+    /// Returns `true` if the node is watched and still exists, as far as the responses tell that
+    /// have arrived on this connection.
+    pub(super) fn holds(&mut self, zk: &CuratorFramework, name: &str) -> bool {
+        let watched = self.0.iter_mut().find(|watched| watched.name == name);
+        watched.and_then(|watched| watched.watch.as_mut()).is_some_and(|kept| kept.holds(zk))
     }
 
     /// Waits until one of the nodes is gone, and returns the first of them; `None` if the session

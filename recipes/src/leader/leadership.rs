@@ -1,7 +1,6 @@
 use std::fmt;
 use std::future::pending;
 
-use futures_util::FutureExt as _;
 use tracing::info;
 use zk_curator::op::Transaction;
 use zk_curator::watch::{Watch, Watched};
@@ -45,15 +44,12 @@ impl Leadership {
             since,
             is_watched: false,
         };
-        if let Some(Kept { mut watch, since }) = kept
-            && (&mut watch).now_or_never().is_none()
+        if let Some(mut kept) = kept
+            && is_writable(&zk.status())
             && node.is_ours()
+            && kept.holds(zk)
         {
-            // Read last: whatever was before it was on this connection.
-            let status = zk.status();
-            if status.epoch == since && is_writable(&status) {
-                return Ok(Some((term(since), watch)));
-            }
+            return Ok(Some((term(kept.since), kept.watch)));
         }
         let session_lost = node.ownership().session_lost();
         while node.is_ours() {

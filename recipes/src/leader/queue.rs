@@ -32,7 +32,7 @@ impl Queue {
             path: path.into(),
             data: Bytes::new(),
             tag,
-            rule: Rule { watches_itself: true, ..Rule::exclusive(tag) },
+            rule: Rule::exclusive(tag),
         }
     }
 
@@ -43,7 +43,7 @@ impl Queue {
         }
         let before = Blocker { tag: Tag::Borrowed(self.tag), can_be_replaced: false };
         self.tag = lock::tag::KAZOO;
-        self.rule = Rule { watches_itself: true, parent_stays: true, ..Rule::exclusive(self.tag) };
+        self.rule = Rule { parent_stays: true, ..Rule::exclusive(self.tag) };
         self.rule.waits_for.push(before);
         self
     }

@@ -8,6 +8,7 @@ use zk_curator::{CuratorFramework, ErrorKind, FencingToken, OwnedNode, Ownership
 
 use super::any_guard::{AnyGuard, Release};
 use super::{Error, revocation};
+use crate::contender::Kept;
 use crate::measure::Holding;
 
 /// Holds a lock.
@@ -23,6 +24,9 @@ pub struct Guard<K> {
     pub(super) node: OwnedNode,
     /// The data that only this kind of lock needs.
     pub(super) kind: K,
+    /// The watch on our node, if we have waited. Kept until it fires with the end of the node: to
+    /// give it up would be a request.
+    pub(super) kept: Option<Kept>,
 }
 
 impl<K> Guard<K> {
@@ -33,7 +37,7 @@ impl<K> Guard<K> {
         recipe: &'static str,
     ) -> Self {
         let held = Holding::begin(recipe, node.ownership());
-        Self { held, zk: zk.clone(), node, kind }
+        Self { held, zk: zk.clone(), node, kind, kept: None }
     }
 
     /// The path of our node.

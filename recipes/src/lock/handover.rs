@@ -12,13 +12,14 @@ use zk_curator::op::Transaction;
 use zk_curator::{CuratorFramework, FencingToken, Ownership};
 
 use super::any_guard::Release;
+use super::evidence::Evidence;
 use super::guard::{after_work, while_held};
 use super::{AnyGuard, Error, InterProcessLock, InterProcessMutex, MutexGuard, revocation};
 use crate::measure;
 
 /// An [`InterProcessMutex`] for many contending tasks of one process: see
-/// [`InterProcessMutex::local_batch`]. They pass it on among themselves without a request, while
-/// one node stays in ZooKeeper's queue.
+/// [`InterProcessMutex::local_batch`]. They pass it on among themselves, while one node stays in
+/// ZooKeeper's queue.
 ///
 /// A batch is a series of holders with one node. It ends after `turns` handovers, and no handover
 /// begins later than `within` after its first holder. Then the lock is released, so that other
@@ -40,7 +41,9 @@ use crate::measure;
 ///   fenced transactions fail, although the node exists. A fenced transaction that it sent before
 ///   is applied before all that the next holder sends, or not at all, because both use one session.
 ///   That needs a raw client that sends in the order of the calls, as the one of this project does.
-/// * When the session is lost, the batch is over: no task gets it.
+/// * When the session is lost, or another client deletes the node, the batch is over: no task gets
+///   it. To learn of it, the first handover of a batch sets a watch on the node, which takes one
+///   request. So does a handover after the data of the node have changed or the connection was lost.
 ///
 /// # Cancel safety
 /// As [`InterProcessMutex`]: a future that is dropped while the lock is passed to it passes it on.
@@ -123,6 +126,14 @@ struct Batch {
     turn: u32,
     /// It is not passed on later.
     until: Instant,
+    /// That the node still exists.
+    evidence: Evidence,
+}
+
+impl Batch {
+    async fn is_there(&mut self) -> Result<bool, Error> {
+        self.evidence.is_there(self.guard.ownership()).await
+    }
 }
 
 impl InterProcessMutex {
@@ -130,8 +141,8 @@ impl InterProcessMutex {
     /// row, and for at most `within`, while one node stays in ZooKeeper's queue. Zero of either is
     /// never. Java and Rust can still share the lock.
     ///
-    /// Use it where many tasks of few processes contend: a handover takes no request. See
-    /// [`HandoverMutex`] for the price, which is fairness between processes.
+    /// Use it where many tasks of few processes contend: the handovers of a batch together take one
+    /// request. See [`HandoverMutex`] for the price, which is fairness between processes.
     #[must_use]
     pub fn local_batch(self, turns: u32, within: Duration) -> HandoverMutex {
         measure::handover_lock(&self.queue.zk);
@@ -168,8 +179,13 @@ impl HandoverMutex {
             None => self.pass(),
             Some(mut place) => (&mut place.passed).await.unwrap_or_else(|_| self.pass()),
         };
-        // The lock may have been lost since it was passed on.
-        let batch = match pass.batch.take().filter(|batch| !batch.guard.is_over()) {
+        // The lock may have been lost since it was acquired. If this future ends here, the pass has
+        // its batch for the next task.
+        let is_there = match &mut pass.batch {
+            Some(batch) => batch.is_there().await?,
+            None => false,
+        };
+        let batch = match pass.batch.take().filter(|_| is_there) {
             Some(batch) => batch,
             None => self.limits.begin(self.lock.acquire().await?),
         };
@@ -233,8 +249,10 @@ impl HandoverMutex {
 }
 
 impl Limits {
-    fn begin(self, guard: MutexGuard) -> Batch {
-        Batch { guard, turn: 0, until: Instant::now() + bounded(self.within) }
+    fn begin(self, mut guard: MutexGuard) -> Batch {
+        let until = Instant::now() + bounded(self.within);
+        let evidence = Evidence { kept: guard.kept.take() };
+        Batch { guard, turn: 0, until, evidence }
     }
 
     fn allow_to_pass(self, batch: &Batch) -> bool {

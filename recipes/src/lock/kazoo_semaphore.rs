@@ -14,7 +14,8 @@ use crate::path::child;
 /// A semaphore as kazoo has it. Its steps, for each acquire:
 /// 1. Acquire kazoo's lock at `<path>-__lock__`, and check the limit that is stored in the node.
 /// 2. List the children of the node, whatever their names.
-/// 3. If there are fewer than the limit, create the lease.
+/// 3. If there are fewer than the limit, create the lease, and look if the lock still exists, which
+///    kazoo does not. If an operator has deleted it, begin again without the lease.
 /// 4. Otherwise watch the children, and go to 2 at every change.
 /// 5. Release the lock.
 pub(super) struct KazooSemaphore<'a> {
@@ -36,7 +37,9 @@ impl<'a> KazooSemaphore<'a> {
     ) -> Result<Self, Error> {
         let leases = ZPath::for_operation(operation, path)?;
         let lock = ZPath::for_operation(operation, format!("{}-{}", leases.as_str(), tag::KAZOO))?;
-        let rule = Rule { parent_stays: true, ..Rule::exclusive(tag::KAZOO) };
+        // Whether the lock exists is asked after the leases are created.
+        let rule =
+            Rule { parent_stays: true, watches_itself: false, ..Rule::exclusive(tag::KAZOO) };
         Ok(Self { zk, leases, lock, limit, label, rule })
     }
 
@@ -65,10 +68,16 @@ impl<'a> KazooSemaphore<'a> {
                 if present.saturating_add(count) <= self.limit {
                     // 3
                     let leases = self.create(count).await?;
-                    if held.is_ours() && leases.iter().all(OwnedNode::is_ours) {
-                        return Ok(Some(leases));
+                    // If the lock still exists, nobody else has counted in between.
+                    match held.ownership().confirm().await {
+                        Ok(_watch) if leases.iter().all(OwnedNode::is_ours) => {
+                            return Ok(Some(leases));
+                        }
+                        Ok(_) => {}
+                        Err(error) if error.kind() == ErrorKind::OwnershipLost => {}
+                        Err(error) => return Err(error.into()),
                     }
-                    // The lock ended with its session: others may have counted before ours.
+                    // The lock ended with its session, or was deleted.
                     break;
                 }
                 if !waits {

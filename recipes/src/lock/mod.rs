@@ -24,6 +24,7 @@
 
 mod any_guard;
 mod error;
+mod evidence;
 mod guard;
 mod handover;
 mod interface;

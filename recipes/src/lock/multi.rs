@@ -1,7 +1,9 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use futures_util::StreamExt;
 use futures_util::future::{join_all, select_all};
+use futures_util::stream::FuturesUnordered;
 use tracing::debug;
 use zk_curator::op::Transaction;
 use zk_curator::{CuratorFramework, Ownership};
@@ -21,7 +23,8 @@ use super::{AnyGuard, Error, InterProcessLock, InterProcessMutex};
 ///
 /// # Layout, guarantees, connection loss
 /// Those of each lock. When one is lost, [`lost()`](MultiGuard::lost) resolves; the others stay
-/// held until the guard is dropped.
+/// held until the guard is dropped. While the next lock is waited for, those before it are watched,
+/// which takes a request each: if one is lost, all are acquired anew.
 ///
 /// # Locks of all kinds
 /// A [`HandoverMutex`](super::HandoverMutex) is passed on when the guard of all is released, and
@@ -95,18 +98,12 @@ impl InterProcessMultiLock {
     pub async fn acquire(&self) -> Result<MultiGuard, Error> {
         let locks = self.locks()?;
         loop {
-            let first = locks.first.acquire().await?;
-            let mut others = Vec::with_capacity(locks.others.len());
-            for lock in &locks.others {
-                others.push(lock.acquire().await?);
+            // If the session ends on the way, or an operator deletes a node, the last lock is held,
+            // but the first are not.
+            match locks.acquire_in_order().await? {
+                Some(guard) if !guard.is_over() => return Ok(guard),
+                _ => debug!(path = locks.first.path(), "acquiring all locks anew"),
             }
-            let guard = MultiGuard { first, others };
-            // If a session has ended on the way, the last lock is held in the next one, but the
-            // first are not.
-            if !guard.is_over() {
-                return Ok(guard);
-            }
-            debug!(path = locks.first.path(), "acquiring all locks anew");
         }
     }
 
@@ -170,6 +167,23 @@ impl Locks {
         let mut locks = locks.into_iter().map(|(_, lock)| lock);
         let first = locks.next().ok_or(Error::NoLocks)?;
         Ok(Self { first, others: locks.collect() })
+    }
+
+    /// Acquires the locks one after the other; `None` if one of them is lost before the last one is
+    /// held, for which it watches them.
+    async fn acquire_in_order(&self) -> Result<Option<MultiGuard>, Error> {
+        let mut guard = MultiGuard { first: self.first.acquire().await?, others: Vec::new() };
+        let mut lost = FuturesUnordered::new();
+        for lock in &self.others {
+            let held = guard.others.last().unwrap_or(&guard.first).ownership().clone();
+            lost.push(async move { held.lost().await });
+            tokio::select! {
+                biased;
+                Some(()) = lost.next() => return Ok(None),
+                acquired = lock.acquire() => guard.others.push(acquired?),
+            }
+        }
+        Ok(Some(guard))
     }
 }
 

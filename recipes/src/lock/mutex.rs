@@ -29,9 +29,9 @@ use crate::order::{Blocker, Rule, Tag};
 /// 2. List the children, in the same round trip.
 /// 3. The lowest number holds.
 /// 4. Every other contender watches its predecessor, and the one before that: when the latter is
-///    gone, it lists again.
-/// 5. When the predecessor is gone, go to 2. If the predecessor was the first, the lock is held
-///    immediately, because no lower node is left.
+///    gone, it lists again. It also watches its own node: when that is gone, go to 1.
+/// 5. When the predecessor is gone, go to 2. If the predecessor was the first, and its own node is
+///    still there, the lock is held immediately, because no lower node is left.
 ///
 /// An acquire without contention takes one round trip, a hand-over takes one from the delete to the
 /// notification.
@@ -40,7 +40,8 @@ use crate::order::{Blocker, Rule, Tag};
 /// * At most one guard has an existing node: if a [`fenced`](MutexGuard::fenced) transaction
 ///   succeeds, no other client holds the lock.
 /// * [Fencing tokens](MutexGuard::fencing_token) grow from holder to holder.
-/// * A grant needs a node that belongs to the present session (CURATOR-604).
+/// * A grant needs a node that belongs to the present session (CURATOR-604), and that no operator
+///   has deleted as far as the server has told.
 /// * The lock is granted in the order of the creates, even after 2^31 creates, when the numbers
 ///   repeat or turn negative. Curator's order breaks there.
 ///

@@ -5,7 +5,7 @@ use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, OwnedNode};
 
 use super::{Error, Guard};
-use crate::contender::Contender;
+use crate::contender::{Contender, Kept};
 use crate::measure::Waiting;
 use crate::order::Rule;
 use crate::participant::{Participant, participants};
@@ -28,9 +28,9 @@ impl<K: Clone> QueueLock<K> {
         let path = self.parent("acquire")?;
         let waiting = Waiting::begin();
         // On the heap, for futures of callers that are small.
-        let node = Box::pin(async { self.enter(&path).await?.turn().await }).await?.into_node();
+        let turn = Box::pin(async { self.enter(&path).await?.turn().await }).await?;
         waiting.over(&self.zk, self.recipe);
-        Ok(self.guard(node))
+        Ok(self.guard(turn.into_parts()))
     }
 
     /// As [`acquire`](Self::acquire), but calls `waits` as soon as it is known that it must wait
@@ -45,16 +45,16 @@ impl<K: Clone> QueueLock<K> {
             }
             contender.turn().await
         };
-        let node = Box::pin(turn).await?.into_node();
+        let turn = Box::pin(turn).await?;
         waiting.over(&self.zk, self.recipe);
-        Ok(self.guard(node))
+        Ok(self.guard(turn.into_parts()))
     }
 
     /// Acquires the lock if it is free, in one round trip.
     pub(super) async fn try_acquire(&self) -> Result<Option<Guard<K>>, Error> {
         let path = self.parent("try_acquire")?;
         let node = self.enter(&path).await?.turn_now().await?;
-        Ok(node.map(|node| self.guard(node)))
+        Ok(node.map(|node| self.guard((node, None))))
     }
 
     pub(super) async fn participants(&self) -> Result<Vec<Participant>, Error> {
@@ -75,8 +75,8 @@ impl<K: Clone> QueueLock<K> {
         Contender::enter(&self.zk, parent, &self.rule, &self.label).await
     }
 
-    fn guard(&self, node: OwnedNode) -> Guard<K> {
-        Guard::new(&self.zk, node, self.kind.clone(), self.recipe)
+    fn guard(&self, (node, kept): (OwnedNode, Option<Kept>)) -> Guard<K> {
+        Guard { kept, ..Guard::new(&self.zk, node, self.kind.clone(), self.recipe) }
     }
 }
 

@@ -83,8 +83,6 @@ pub struct InterProcessReadWriteLock {
 pub(crate) struct Tags {
     read: &'static str,
     write: &'static str,
-    /// `true` if other clients may delete a node.
-    can_be_removed: bool,
 }
 
 /// The reading side of an [`InterProcessReadWriteLock`].
@@ -186,15 +184,13 @@ impl InterProcessReadWriteLock {
 
 impl Tags {
     /// Curator's.
-    pub(crate) const CURATOR: Self =
-        Self { read: tag::READ, write: tag::WRITE, can_be_removed: false };
+    pub(crate) const CURATOR: Self = Self { read: tag::READ, write: tag::WRITE };
     /// kazoo's.
-    pub(crate) const KAZOO: Self =
-        Self { read: tag::KAZOO_READ, write: tag::KAZOO, can_be_removed: false };
+    pub(crate) const KAZOO: Self = Self { read: tag::KAZOO_READ, write: tag::KAZOO };
 
     /// The tags of the revocable locks of ZooKeeper's recipes.
     pub(crate) fn of_revocable() -> Self {
-        Self { read: tag::REVOCABLE_READ, write: tag::REVOCABLE_WRITE, can_be_removed: true }
+        Self { read: tag::REVOCABLE_READ, write: tag::REVOCABLE_WRITE }
     }
 
     /// The rule of readers.
@@ -222,10 +218,9 @@ impl Tags {
         Rule {
             tag: tag.into(),
             waits_for,
-            can_be_removed: self.can_be_removed,
             // A release wakes only contenders that may continue.
             looks_ahead: false,
-            watches_itself: false,
+            watches_itself: true,
             parent_stays: false,
             warns_of_itself: true,
         }

@@ -13,6 +13,7 @@ use zk_curator::internal::Signal;
 use zk_curator::{CuratorFramework, Ownership};
 
 use super::any_guard::Release;
+use super::evidence::Evidence;
 use super::guard::{after_work, while_held};
 use super::{AnyGuard, Error, InterProcessLock, InterProcessMutex, MutexGuard, Participant};
 
@@ -58,24 +59,37 @@ type Owners<O> = Arc<Locked<HashMap<O, (Arc<Slot>, usize)>>>;
 /// The state that the tasks of one owner share.
 #[derive(Debug, Default)]
 struct Slot {
-    held: Locked<Weak<MutexGuard>>,
+    held: Locked<Weak<Held>>,
     /// One task at a time acquires for the owner.
     turn: AsyncMutex<()>,
     /// `true` if that task waits for other contenders.
     waits: Signal<bool>,
 }
 
+/// The lock of an owner, which all its guards share.
+#[derive(Debug)]
+struct Held {
+    guard: MutexGuard,
+    /// That the node still exists. Taken out by the task that asks.
+    evidence: Locked<Evidence>,
+}
+
 impl Slot {
-    /// The guard of the owner, unless it is known to be lost: then the owner has to acquire again.
-    fn held(&self) -> Option<Arc<MutexGuard>> {
+    /// The lock of the owner, unless it is lost: then the owner has to acquire it again.
+    async fn held(&self) -> Result<Option<Arc<Held>>, Error> {
         let held = self.held.lock().upgrade();
-        held.filter(|guard| !guard.is_over())
+        let Some(held) = held else { return Ok(None) };
+        let mut evidence = std::mem::take(&mut *held.evidence.lock());
+        let is_there = evidence.is_there(held.guard.ownership()).await?;
+        *held.evidence.lock() = evidence;
+        Ok(is_there.then_some(held))
     }
 
-    fn hold(&self, guard: MutexGuard) -> Arc<MutexGuard> {
-        let guard = Arc::new(guard);
-        *self.held.lock() = Arc::downgrade(&guard);
-        guard
+    fn hold(&self, mut guard: MutexGuard) -> Arc<Held> {
+        let evidence = Locked::new(Evidence { kept: guard.kept.take() });
+        let held = Arc::new(Held { guard, evidence });
+        *self.held.lock() = Arc::downgrade(&held);
+        held
     }
 }
 
@@ -108,29 +122,31 @@ impl<O: Clone + Eq + Hash> ReentrantMutex<O> {
         self.lock.path()
     }
 
-    /// Acquires the lock for an owner, without a time limit. Returns immediately, without a
-    /// request, if the owner already holds it.
+    /// Acquires the lock for an owner, without a time limit. If the owner already holds it, the
+    /// first call sets a watch on the node, which takes one request; further calls return
+    /// immediately. If another client has deleted the node, the owner acquires the lock again, and
+    /// its guards [are over](Ownership::is_over).
     ///
     /// # Errors
-    /// As [`InterProcessMutex::acquire`].
+    /// As [`InterProcessMutex::acquire`], also if the owner holds the lock and no server answers.
     ///
     /// # Cancel safety
     /// Dropping the future leaves the queue.
     pub async fn acquire(&self, owner: O) -> Result<ReentrantGuard<O>, Error> {
         let (entry, slot) = self.entry(owner);
-        if let Some(guard) = slot.held() {
-            return Ok(ReentrantGuard { guard, entry });
+        if let Some(held) = slot.held().await? {
+            return Ok(ReentrantGuard { held, entry });
         }
         let _turn = slot.turn.lock().await;
         // Another task of the owner may have acquired it.
-        let guard = match slot.held() {
-            Some(guard) => guard,
+        let held = match slot.held().await? {
+            Some(held) => held,
             None => {
                 let _waiting = Waiting(&slot);
                 slot.hold(self.lock.queue.acquire_telling(|| slot.waits.set(true)).await?)
             }
         };
-        Ok(ReentrantGuard { guard, entry })
+        Ok(ReentrantGuard { held, entry })
     }
 
     /// Acquires the lock for an owner if it is free, or held by that owner; `None` if it is not.
@@ -144,8 +160,8 @@ impl<O: Clone + Eq + Hash> ReentrantMutex<O> {
     /// Nothing stays behind.
     pub async fn try_acquire(&self, owner: O) -> Result<Option<ReentrantGuard<O>>, Error> {
         let (entry, slot) = self.entry(owner);
-        if let Some(guard) = slot.held() {
-            return Ok(Some(ReentrantGuard { guard, entry }));
+        if let Some(held) = slot.held().await? {
+            return Ok(Some(ReentrantGuard { held, entry }));
         }
         // Another task of the owner may be about to have it.
         let _turn = tokio::select! {
@@ -153,14 +169,14 @@ impl<O: Clone + Eq + Hash> ReentrantMutex<O> {
             turn = slot.turn.lock() => turn,
             () = slot.waits.until(|waits| *waits) => return Ok(None),
         };
-        let guard = match slot.held() {
-            Some(guard) => guard,
+        let held = match slot.held().await? {
+            Some(held) => held,
             None => match self.lock.try_acquire().await? {
                 Some(guard) => slot.hold(guard),
                 None => return Ok(None),
             },
         };
-        Ok(Some(ReentrantGuard { guard, entry }))
+        Ok(Some(ReentrantGuard { held, entry }))
     }
 
     /// Acquires the lock for an owner, runs `body`, and releases the lock on every way out, if the
@@ -250,7 +266,7 @@ impl<O: Eq + Hash> Drop for Entry<O> {
 /// Dropping the last one of an owner releases the lock in the background.
 #[must_use = "dropping the last one releases the lock in the background"]
 pub struct ReentrantGuard<O: Eq + Hash> {
-    guard: Arc<MutexGuard>,
+    held: Arc<Held>,
     entry: Entry<O>,
 }
 
@@ -265,7 +281,7 @@ impl<O: Eq + Hash> ReentrantGuard<O> {
     where
         O: Send + Sync + 'static,
     {
-        AnyGuard::new(&self.guard.zk.clone(), self)
+        AnyGuard::new(&self.zk.clone(), self)
     }
 
     /// Releases the lock and waits for the response, if this is the last guard of its owner.
@@ -276,8 +292,8 @@ impl<O: Eq + Hash> ReentrantGuard<O> {
     /// # Cancel safety
     /// The lock is released in any case.
     pub async fn release(self) -> Result<(), Error> {
-        match Arc::into_inner(self.guard) {
-            Some(guard) => guard.release().await,
+        match Arc::into_inner(self.held) {
+            Some(held) => held.guard.release().await,
             None => Ok(()),
         }
     }
@@ -287,7 +303,7 @@ impl<O: Eq + Hash> Deref for ReentrantGuard<O> {
     type Target = MutexGuard;
 
     fn deref(&self) -> &MutexGuard {
-        &self.guard
+        &self.held.guard
     }
 }
 
@@ -295,7 +311,7 @@ impl<O: Eq + Hash + fmt::Debug> fmt::Debug for ReentrantGuard<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ReentrantGuard")
             .field("owner", self.owner())
-            .field("guard", &self.guard)
+            .field("guard", &self.held.guard)
             .finish()
     }
 }
@@ -368,7 +384,7 @@ impl<O: Clone + Eq + Hash + Send + Sync + 'static> InterProcessLock for Reentran
 #[async_trait]
 impl<O: Eq + Hash + Send + Sync + 'static> Release for ReentrantGuard<O> {
     fn ownership(&self) -> &Ownership {
-        self.guard.ownership()
+        self.held.guard.ownership()
     }
 
     async fn release(self: Box<Self>) -> Result<(), Error> {

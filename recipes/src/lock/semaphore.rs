@@ -178,7 +178,8 @@ impl InterProcessSemaphore {
     fn limited(zk: &CuratorFramework, path: String, limit: Limit) -> Self {
         // Listing in advance would cost more requests than it saves, because the leases are created
         // immediately in any case.
-        let rule = Rule { looks_ahead: false, ..Rule::exclusive(tag::LOCK) };
+        // The leases decide who has one, so a lost turn does no harm.
+        let rule = Rule { looks_ahead: false, watches_itself: false, ..Rule::exclusive(tag::LOCK) };
         measure::lock(zk, RECIPE);
         Self { zk: zk.uncompressed(), path, label: Bytes::new(), limit, rule }
     }

@@ -2,14 +2,15 @@ use std::collections::VecDeque;
 use std::future::{Future, ready};
 use std::mem;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 use tracing::warn;
-use zk_curator::Ownership;
 use zk_curator::certain::ReceiptPool;
 use zk_curator::internal::{Locked, sleep_until};
 use zk_curator::op::Started;
+use zk_curator::{ErrorKind, Ownership};
 
 use super::claiming::{Action, Claiming, Outcome};
 use super::delivery::Delivery;
@@ -20,6 +21,10 @@ use crate::queue::feed::items::Seen;
 use crate::queue::wire::layout::{QueueLayout, at_least_one};
 use crate::random::fraction;
 
+/// An older claim is looked at before its item is delivered: an operator may have deleted it, and
+/// another consumer may have the item.
+const EVIDENT: Duration = Duration::from_secs(1);
+
 /// Claims the items of a feed in their order, a few in advance if the caller wants that.
 pub(in crate::queue) struct Claims<K: ClaimKind> {
     pub(in crate::queue) feed: FeedDriver,
@@ -27,8 +32,9 @@ pub(in crate::queue) struct Claims<K: ClaimKind> {
     receipts: ReceiptPool,
     core: Claiming,
     under_way: VecDeque<Attempt<K>>,
-    /// The claim to the item that is delivered unless another item comes before it.
-    held: Option<Box<Delivery<K>>>,
+    /// The claim to the item that is delivered unless another item comes before it, and the time
+    /// at which it was sent.
+    held: Option<(Box<Delivery<K>>, Instant)>,
     /// The last step before a claimed item is delivered. The delivery may have been counted, so
     /// this is kept when a call is dropped.
     admission: Option<Admission<K>>,
@@ -190,7 +196,7 @@ impl<K: ClaimKind> Claims<K> {
         let outcome = match done {
             Ok(Claimed::Ours(claim)) => {
                 // The claim to another item is released for it.
-                drop(self.held.replace(claim));
+                drop(self.held.replace((claim, since)));
                 Outcome::Ours
             }
             Ok(Claimed::Others(on)) => others(Some(on)),
@@ -207,12 +213,20 @@ impl<K: ClaimKind> Claims<K> {
 
     /// Begins the last step before this claimed item is delivered.
     fn admit(&mut self, name: String) {
-        let Some(claim) = self.held.take() else { return };
-        // It was claimed for a call that was dropped, or before other items were listed.
+        let Some((claim, since)) = self.held.take() else { return };
+        // It was claimed for a call that was dropped, or in advance, or before other items were
+        // listed.
         if !claim.claim.is_ours() {
             return self.feed.reset();
         }
-        self.admission = Some(Admission { name, done: Box::pin(self.kind.admit(*claim)) });
+        let admitted = self.kind.admit(*claim);
+        let done = async move {
+            match admitted.await? {
+                Some(claim) if since.elapsed() > EVIDENT => still_there(claim).await,
+                admitted => Ok(admitted),
+            }
+        };
+        self.admission = Some(Admission { name, done: Box::pin(done) });
     }
 
     /// Finishes the last step before a claimed item is delivered, if there is one.
@@ -355,6 +369,15 @@ impl<K: ClaimKind> Source<K> for Claims<K> {
 
     fn finish(delivery: Delivery<K>, done: Result<K::Done, String>) -> Finish {
         K::finish(delivery, done)
+    }
+}
+
+/// Returns the claim if its node still exists.
+async fn still_there<K: QueueKind>(claim: Delivery<K>) -> Result<Option<Delivery<K>>, Error> {
+    match claim.ownership().confirm().await {
+        Ok(_watch) => Ok(Some(claim)),
+        Err(error) if error.kind() == ErrorKind::OwnershipLost => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 

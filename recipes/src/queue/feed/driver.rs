@@ -189,7 +189,8 @@ impl FeedDriver {
             self.core.unwatch_blocked();
             // The consumers ahead leave in their order, unless they die. A check would cost a
             // request for each of them.
-            let rule = Rule { looks_ahead: false, ..Rule::exclusive(WAITER) };
+            let rule =
+                Rule { looks_ahead: false, watches_itself: false, ..Rule::exclusive(WAITER) };
             let data = Bytes::new();
             let mut place = Contender::enter(&self.layout.zk, &line, &rule, &data).await?;
             // When our predecessor is gone, it was the first, or it has died. In the second case

@@ -1,0 +1,43 @@
+use zk_curator::{ErrorKind, Ownership};
+
+use super::Error;
+use crate::contender::Kept;
+
+/// What a client knows of the node of a lock that it grants again: to the next task of a process,
+/// or to the same owner. An operator may have deleted the node, and another process may hold the
+/// lock.
+#[derive(Debug, Default)]
+pub(super) struct Evidence {
+    /// A watch on the node.
+    pub(super) kept: Option<Kept>,
+}
+
+impl Evidence {
+    /// Returns `true` if the node exists. Sends a request if there is no watch yet, after a change
+    /// of the node, and after a loss of the connection.
+    ///
+    /// # Errors
+    /// As every read: then nothing is known.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect, except that the next call sends a request.
+    pub(super) async fn is_there(&mut self, ownership: &Ownership) -> Result<bool, Error> {
+        if ownership.is_over() {
+            return Ok(false);
+        }
+        let zk = ownership.framework();
+        if self.kept.as_mut().is_some_and(|kept| kept.holds(zk)) {
+            return Ok(true);
+        }
+        self.kept = None;
+        let since = zk.status().epoch;
+        match ownership.confirm().await {
+            Ok(watch) => {
+                self.kept = Some(Kept { watch, since });
+                Ok(true)
+            }
+            Err(error) if error.kind() == ErrorKind::OwnershipLost => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
