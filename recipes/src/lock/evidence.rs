@@ -9,7 +9,7 @@ use crate::contender::Kept;
 #[derive(Debug, Default)]
 pub(super) struct Evidence {
     /// A watch on the node.
-    pub(super) kept: Option<Kept>,
+    pub(super) kept: Option<Box<Kept>>,
 }
 
 impl Evidence {
@@ -33,7 +33,7 @@ impl Evidence {
         let since = zk.status().epoch;
         match ownership.confirm().await {
             Ok(watch) => {
-                self.kept = Some(Kept { watch, since });
+                self.kept = Some(Box::new(Kept { watch, since }));
                 Ok(true)
             }
             Err(error) if error.kind() == ErrorKind::OwnershipLost => Ok(false),

@@ -26,7 +26,7 @@ pub struct Guard<K> {
     pub(super) kind: K,
     /// The watch on our node, if we have waited. Kept until it fires with the end of the node: to
     /// give it up would be a request.
-    pub(super) kept: Option<Kept>,
+    pub(super) kept: Option<Box<Kept>>,
 }
 
 impl<K> Guard<K> {

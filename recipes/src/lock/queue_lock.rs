@@ -76,6 +76,7 @@ impl<K: Clone> QueueLock<K> {
     }
 
     fn guard(&self, (node, kept): (OwnedNode, Option<Kept>)) -> Guard<K> {
+        let kept = kept.map(Box::new);
         Guard { kept, ..Guard::new(&self.zk, node, self.kind.clone(), self.recipe) }
     }
 }
