@@ -13,7 +13,7 @@ use super::again::Again;
 use super::claim::{Claim, Run};
 use super::plan::{self, Missed};
 use super::record::{State, may_be_forgotten};
-use super::site::{Abandoned, Site};
+use super::site::{Abandoned, Exhausted, Open, Site};
 use super::slot::Slot;
 use super::timing::Timing;
 use crate::measure::Scheduled;
@@ -29,7 +29,7 @@ pub(super) struct Member {
     again: Option<Again>,
     has_begun: bool,
     /// Slots of other members, until they are done or may run again.
-    waiting: FuturesUnordered<BoxFuture<'static, (i64, Result<Option<Abandoned>>)>>,
+    waiting: FuturesUnordered<BoxFuture<'static, (i64, Result<Option<Open>>)>>,
     waited_for: BTreeSet<i64>,
     /// `true` if there may be unfinished slots that this member does not wait for.
     is_stale: bool,
@@ -40,9 +40,18 @@ pub(super) struct Member {
     scheduled: Scheduled,
 }
 
+/// The next thing that a member does.
+#[derive(Debug)]
+enum Wanted {
+    /// It runs a slot, if no other member does.
+    Run(Candidate),
+    /// It records that the slot with this start has failed permanently.
+    GiveUp(i64, Exhausted),
+}
+
 /// A slot that a member wants to run.
 #[derive(Debug, Clone, Copy)]
-enum Wanted {
+enum Candidate {
     /// A new one, by its number.
     New(i64),
     /// The slot that may run again, by its start.
@@ -98,10 +107,21 @@ impl Member {
             };
             // Other members may already have been refused, so a slot that is claimed when the end
             // begins still runs.
+            let candidate = match wanted {
+                Wanted::Run(candidate) => candidate,
+                Wanted::GiveUp(start, exhausted) => {
+                    tokio::select! {
+                        biased;
+                        () = ending.drained() => break,
+                        given_up = self.give_up(start, exhausted) => given_up?,
+                    }
+                    continue;
+                }
+            };
             let claimed = tokio::select! {
                 biased;
                 () = ending.drained() => break,
-                claimed = self.claim(wanted) => claimed?,
+                claimed = self.claim(candidate) => claimed?,
             };
             if let Some((claim, starts)) = claimed {
                 Box::pin(self.run(claim, starts, ending, body)).await?;
@@ -135,17 +155,26 @@ impl Member {
             // Slots that fail again and again do not keep new ones from running, nor the clock from
             // being compared.
             if self.was_again && self.timing.is_due() {
-                return self.timing.until_due().await.map(Wanted::New);
+                let number = self.timing.until_due().await?;
+                return Ok(Wanted::Run(Candidate::New(number)));
             }
             tokio::select! {
                 biased;
                 Some((start, open)) = self.waiting.next(), if !self.waiting.is_empty() => {
                     self.waited_for.remove(&start);
-                    if let Some(abandoned) = open? {
-                        return Ok(Wanted::Again(start, abandoned));
+                    match open? {
+                        Some(Open::Again(abandoned)) => {
+                            return Ok(Wanted::Run(Candidate::Again(start, abandoned)));
+                        }
+                        Some(Open::Exhausted(exhausted)) => {
+                            return Ok(Wanted::GiveUp(start, exhausted));
+                        }
+                        None => {}
                     }
                 }
-                number = self.timing.until_due() => return number.map(Wanted::New),
+                number = self.timing.until_due() => {
+                    return number.map(|number| Wanted::Run(Candidate::New(number)));
+                }
             }
         }
     }
@@ -161,54 +190,74 @@ impl Member {
             .filter(|entry| entry.record.is_open())
             .map(|entry| entry.start)
             .collect();
-        open.into_iter().for_each(|start| self.wait_for(start));
+        open.into_iter().for_each(|start| self.wait_for(start, None));
         self.is_stale = false;
         Ok(())
     }
 
-    /// Waits until the slot of another member is done or may run again, if it may at all.
-    fn wait_for(&mut self, start: i64) {
+    /// Waits until the slot of another member is done or may run again, if it may at all. For
+    /// `unsure` see [`Site::until_abandoned`].
+    fn wait_for(&mut self, start: i64, unsure: Option<String>) {
         let Some(again) = &self.again else { return };
         if self.waited_for.insert(start) {
             let (site, again) = (self.site.clone(), again.clone());
-            self.waiting
-                .push(Box::pin(async move { (start, site.until_abandoned(start, &again).await) }));
+            self.waiting.push(Box::pin(async move {
+                (start, site.until_abandoned(start, &again, unsure.as_deref()).await)
+            }));
+        }
+    }
+
+    /// Records that a slot has failed permanently, and reports it.
+    async fn give_up(&mut self, start: i64, exhausted: Exhausted) -> Result<()> {
+        self.was_again = true;
+        let claim = exhausted.claim().to_owned();
+        match self.site.give_up(start, exhausted).await {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                self.wait_for(start, None);
+                Ok(())
+            }
+            Err(error) => {
+                self.wait_for(start, error.may_have_applied().then_some(claim));
+                self.site.zk.wait_for_recovery(error).await
+            }
         }
     }
 
     /// Claims a slot; with the starts of all recorded slots. `None` if it is not for us.
-    async fn claim(&mut self, wanted: Wanted) -> Result<Option<(Claim, Vec<i64>)>> {
-        self.was_again = matches!(wanted, Wanted::Again(..));
-        let claimed = match wanted {
-            Wanted::New(number) => self.claim_new(self.timing.start(number)).await,
-            Wanted::Again(start, abandoned) => self.site.take_over(start, abandoned).await,
+    async fn claim(&mut self, candidate: Candidate) -> Result<Option<(Claim, Vec<i64>)>> {
+        self.was_again = matches!(candidate, Candidate::Again(..));
+        let claimed = match candidate {
+            Candidate::New(number) => self.claim_new(self.timing.start(number)).await,
+            Candidate::Again(start, abandoned) => self.site.take_over(start, abandoned).await,
         };
-        match (wanted, &claimed) {
-            (Wanted::New(number), Ok(claimed)) => {
+        match (candidate, &claimed) {
+            (Candidate::New(number), Ok(claimed)) => {
                 let is_behind = self.timing.dealt_with(number);
                 self.is_stale |= is_behind && self.again.is_some();
                 self.scheduled.waits_for(self.timing.next());
                 if claimed.is_none() {
-                    self.wait_for(self.timing.start(number));
+                    self.wait_for(self.timing.start(number), None);
                 }
             }
             // A slot of which nothing is known is still the next.
-            (Wanted::New(_), Err(_)) | (Wanted::Again(..), Ok(Some(_))) => {}
-            (Wanted::Again(start, _), Ok(None) | Err(_)) => self.wait_for(start),
+            (Candidate::New(_), Err(_)) | (Candidate::Again(..), Ok(Some(_))) => {}
+            (Candidate::Again(start, _), Ok(None) | Err(_)) => self.wait_for(start, None),
         }
         let claim = match claimed {
             Ok(Some(claim)) => claim,
             Ok(None) => return Ok(None),
             Err(error) => return self.site.zk.wait_for_recovery(error).await.map(|()| None),
         };
-        let starts = loop {
-            match self.site.starts().await {
-                Ok(starts) => break starts,
+        let (starts, was_forgotten) = loop {
+            match look_back(&self.site, candidate, claim.start, self.keep).await {
+                Ok(seen) => break seen,
                 Err(error) => self.site.zk.wait_for_recovery(error).await?,
             }
         };
-        if matches!(wanted, Wanted::New(_)) && may_be_forgotten(claim.start, &starts, self.keep) {
-            // The clock was behind, or this process was stopped for long: the slot may have run.
+        if was_forgotten {
+            // Our clock was behind, or that of the member whose claim we have taken over, or the
+            // process was stopped for long: the slot may have run.
             warn!(
                 slot = plan::name(claim.start),
                 "the slot may have run before and been deleted: it is not run"
@@ -216,7 +265,7 @@ impl Member {
             claim.withdraw().await?;
             return Ok(None);
         }
-        if let Wanted::New(number) = wanted {
+        if let Candidate::New(number) = candidate {
             self.scheduled.missed(self.timing.missed_before(number, &starts));
         }
         Ok(Some((claim, starts)))
@@ -289,11 +338,14 @@ impl Member {
         if let Some(state) = &state {
             is_recorded = record(&self.site.zk, &mut run, state, ending).await?;
         }
+        let claim = run.record.claim.clone();
         drop(run);
         match state {
             Some(State::Done) if is_recorded => {}
             Some(State::GaveUp(why)) if is_recorded => self.site.report_given_up(start, why),
-            _ => self.wait_for(start),
+            // It may be recorded, without a response.
+            Some(State::GaveUp(_)) => self.wait_for(start, Some(claim)),
+            _ => self.wait_for(start, None),
         }
         Ok(())
     }
@@ -305,6 +357,22 @@ impl Member {
         let pause = again.pause(&self.site.zk, &slot, attempt, run.since.elapsed(), &why);
         if pause.is_some() { State::Failed(why) } else { State::GaveUp(why) }
     }
+}
+
+/// Returns the starts of all recorded slots, and whether the slot that was claimed may have been done
+/// and deleted before.
+async fn look_back(
+    site: &Site,
+    candidate: Candidate,
+    start: i64,
+    keep: u32,
+) -> Result<(Vec<i64>, bool)> {
+    let starts = site.starts().await?;
+    let was_forgotten = match candidate {
+        Candidate::New(_) => may_be_forgotten(start, &starts, keep),
+        Candidate::Again(_, seen) => site.was_forgotten((start, seen), &starts, keep).await?,
+    };
+    Ok((starts, was_forgotten))
 }
 
 /// Resolves when another member may take a slot over: never, if it is run at most once.

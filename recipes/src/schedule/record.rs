@@ -1,5 +1,6 @@
 //! The data of a slot, and the slots that are kept: pure functions.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use crate::reason::cut;
@@ -111,14 +112,28 @@ pub(super) fn older(mut starts: Vec<i64>, keep: u32) -> Vec<i64> {
     starts
 }
 
-/// The [older](older) slots to delete: all but the newest `keep` of the slots that
-/// [are open](Record::is_open).
-pub(super) fn outdated(older: &[(i64, bool)], keep: u32) -> BTreeSet<i64> {
-    let open: BTreeSet<i64> =
-        older.iter().filter(|(_, is_open)| *is_open).map(|(start, _)| *start).collect();
-    let kept: BTreeSet<&i64> =
-        open.iter().rev().take(usize::try_from(keep).unwrap_or(usize::MAX)).collect();
-    older.iter().map(|(start, _)| *start).filter(|start| !kept.contains(start)).collect()
+/// A slot behind the newest ones.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Old {
+    pub(super) start: i64,
+    /// See [`Record::is_open`].
+    pub(super) is_open: bool,
+    /// The transaction that created it.
+    pub(super) created: i64,
+}
+
+/// The [older](older) slots to delete: all but the newest `keep` of the open ones, and those that
+/// show whether an open one [was forgotten](was_forgotten).
+pub(super) fn outdated(older: &[Old], keep: u32) -> BTreeSet<i64> {
+    let mut open: Vec<&Old> = older.iter().filter(|slot| slot.is_open).collect();
+    open.sort_unstable_by_key(|slot| Reverse(slot.start));
+    open.truncate(usize::try_from(keep).unwrap_or(usize::MAX));
+    let is_kept = |slot: &Old| {
+        open.iter().any(|open| {
+            open.start == slot.start || open.start < slot.start && slot.created < open.created
+        })
+    };
+    older.iter().filter(|slot| !is_kept(slot)).map(|slot| slot.start).collect()
 }
 
 /// Returns `true` if a slot may have been recorded and [deleted](outdated) before: the number of
@@ -126,6 +141,13 @@ pub(super) fn outdated(older: &[(i64, bool)], keep: u32) -> BTreeSet<i64> {
 pub(super) fn may_be_forgotten(start: i64, recorded: &[i64], keep: u32) -> bool {
     let newer = recorded.iter().filter(|other| **other > start).count();
     newer >= usize::try_from(keep).unwrap_or(usize::MAX)
+}
+
+/// Returns `true` if a slot [may have been forgotten](may_be_forgotten) when it was created.
+/// `newer` are the transactions that created the newer slots.
+pub(super) fn was_forgotten(created: i64, newer: impl IntoIterator<Item = i64>, keep: u32) -> bool {
+    let before = newer.into_iter().filter(|other| *other < created).count();
+    before >= usize::try_from(keep).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
@@ -137,6 +159,19 @@ mod tests {
 
     fn record(state: State, by: &str) -> Record {
         Record { claim: "guid".into(), mode: Mode::AtLeastOnce, attempt: 2, state, by: by.into() }
+    }
+
+    /// Deletes old slots of these, and returns them: by their starts, whether they are open, and the
+    /// transactions that created them.
+    fn clean(slots: &mut std::collections::BTreeMap<i64, (bool, i64)>, keep: u32) -> BTreeSet<i64> {
+        let old = older(slots.keys().copied().collect(), keep);
+        let old = old.into_iter().map(|start| {
+            let (is_open, created) = slots[&start];
+            Old { start, is_open, created }
+        });
+        let old = outdated(&old.collect::<Vec<_>>(), keep);
+        slots.retain(|start, _| !old.contains(start));
+        old
     }
 
     #[test]
@@ -177,7 +212,8 @@ mod tests {
     fn old_slots_are_deleted_and_open_ones_stay() {
         assert_eq!(older(vec![5, 1, 4, 2, 3], 2), [1, 2, 3]);
         assert!(older(vec![1], 1).is_empty() && older(Vec::new(), 9).is_empty());
-        let slots = [(1, true), (4, false), (2, false), (3, true)];
+        let slot = |start, is_open| Old { start, is_open, created: start };
+        let slots = [slot(1, true), slot(4, false), slot(2, false), slot(3, true)];
         assert_eq!(outdated(&slots, 2), BTreeSet::from([2, 4]));
         assert_eq!(outdated(&slots, 1), BTreeSet::from([1, 2, 4]));
         assert!(may_be_forgotten(1, &[1, 2, 3], 2) && !may_be_forgotten(2, &[1, 2, 3], 2));
@@ -210,16 +246,37 @@ mod tests {
             let mut recorded = std::collections::BTreeMap::new();
             let mut deleted = BTreeSet::new();
             for (start, is_open) in slots {
-                recorded.insert(start, is_open);
-                let old = older(recorded.keys().copied().collect(), keep);
-                let old: Vec<(i64, bool)> = old.into_iter().map(|start| (start, recorded[&start])).collect();
-                let old = outdated(&old, keep);
-                recorded.retain(|start, _| !old.contains(start));
-                deleted.extend(old);
+                recorded.insert(start, (is_open, start));
+                deleted.extend(clean(&mut recorded, keep));
                 prop_assert!(recorded.len() <= 2 * keep as usize);
                 let starts: Vec<i64> = recorded.keys().copied().collect();
                 for start in &deleted {
                     prop_assert!(may_be_forgotten(*start, &starts, keep));
+                }
+            }
+        }
+
+        /// A deleted slot is claimed again, and its member ends before it looks: the slot is
+        /// recognised at any later time. No other slot is taken for one.
+        #[test]
+        fn late_claims_are_recognised_as_long_as_they_are_open(
+            slots in prop::collection::btree_map(10..60_i64, any::<bool>(), 1..30),
+            (late, after, keep) in (0..60_i64, 0..30_usize, 1..6_u32),
+        ) {
+            let (mut recorded, mut deleted) = (std::collections::BTreeMap::new(), BTreeSet::new());
+            let mut is_late = false;
+            for (count, (start, is_open)) in slots.into_iter().enumerate() {
+                let created = i64::try_from(count).unwrap() * 2;
+                recorded.insert(start, (is_open, created));
+                if count == after && deleted.contains(&late) {
+                    recorded.insert(late, (true, created + 1));
+                    is_late = true;
+                }
+                deleted.extend(clean(&mut recorded, keep));
+                prop_assert!(recorded.len() <= 5 * keep as usize, "{recorded:?}");
+                for (start, (_, created)) in &recorded {
+                    let newer = recorded.range(start + 1..).map(|(_, (_, created))| *created);
+                    prop_assert_eq!(was_forgotten(*created, newer, keep), is_late && *start == late);
                 }
             }
         }

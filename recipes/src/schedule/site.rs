@@ -10,7 +10,7 @@ use zk_curator::{CreateMode, CuratorFramework, Error, ErrorCode, ErrorKind, Resu
 use super::again::{self, Again, between};
 use super::claim::{Claim, Runner, Since};
 use super::plan;
-use super::record::{Mode, Record, State, older, outdated};
+use super::record::{Mode, Old, Record, State, may_be_forgotten, older, outdated, was_forgotten};
 use crate::path::child;
 use crate::random::fraction;
 
@@ -33,6 +33,13 @@ pub(super) struct Site {
     _alive: mpsc::Sender<()>,
 }
 
+/// A slot that is not done and has no runner.
+#[derive(Debug)]
+pub(super) enum Open {
+    Again(Abandoned),
+    Exhausted(Exhausted),
+}
+
 /// A slot that may run again, in the state of its read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Abandoned {
@@ -40,6 +47,22 @@ pub(super) struct Abandoned {
     attempt: u32,
     /// The time of the first claim, by the clock of the servers.
     claimed_at: i64,
+    /// The transaction that created the slot.
+    created: i64,
+}
+
+/// A slot that may not run again, in the state of its read.
+#[derive(Debug)]
+pub(super) struct Exhausted {
+    record: Record,
+    version: i32,
+}
+
+impl Exhausted {
+    /// The GUID of its last claim.
+    pub(super) fn claim(&self) -> &str {
+        &self.record.claim
+    }
 }
 
 /// A slot that was read.
@@ -215,40 +238,63 @@ impl Site {
         }
     }
 
-    /// Waits until a slot that a member has claimed may run again: when it has no runner, and is
-    /// not done within the pause of the policy from then on. `None` if it is done, need not run
-    /// again, or has failed permanently.
+    /// Returns `true` if a slot may have been done and deleted before this claim to it, whose member
+    /// ended before it noticed. `starts` are those of the recorded slots.
+    pub(super) async fn was_forgotten(
+        &self,
+        (start, seen): (i64, Abandoned),
+        starts: &[i64],
+        keep: u32,
+    ) -> Result<bool> {
+        if !may_be_forgotten(start, starts, keep) {
+            return Ok(false);
+        }
+        let newer: Vec<i64> = starts.iter().copied().filter(|other| *other > start).collect();
+        let newer = self.read(&newer).await?;
+        Ok(was_forgotten(seen.created, newer.iter().map(|entry| entry.stat.czxid), keep))
+    }
+
+    /// Waits until a slot that a member has claimed may run again, or has failed permanently: when
+    /// it has no runner, and is not done within the pause of the policy from then on. `None` if it
+    /// is done or need not run again.
+    ///
+    /// `unsure` is the GUID of the last claim if we may have recorded that it has failed. If that
+    /// is the case, it is reported here.
+    ///
+    /// It only reads: a future that is not polled for a while must not hold the receipt.
     pub(super) async fn until_abandoned(
         &self,
         start: i64,
         again: &Again,
-    ) -> Result<Option<Abandoned>> {
+        unsure: Option<&str>,
+    ) -> Result<Option<Open>> {
         loop {
             // No herd of requests: one event, and one read.
             self.zk.wait_gone(self.runner(start)).await?;
-            let Some((record, stat)) = self.open(start).await? else { return Ok(None) };
+            let Some((record, stat)) = self.open(start, unsure).await? else { return Ok(None) };
             let after = again.pause_of(&self.zk, &self.slot(start), &record, &stat);
             let pause = after.unwrap_or_default();
             let longest = (pause / 4).max(PAUSE);
             sleep(pause.saturating_add(longest.mul_f64(fraction(&self.zk)).max(PAUSE / 10))).await;
-            let Some((_, now)) = self.open(start).await? else { return Ok(None) };
+            let Some((_, now)) = self.open(start, unsure).await? else { return Ok(None) };
             if (now.czxid, now.version) != (stat.czxid, stat.version) {
                 // Another member has taken it over.
                 continue;
             }
-            if after.is_some() {
-                let (version, claimed_at) = (stat.version, stat.ctime);
-                return Ok(Some(Abandoned { version, attempt: record.attempt, claimed_at }));
-            }
-            if self.give_up(start, record, stat.version).await? {
-                return Ok(None);
-            }
+            let version = stat.version;
+            return Ok(Some(if after.is_some() {
+                let (claimed_at, created) = (stat.ctime, stat.czxid);
+                Open::Again(Abandoned { version, attempt: record.attempt, claimed_at, created })
+            } else {
+                Open::Exhausted(Exhausted { record, version })
+            }));
         }
     }
 
-    /// Records that a slot without a runner has failed permanently. `false` if it may have been
-    /// taken over.
-    async fn give_up(&self, start: i64, record: Record, version: i32) -> Result<bool> {
+    /// Records and reports that a slot without a runner has failed permanently. `false` if it may
+    /// have been taken over.
+    pub(super) async fn give_up(&self, start: i64, exhausted: Exhausted) -> Result<bool> {
+        let Exhausted { record, version } = exhausted;
         let (path, runner, why) = (self.slot(start), self.runner(start), again::why(&record));
         let given_up = Record { state: State::GaveUp(why.clone()), ..record }.encode();
         let write = self.zk.transaction().set_data_if(&path, given_up, version);
@@ -261,7 +307,7 @@ impl Site {
             }
             // Another member was faster.
             Err(error) if is_changed(&error) => Ok(false),
-            Err(error) => self.zk.wait_for_recovery(error).await.map(|()| false),
+            Err(error) => Err(error),
         }
     }
 
@@ -272,8 +318,9 @@ impl Site {
         self.zk.report_background_error(error);
     }
 
-    /// Reads a slot, if it is to run again when it has no runner.
-    async fn open(&self, start: i64) -> Result<Option<(Record, Stat)>> {
+    /// Reads a slot, if it is to run again when it has no runner. For `unsure` see
+    /// [`until_abandoned`](Self::until_abandoned).
+    async fn open(&self, start: i64, unsure: Option<&str>) -> Result<Option<(Record, Stat)>> {
         let (data, stat) = loop {
             match self.zk.get_data(self.slot(start)).with_stat().await {
                 Ok(read) => break read,
@@ -281,7 +328,13 @@ impl Site {
                 Err(error) => self.zk.wait_for_recovery(error).await?,
             }
         };
-        Ok(Record::parse(&data).filter(Record::is_open).map(|record| (record, stat)))
+        let Some(record) = Record::parse(&data) else { return Ok(None) };
+        if let State::GaveUp(why) = &record.state
+            && unsure.is_some_and(|claim| claim == record.claim)
+        {
+            self.report_given_up(start, why.clone());
+        }
+        Ok(record.is_open().then_some((record, stat)))
     }
 
     /// The starts of the recorded slots.
@@ -326,9 +379,11 @@ impl Site {
 
     async fn try_clean(&self, starts: Vec<i64>, keep: u32) -> Result<()> {
         let read = self.read(&older(starts, keep)).await?;
-        let slots: Vec<(i64, bool)> =
-            read.iter().map(|entry| (entry.start, entry.record.is_open())).collect();
-        let outdated = outdated(&slots, keep);
+        let old = |entry: &Entry| {
+            let (start, created) = (entry.start, entry.stat.czxid);
+            Old { start, is_open: entry.record.is_open(), created }
+        };
+        let outdated = outdated(&read.iter().map(old).collect::<Vec<_>>(), keep);
         let outdated: Vec<&Entry> =
             read.iter().filter(|entry| outdated.contains(&entry.start)).collect();
         let deletes = outdated.iter().map(|entry| {

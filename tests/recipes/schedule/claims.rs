@@ -214,6 +214,51 @@ fn a_slot_that_was_deleted_is_not_run_again() {
     });
 }
 
+/// A member that is behind claims a slot that was done and deleted, and is dropped before it looks
+/// back. Others find the slot open and without a runner, now or after many other slots.
+#[test]
+fn a_deleted_slot_that_a_dropped_member_has_claimed_is_not_run_again() {
+    simulated_on(Stage::with_two, async |(stage, zk, other)| {
+        let start = |zk, id| {
+            let once = stage.every(Duration::from_secs(1), zk, id).keep(3).missed(Missed::All);
+            once.at_least_once(RetryForever::new(AFTER))
+        };
+        let right = stage.start(start(&zk, "right"), "right", Duration::ZERO);
+        let since = stage.since;
+        let behind =
+            move || SystemTime::UNIX_EPOCH + START + since.elapsed() - Duration::from_secs(20);
+        let late = stage.start(start(&other, "behind").clock(behind), "behind", Duration::ZERO);
+        reached(stage.at(15, 23)).await;
+        let slot = format!("{PATH}/2026-11-22T13:15:05Z");
+        assert!(!stage.server.probe().exists(&slot));
+        let withdrawal = stage.server.rule(move |request| {
+            let is_it = |op: &MultiOp| matches!(op, MultiOp::Delete(delete) if delete.path == slot);
+            if matches!(request.request(), Request::Multi(ops) if ops.iter().any(is_it)) {
+                Verdict::LoseRequest
+            } else {
+                Verdict::Pass
+            }
+        });
+        let withdrawal = withdrawal.times(1);
+        withdrawal.fired().await;
+        late.abort();
+        drop(late.await);
+        // Many newer slots, by members that do not know of it.
+        reached(stage.at(15, 45)).await;
+        right.abort();
+        drop(right.await);
+        stage.start(start(&zk, "heir"), "heir", Duration::ZERO);
+        reached(stage.at(17, 0)).await;
+        let mut runs = stage.runs.all();
+        assert!(runs.len() >= 105, "{}", runs.len());
+        assert!(runs.values().all(|runs| runs.len() == 1), "{runs:?}");
+        runs.retain(|slot, _| slot.contains("T13:14:"));
+        assert!(runs.len() <= 3, "nobody was ahead of these: {runs:?}");
+        let left = stage.server.probe();
+        assert!(left.paths().iter().all(|path| !path.contains("T13:15:")), "{left}");
+    });
+}
+
 #[test]
 fn old_slots_are_deleted_and_nothing_else() {
     simulated_on(Stage::with_one, async |(stage, zk)| {

@@ -1,5 +1,6 @@
 //! Slots that are retried: the times and the number of retries, and slots that fail permanently.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -7,13 +8,15 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use zk_curator::retry::{RetryNTimes, RetryPolicy, RetryUntilElapsed};
 use zk_curator::{CuratorFramework, Error as ZkError, ErrorKind};
-use zk_curator_proto::OpCode;
+use zk_curator_proto::records::MultiOp;
+use zk_curator_proto::{OpCode, Request};
 use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::schedule::{Error, OncePer, Slot, SlotState};
 use zk_curator_testing::wait::{reached, spend};
-use zk_curator_testing::{Probe, Verdict};
+use zk_curator_testing::{Probe, RuleRequest, Verdict};
 use zk_curator_tests::{
-    connected, is_write_multi, session_id, simulated, simulated_drops, simulated_on, stopped_by,
+    connected, is_write_multi, session_id, simulated, simulated_drops, simulated_each_on,
+    simulated_on, stopped_by,
 };
 
 use super::{AFTER, MINUTE, RetryForever, Stage, data, slot, slots};
@@ -316,6 +319,93 @@ fn a_give_up_that_arrives_late_is_refused() {
         assert_eq!((late.hits(), first_runs(&stage)), (1, 2));
         assert!(timeout(MINUTE, errors.next()).await.is_err());
     });
+}
+
+/// A member of a slot that may run once is gone. Another one gives the slot up, and the next slot is
+/// due before that is answered.
+#[test]
+fn a_slot_that_is_being_given_up_stops_no_other() {
+    simulated_on(Stage::with_two, async |(stage, doomed, zk)| {
+        let of = |zk: &CuratorFramework, id: &str| {
+            stage.every_minute(zk, id).at_least_once(RetryForever::new(AFTER / 10)).max_attempts(1)
+        };
+        let dies = stage.start(of(&doomed, "doomed"), "doomed", MINUTE * 10);
+        stage.until(|probe| probe.exists(&format!("{}/runner", slot(16)))).await;
+        stage.start(of(&zk, "heir"), "heir", Duration::ZERO);
+        let us = session_id(&zk).get();
+        let late = stage.server.rule(move |request| {
+            let is_it = is_write_multi(request) && request.paths().any(|path| path == slot(16));
+            if is_it && request.session_id() == us {
+                Verdict::Delay(Duration::from_secs(4))
+            } else {
+                Verdict::Pass
+            }
+        });
+        let late = late.times(1);
+        reached(stage.at(16, 58)).await;
+        dies.abort();
+        drop(dies.await);
+        doomed.close().await.unwrap();
+        stage.until(|probe| has_given_up(probe, 16)).await;
+        assert!(stage.since.elapsed() > MINUTE * 2);
+        assert_eq!(late.hits(), 1);
+        stage.until_done(22).await;
+    });
+}
+
+/// The end of the session comes before the response to what records it: by the member that ran the
+/// slot, or by one that found it.
+#[test]
+fn a_slot_that_has_failed_for_good_is_reported_whatever_is_lost() {
+    simulated_each_on([false, true], Stage::with_two, async |is_found, (stage, doomed, zk)| {
+        let of = |zk: &CuratorFramework, id: &str| {
+            stage.every_minute(zk, id).at_least_once(RetryForever::new(AFTER / 10)).max_attempts(1)
+        };
+        let mut errors = zk.background_errors();
+        let us = session_id(&zk).get();
+        let is_recorded = AtomicBool::new(false);
+        let cut = stage.server.rule(move |request| {
+            if request.session_id() != us {
+                Verdict::Pass
+            } else if is_recorded.load(Ordering::Relaxed) {
+                Verdict::LoseRequest
+            } else if is_record_of_failure(request) {
+                is_recorded.store(true, Ordering::Relaxed);
+                Verdict::LoseReply
+            } else {
+                Verdict::Pass
+            }
+        });
+        if is_found {
+            let dies = stage.start(of(&doomed, "doomed"), "doomed", MINUTE * 10);
+            stage.until(|probe| probe.exists(&format!("{}/runner", slot(16)))).await;
+            dies.abort();
+            drop(dies.await);
+            doomed.close().await.unwrap();
+        }
+        fails(&stage, of(&zk, "a"), "a");
+        cut.fired().await;
+        stage.server.expire(session_id(&zk)).await;
+        drop(cut);
+        loop {
+            let told = timeout(MINUTE * 2, errors.next()).await.unwrap().unwrap();
+            if (told.kind(), told.path()) == (ErrorKind::BodyFailed, &*slot(16)) {
+                break;
+            }
+        }
+        assert!(has_given_up(&stage.server.probe(), 16));
+    });
+}
+
+fn is_record_of_failure(request: &RuleRequest<'_>) -> bool {
+    let writes = |op: &MultiOp| match op {
+        MultiOp::SetData(set) => {
+            let data = set.data.as_deref().unwrap_or_default();
+            String::from_utf8_lossy(data).contains("\ngave up\n")
+        }
+        _ => false,
+    };
+    matches!(request.request(), Request::Multi(ops) if ops.iter().any(writes))
 }
 
 /// Neither done nor given up: there are too many of its kind.
