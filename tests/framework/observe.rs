@@ -40,7 +40,7 @@ fn an_inspection_shows_who_holds_and_who_waits() {
         let watch = zk.using_namespace("ns").unwrap().exists("/a").watched().await.unwrap();
         let lock = InterProcessMutex::new(&other, "/lock");
         let waiting = tokio::spawn(async move { lock.acquire().await });
-        until(&server, |probe| probe.watches().len() == 2).await;
+        until(&server, |probe| probe.watches().len() == 3).await;
 
         let inspection = zk.inspect();
         assert_eq!(inspection.status, zk.status());
@@ -58,8 +58,10 @@ fn an_inspection_shows_who_holds_and_who_waits() {
             assert!(text.contains(part), "{part} is missing\n{text}");
         }
         let waiter = other.inspect();
-        assert_eq!((waiter.owned.len(), waiter.watches.len()), (1, 1), "{waiter}");
-        assert!(waiter.watches[0].path.ends_with(guard.path().rsplit('/').next().unwrap()));
+        // It watches the holder, and its own node.
+        assert_eq!((waiter.owned.len(), waiter.watches.len()), (1, 2), "{waiter}");
+        let watches = |path: &str| waiter.watches.iter().any(|watch| watch.path == path);
+        assert!(watches(guard.path()) && watches(&waiter.owned[0].path), "{waiter}");
 
         // Owed, as long as there is no server to do it at.
         server.stop().await;
