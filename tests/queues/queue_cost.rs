@@ -257,12 +257,12 @@ fn an_item_that_is_claimed_is_given_back_for_a_better_one_only() {
 #[test]
 fn many_items_are_taken_without_a_full_listing() {
     simulated_with(async |server, zk| {
-        let items = size(27_000, 100_000);
+        let items = size(35_000, 100_000);
         fill(&zk, items).await;
         let cost = Cost::since_now(&server);
         let queue = DistributedQueue::new(&zk, QUEUE);
         let mut auto_ack = queue.auto_ack_consumer().ack_batch(64);
-        let taken = size(12_000, 20_000) as u64;
+        let taken = 20_000;
         for number in 0..taken {
             assert_eq!(auto_ack.next().await.unwrap().items, [number.to_string()]);
         }

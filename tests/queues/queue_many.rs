@@ -176,7 +176,7 @@ const WORK: Duration = Duration::from_millis(100);
 /// cleaner. These are not counted.
 #[test]
 fn fifty_consumers_of_a_long_queue_cost_six_requests_an_item() {
-    let items = size(200, 1000);
+    let items = size(400, 1000);
     at_most(6.0, simulated(of_a_backlog(Kind::Locking, items, NO_WORK)), "without work");
     at_most(6.0, simulated(of_a_backlog(Kind::Curator, items, WORK)), "with work");
     at_most(6.0, simulated(of_new_items(Kind::Jobs, items, items, NO_WORK)), "jobs");
