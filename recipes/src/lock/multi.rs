@@ -24,7 +24,7 @@ use super::{AnyGuard, Error, InterProcessLock, InterProcessMutex};
 /// # Layout, guarantees, connection loss
 /// Those of each lock. When one is lost, [`lost()`](MultiGuard::lost) resolves; the others stay
 /// held until the guard is dropped. While the next lock is waited for, those before it are watched,
-/// which takes a request each: if one is lost, all are acquired anew.
+/// with one request for each. If one of them is lost, all are acquired again.
 ///
 /// # Locks of all kinds
 /// A [`HandoverMutex`](super::HandoverMutex) is passed on when the guard of all is released, and
@@ -102,7 +102,7 @@ impl InterProcessMultiLock {
             // but the first are not.
             match locks.acquire_in_order().await? {
                 Some(guard) if !guard.is_over() => return Ok(guard),
-                _ => debug!(path = locks.first.path(), "acquiring all locks anew"),
+                _ => debug!(path = locks.first.path(), "acquiring all locks again"),
             }
         }
     }

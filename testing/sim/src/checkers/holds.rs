@@ -301,7 +301,8 @@ impl<'a> Reading<'a> {
         if self.overtaken.contains(&token) {
             doubts.push((attempt.begun, Span { from: Duration::ZERO, to: Duration::MAX }));
         }
-        // The delete of a node excuses those who held it, not those to whom it is granted later.
+        // If an operator deletes a node, its holder is excused, but no client that is granted the
+        // hold later.
         let is_informed =
             self.informed.is_some_and(|informed| at(history, attempt.acquired) > informed);
         let of_node = self.nodes.get(&hold).and_then(|name| self.removed.get(name));
