@@ -1,8 +1,9 @@
 //! The simulator: its engine, and a few seeds of each scenario.
 //!
 //! Tests that simulate many seeds run in full only in an optimised build, where a run takes a fifth
-//! of the time: `cargo test --profile quick -p zk-curator-sim --test sim`. `cargo test` plays two
-//! seeds of each. With `ZK_CURATOR_NIGHT=1`, an optimised build plays the seeds of a night.
+//! of the time: `cargo test --profile quick -p zk-curator-sim --test sim`. An unoptimised build
+//! plays two seeds of each, and `cargo test` runs it only by name. With `ZK_CURATOR_NIGHT=1`, an
+//! optimised build plays the seeds of a night.
 
 use std::ops::Range;
 
