@@ -215,7 +215,7 @@ export const clients = Object.keys(CLASSES);
  * Connects a client for a test, and closes it after the test. The C client waits a third of its
  * timeout before it connects again for the second time.
  */
-export async function connect(t, name, server, timeoutMs = 3_000) {
+export async function connect(t, name, server, timeoutMs = 10_000) {
     const client = new CLASSES[name](server.connectString, timeoutMs);
     t.after(() => client.close());
     await client.connected();

@@ -92,8 +92,8 @@ for (const name of clients) {
 
         test("a session expires in a partition", async (t) => {
             const server = await testServer(t);
-            const client = await connect(t, name, server, 2_000);
-            assert.equal((await server.probe()).session(client.session).timeoutMs, 2_000);
+            const client = await connect(t, name, server, 4_000);
+            assert.equal((await server.probe()).session(client.session).timeoutMs, 4_000);
             await client.create("/mine", "", { ephemeral: true });
 
             // `node-zookeeper-client` does not notice a connection that is silent, only its end.

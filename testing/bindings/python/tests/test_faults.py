@@ -29,7 +29,7 @@ Connect = Callable[..., KazooClient]
 def test_partition_expires_sessions(
     zk_server: TestServer, zk_connect: Connect, states: Any
 ) -> None:
-    client = zk_connect(timeout=2)
+    client = zk_connect(timeout=4)
     seen = states(client)
     client.create("/mine", ephemeral=True)
     session = client.client_id[0]

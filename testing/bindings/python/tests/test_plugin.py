@@ -76,10 +76,10 @@ def test_markers_have_the_options_of_the_server(pytester: pytest.Pytester) -> No
         """
         import pytest
 
-        pytestmark = pytest.mark.zk_server(max_session_timeout=2)
+        pytestmark = pytest.mark.zk_server(max_session_timeout=8)
 
         def test_module(zk_server, zk_client):
-            assert zk_server.probe().session(zk_client).timeout == 2
+            assert zk_server.probe().session(zk_client).timeout == 8
 
         @pytest.mark.zk_server(max_session_timeout=3)
         @pytest.mark.zk_cluster(4)
