@@ -38,7 +38,7 @@ pub use doubts::Doubts;
 pub use exclusion::Exclusion;
 pub use followed::Followed;
 pub use group::GroupViews;
-pub use issued::{IssuedOnce, IssuedUpTo};
+pub use issued::{IssuedOnce, IssuedUpTo, SettledForGood};
 pub use linearizable::Linearizable;
 pub use migrations::Migrations;
 pub use movement::Movement;

@@ -43,6 +43,11 @@ pub enum Shared {
         /// The number.
         number: i64,
     },
+    /// The client has read that no number of a sequence is issued from then on.
+    Settled {
+        /// The sequence.
+        sequence: Name,
+    },
     /// The client begins to count a key at a shared object that counts each key once, or asks for
     /// its number again.
     Counting {
@@ -74,8 +79,8 @@ pub enum Shared {
 }
 
 names! { Shared:
-    Call "call", Return "return", Doubtful "doubtful", Issued "issued", Counting "counting",
-    Counted "counted", Followed "followed",
+    Call "call", Return "return", Doubtful "doubtful", Issued "issued", Settled "settled",
+    Counting "counting", Counted "counted", Followed "followed",
 }
 
 impl fmt::Display for Shared {
@@ -85,6 +90,7 @@ impl fmt::Display for Shared {
             Self::Return { id, answer } => write!(f, "receives the response: {answer}, @{id}"),
             Self::Doubtful { id, why } => write!(f, "cannot know the response: {why}, @{id}"),
             Self::Issued { sequence, number } => write!(f, "gets {number} of {sequence}"),
+            Self::Settled { sequence } => write!(f, "sees that {sequence} is settled"),
             Self::Counting { object, key } => write!(f, "counts {key} at {object}"),
             Self::Counted { object, key, number } => {
                 write!(f, "has counted {key} at {object}: number {number}")

@@ -130,6 +130,7 @@ pub const ALL: &[Scenario] = &[
     name::SCENARIO,
     once_per::AT_MOST,
     once_per::AT_LEAST,
+    once_per::FORGETS,
     owned::SCENARIO,
     partitioner::SCENARIO,
     persistent_node::SCENARIO,

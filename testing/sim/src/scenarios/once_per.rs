@@ -1,6 +1,7 @@
 //! [`OncePer`]: members whose clocks differ, bodies that fail or are cancelled, and slots that come
 //! again after their deletion.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
@@ -10,8 +11,8 @@ use zk_curator_recipes::schedule::{Missed, OncePer, Schedule, Slot, SlotInfo, Sl
 
 use super::Scenario;
 use super::support::driving::stopped_by;
-use crate::checkers::{IssuedOnce, IssuedUpTo};
-use crate::history::Shared;
+use crate::checkers::{IssuedOnce, IssuedUpTo, SettledForGood};
+use crate::history::{Name, Shared};
 use crate::{Client, Failure};
 
 const ONCE: &str = "/cron/once";
@@ -46,6 +47,18 @@ pub(super) const AT_LEAST: Scenario = Scenario::new(
             .checker(IssuedUpTo::new(MOST.into()))
             .operator(["/cron/again/_c_*", "/cron/again/_r_*", "/cron/again/2*/runner"])
             .leaves(["/cron", AGAIN, "/cron/again/2*"])
+    },
+);
+
+pub(super) const FORGETS: Scenario = Scenario::new(
+    "once_per_forgets",
+    "OncePer: a slot that was done does not run again after it was deleted, even if clocks differ",
+    |sim| {
+        sim.workload(at_least_once_of_few).checker(SettledForGood).leaves([
+            "/cron",
+            AGAIN,
+            "/cron/again/2*",
+        ])
     },
 );
 
@@ -130,6 +143,49 @@ async fn at_least_once(client: Client) -> Result<(), Failure> {
         Some(slot) => Err(format!("given up after {} runs: {}", slot.attempt, slot.name).into()),
         None => Ok(()),
     }
+}
+
+async fn at_least_once_of_few(client: Client) -> Result<(), Failure> {
+    let zk = client.connect().await?;
+    // Slow members claim slots that were done and deleted.
+    let ahead = Duration::from_secs(client.rng().u64(..20));
+    let schedule = OncePer::new(&zk, AGAIN, Schedule::every(PERIOD)).id(client.who().to_string());
+    let policy = BoundedExponentialBackoffRetry::new(AFTER.0, AFTER.1, 29);
+    let schedule = schedule.keep(KEPT).missed(Missed::All).at_least_once(policy);
+    let schedule = schedule.clock(clock(&client, ahead));
+    let sequence = |slot: &str| Name::from(format!("{AGAIN}/{slot}"));
+    let body = async |slot: Slot| {
+        let (sequence, number) = (sequence(slot.name()), i64::from(slot.attempt()));
+        client.record(Shared::Issued { sequence, number });
+        sleep(client.moment(Duration::from_millis(100))).await;
+        Ok::<(), Failure>(())
+    };
+    let look = async || {
+        let mut settled = BTreeSet::new();
+        loop {
+            sleep(client.moment(PERIOD)).await;
+            let slots = schedule.slots().await.unwrap_or_default();
+            for slot in slots.into_iter().filter(|slot| matches!(slot.state, SlotState::Done)) {
+                if settled.insert(slot.name.clone()) {
+                    client.record(Shared::Settled { sequence: sequence(&slot.name) });
+                }
+            }
+        }
+    };
+    let mut rounds_after_faults = 2;
+    while client.next_round().is_some() || rounds_after_faults > 0 {
+        if client.no_more_faults() {
+            rounds_after_faults -= 1;
+        }
+        let (stop, drain) = (sleep(client.moment(PERIOD * 3)), client.moment(PERIOD));
+        let member = stopped_by(stop, |stop| schedule.run_until(stop.drain(drain), &body));
+        tokio::select! {
+            biased;
+            ran = run(&client, member) => ran?,
+            () = look() => {}
+        }
+    }
+    Ok(())
 }
 
 fn has_ended(slot: &SlotInfo) -> bool {
