@@ -113,14 +113,14 @@ impl<'a> ProxiedServer<'a> {
     pub fn cut(&self) -> usize {
         let number = self.route.number;
         let connections = self.proxy.shared.traffic.look(|live| live.connections(number));
-        self.route.cut();
+        Route::cut([self.route]);
         connections
     }
 
     /// Does the same as [`FaultProxy::down`], for this server.
     pub fn down(&self) {
         self.route.change(|now| now.down = true);
-        self.route.cut();
+        Route::cut([self.route]);
     }
 
     /// Ends [`down`](Self::down).
@@ -178,7 +178,7 @@ impl FaultProxy {
 
     /// Cuts every connection. New connections are accepted.
     pub fn cut(&self) {
-        self.routes.iter().for_each(|route| route.cut());
+        Route::cut(&self.routes);
     }
 
     /// Cuts the connection of a session. The session stays open. Returns `true` if it had a
@@ -199,7 +199,8 @@ impl FaultProxy {
 
     /// Cuts every connection, and closes new ones immediately until [`FaultProxy::up`].
     pub fn down(&self) {
-        self.servers().for_each(|server| server.down());
+        self.routes.iter().for_each(|route| route.change(|now| now.down = true));
+        self.cut();
     }
 
     /// Ends [`FaultProxy::down`].

@@ -132,10 +132,17 @@ impl Route {
         self.conditions.modify(change);
     }
 
-    /// Cuts every connection.
-    pub(super) fn cut(&self) {
-        let cut = |now: &mut Conditions| std::mem::replace(&mut now.cut, self.end.child_token());
-        self.conditions.modify(cut).cancel();
+    /// Cuts the connections to all these servers. None of them is cut again that a client makes to
+    /// one server when it has lost another.
+    pub(super) fn cut<'a>(routes: impl IntoIterator<Item = &'a Arc<Self>>) {
+        let cuts: Vec<_> = routes
+            .into_iter()
+            .map(|route| {
+                let next = route.end.child_token();
+                route.conditions.modify(|now| std::mem::replace(&mut now.cut, next))
+            })
+            .collect();
+        cuts.iter().for_each(CancellationToken::cancel);
     }
 
     /// Admits a new connection. Returns `None` while connections are refused, or too many are open.

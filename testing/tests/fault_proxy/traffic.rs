@@ -119,3 +119,28 @@ async fn faults_of_one_server_leave_others_alone() {
     again.ping().await;
     assert_eq!((servers[0].is_down(), servers[1].is_down()), (false, true));
 }
+
+/// A client that has lost one server goes to the next one immediately.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cut_of_all_servers_cuts_a_client_once() {
+    const CUTS: u64 = 300;
+    let server = TestServer::start().await;
+    let proxy = FaultProxy::start(&[server.addr().unwrap(); 16]).await.unwrap();
+    let addresses: Vec<_> = proxy.servers().map(|server| server.connect_string()).collect();
+    let (connected, mut connections) = tokio::sync::mpsc::unbounded_channel();
+    let client = tokio::spawn(async move {
+        for address in addresses.iter().cycle() {
+            let mut zk = RawClient::over_tcp(address).await;
+            if connected.send(()).is_err() {
+                return;
+            }
+            zk.closed().await;
+        }
+    });
+    for cuts in 1..=CUTS {
+        connections.recv().await.expect("the client goes on");
+        assert_eq!(proxy.counts().connections, cuts);
+        proxy.cut();
+    }
+    client.abort();
+}
