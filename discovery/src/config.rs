@@ -9,7 +9,7 @@ use zk_curator::Error;
 use zk_curator::path::ZPath;
 
 use crate::instance::ServiceInstance;
-use crate::json::{JsonMode, WriteError, write};
+use crate::json::{JsonMode, WriteError, Written, fields, write};
 use crate::payload::PayloadCodec;
 
 /// The format of records.
@@ -25,6 +25,14 @@ impl Format {
         instance: &ServiceInstance<P>,
     ) -> Result<Bytes, WriteError> {
         write(instance, &self.codec, self.mode)
+    }
+
+    /// Returns the fields of the record of an instance.
+    pub(crate) fn fields<P: Serialize>(
+        &self,
+        instance: &ServiceInstance<P>,
+    ) -> Result<Written, WriteError> {
+        fields(instance, &self.codec, self.mode)
     }
 }
 

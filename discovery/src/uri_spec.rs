@@ -84,6 +84,10 @@ impl UriSpec {
         Ok(Self { parts })
     }
 
+    pub(crate) const fn of(parts: Vec<UriPart>) -> Self {
+        Self { parts }
+    }
+
     /// Returns the parts, in order.
     #[must_use]
     pub fn parts(&self) -> &[UriPart] {

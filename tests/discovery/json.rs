@@ -115,6 +115,31 @@ fn missing_fields_have_the_values_of_java() {
     assert!(!parsed(COMPATIBLE).unwrap().is_incomplete());
 }
 
+/// The expected values are those of Curator 5.4.0 with Jackson 2.14.
+#[test]
+fn values_of_another_kind_are_read_as_by_jackson() {
+    let record = parsed(
+        r#"{"name":7,"id":1.50,"address":true,"port":" 8080 ","sslPort":8443.9,"registrationTimeUTC":"5",
+            "serviceType":1,"uriSpec":{"parts":[{"value":7,"variable":"false"},{"value":"id","variable":1}]},
+            "enabled":"TRUE"}"#,
+    )
+    .unwrap();
+    assert_eq!(
+        (&*record.name, &*record.id, record.address.as_deref()),
+        ("7", "1.50", Some("true"))
+    );
+    assert_eq!((record.port, record.ssl_port), (Some(8080), Some(8443)));
+    assert_eq!((record.registration_time_utc, record.enabled), (5, true));
+    assert_eq!((&record.service_type, &*record.uri().unwrap()), (&ServiceType::Static, "71.50"));
+    let empty = parsed(r#"{"port":"","sslPort":"null","uriSpec":"","enabled":null}"#).unwrap();
+    assert_eq!((empty.port, empty.ssl_port, empty.enabled), (None, None, false));
+    assert_eq!(empty.uri_spec.unwrap().parts().len(), 0);
+    assert_eq!(
+        parsed(r#"{"serviceType":"3"}"#).unwrap().service_type.as_str(),
+        "DYNAMIC_SEQUENTIAL"
+    );
+}
+
 #[test]
 fn unknown_service_types_are_read_and_never_written() {
     let read = parsed(&COMPATIBLE.replace("DYNAMIC", "LUNAR")).unwrap();
@@ -134,10 +159,12 @@ fn faults_name_the_byte() {
         ("".to_owned(), 0),
         ("\u{feff}{}".to_owned(), 0),
         ("[]".to_owned(), 0),
-        (COMPATIBLE.replace("8040", "\"8040\""), at("8040")),
+        (COMPATIBLE.replace("8040", "\"x\""), at("8040")),
         (COMPATIBLE.replace("8040", "65536"), at("8040")),
         (COMPATIBLE.replace("8040", "-1"), at("8040")),
-        (COMPATIBLE.replace("\"10.0.0.1\"", "7"), at("\"10.0.0.1\"")),
+        (COMPATIBLE.replace("\"10.0.0.1\"", "[7]"), at("\"10.0.0.1\"")),
+        (COMPATIBLE.replace("\"DYNAMIC\"", "4"), at("\"DYNAMIC\"")),
+        (COMPATIBLE.replace("true},{\"value\":\"://", "[]},{\"value\":\"://"), at("true},")),
         (format!("{COMPATIBLE} x"), COMPATIBLE.len() + 1),
         (COMPATIBLE.replace("\"id\"", "\"name\""), at("\"id\"") + 5),
     ];

@@ -127,7 +127,7 @@ fn one_bad_node_does_not_hide_the_others() {
         let (a, z) = (registered(&zk, "a").await, registered(&zk, "z").await);
         assert!(matches!(next(&mut events).await, ServiceEvent::Up(up) if up.id == "a"));
         assert!(matches!(next(&mut events).await, ServiceEvent::Up(up) if up.id == "z"));
-        for (id, data) in [("empty", ""), ("foreign", "<xml/>"), ("port", r#"{"port":"1"}"#)] {
+        for (id, data) in [("empty", ""), ("foreign", "<xml/>"), ("port", r#"{"port":"x"}"#)] {
             zk.create(format!("{ORDERS}/{id}")).data(data).await.unwrap();
             let event = next(&mut events).await;
             let ServiceEvent::Undecodable(why) = event else { panic!("{event:?}") };

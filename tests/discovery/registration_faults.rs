@@ -156,6 +156,50 @@ fn updates_with_lost_responses_are_applied_once() {
     });
 }
 
+/// Another client writes between the lost response and the next read.
+#[test]
+fn an_update_that_may_have_been_applied_is_not_repeated() {
+    let plus = |instance: &mut ServiceInstance<u32>| instance.payload += 1;
+    let set = |instance: &mut ServiceInstance<u32>| instance.port = Some(1);
+    type Edit = fn(&mut ServiceInstance<u32>);
+    // The edit, the payload in the end, and whether the outcome is known.
+    let cases: [(Verdict, Edit, u32, bool); 4] = [
+        (Verdict::LoseRequest, plus, 12, true),
+        (Verdict::LoseReply, plus, 12, false),
+        (Verdict::LoseRequest, set, 11, true),
+        // The other client has kept it.
+        (Verdict::LoseReply, set, 11, true),
+    ];
+    for (verdict, edit, payload, is_known) in cases {
+        simulated_on(two_in_memory, async |(server, zk, operator)| {
+            let mut me = registered(&zk, "a").await;
+            let lost = once(&server, OpCode::SetData, verdict);
+            let (updated, ()) = tokio::join!(me.update(edit), async {
+                lost.fired().await;
+                drop(lost);
+                let (data, stat) =
+                    operator.get_data(NODE).with_stat().linearizable().await.unwrap();
+                let data = String::from_utf8(data.to_vec()).unwrap();
+                let more = data.replace("\"payload\":1", "\"payload\":11");
+                let more = more.replace("\"payload\":2", "\"payload\":12");
+                operator.set_data(NODE, more).version(stat.version).await.unwrap();
+            });
+            match updated {
+                Ok(()) => assert!(is_known, "{verdict:?}"),
+                Err(RegistrationError::Framework(error)) => {
+                    assert!(!is_known && error.may_have_applied(), "{verdict:?} {error:?}");
+                }
+                Err(other) => panic!("{other:?}"),
+            }
+            assert_eq!(record(&server, "a").payload, payload, "{verdict:?}");
+            me.drain().await.unwrap();
+            assert!(!record(&server, "a").enabled);
+            drop(me);
+            all_close_clean(&server, [&zk, &operator]).await;
+        });
+    }
+}
+
 /// The next session registers the data of the last successful update.
 #[test]
 fn an_update_survives_the_loss_of_its_session() {

@@ -327,7 +327,7 @@ fn bad_requests_say_why() {
         for (body, error) in [
             ("", "record"),
             ("[]", "record"),
-            (r#"{"serviceType":"STATIC","port":"80"}"#, "record"),
+            (r#"{"serviceType":"STATIC","port":"x"}"#, "record"),
             (r#"{"serviceType":"LUNAR"}"#, "record"),
             (r#"{"serviceType":"STATIC","x":1,"x":2}"#, "record"),
             (r#"{"serviceType":"STATIC","id":"b"}"#, "path"),
@@ -338,7 +338,7 @@ fn bad_requests_say_why() {
         ] {
             is_error(put(&router, a, body).await, 400, error);
         }
-        let (_, fault) = put(&router, a, r#"{"serviceType":"STATIC","port":"80"}"#).await;
+        let (_, fault) = put(&router, a, r#"{"serviceType":"STATIC","port":"x"}"#).await;
         assert_eq!(fault["byte"], 31, "{fault}");
         for path in [
             "/v1/service/orders/a%2Fb",

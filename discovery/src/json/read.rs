@@ -1,6 +1,5 @@
 //! The lenient reader.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -8,9 +7,10 @@ use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, MapAccess, SeqAcc
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::{MAX_BYTES, MAX_DEPTH};
+use super::write::joined;
+use super::{MAX_BYTES, MAX_DEPTH, scalar};
 use crate::instance::{Extra, ServiceInstance, ServiceType, Shape, Tag};
-use crate::uri_spec::UriSpec;
+use crate::uri_spec::{UriPart, UriSpec};
 
 /// The reason why data are not a valid record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -25,12 +25,12 @@ pub struct Fault {
 }
 
 impl Fault {
-    fn new(offset: usize, reason: impl Into<String>) -> Self {
+    pub(super) fn new(offset: usize, reason: impl Into<String>) -> Self {
         Self { offset, reason: reason.into() }
     }
 
     /// Converts the error of a parser that has read `text`.
-    fn of(text: &str, error: &serde_json::Error) -> Self {
+    pub(super) fn of(text: &str, error: &serde_json::Error) -> Self {
         let before = text.split_inclusive('\n').take(error.line().saturating_sub(1));
         let line: usize = before.map(str::len).sum();
         let offset = (line + error.column().saturating_sub(1)).min(text.len());
@@ -99,23 +99,24 @@ fn read_as<P: DeserializeOwned>(
     let mut payload = "null";
     for (field, raw) in fields.0 {
         let raw = raw.get();
-        match &*field {
-            "name" => has_name = put(&mut instance.name, text, raw)?,
-            "id" => has_id = put(&mut instance.id, text, raw)?,
-            "address" => instance.address = value(text, raw)?,
-            "port" => instance.port = value(text, raw)?,
-            "sslPort" => instance.ssl_port = value(text, raw)?,
+        match field.as_str() {
+            "name" => has_name = put(&mut instance.name, scalar(text, raw, scalar::text)?),
+            "id" => has_id = put(&mut instance.id, scalar(text, raw, scalar::text)?),
+            "address" => instance.address = scalar(text, raw, scalar::text)?,
+            "port" => instance.port = scalar(text, raw, port)?,
+            "sslPort" => instance.ssl_port = scalar(text, raw, port)?,
             "payload" => payload = raw,
             "registrationTimeUTC" => {
-                put(&mut instance.registration_time_utc, text, raw)?;
+                instance.registration_time_utc =
+                    scalar(text, raw, scalar::integer)?.unwrap_or_default();
             }
-            "serviceType" => {
-                instance.service_type =
-                    value::<Option<String>>(text, raw)?.map_or_else(Default::default, Into::into);
+            "serviceType" => instance.service_type = scalar(text, raw, service_type)?,
+            "uriSpec" => instance.uri_spec = uri_spec(text, raw)?,
+            "enabled" => {
+                instance.enabled = scalar(text, raw, scalar::boolean)?;
+                has_enabled = true;
             }
-            "uriSpec" => instance.uri_spec = value::<Option<UriSpec>>(text, raw)?,
-            "enabled" => has_enabled = put(&mut instance.enabled, text, raw)?,
-            _ => instance.extra.rest.push((field.into_owned(), raw.into())),
+            _ => instance.extra.rest.push((field, raw.into())),
         }
     }
     instance.extra.incomplete = !has_name || !has_id;
@@ -125,7 +126,7 @@ fn read_as<P: DeserializeOwned>(
 }
 
 /// Returns the data as text, if their size is acceptable.
-fn text(data: &[u8]) -> Result<&str, Fault> {
+pub(super) fn text(data: &[u8]) -> Result<&str, Fault> {
     if data.len() > MAX_BYTES {
         return Err(Fault::new(
             MAX_BYTES,
@@ -145,14 +146,72 @@ pub(super) fn check(text: &str) -> Result<(), Fault> {
     checked.map_err(|error| Fault::of(text, &error))
 }
 
-/// Replaces a field, unless the value is `null`.
-fn put<T: DeserializeOwned>(field: &mut T, text: &str, raw: &str) -> Result<bool, Fault> {
-    let value: Option<T> = value(text, raw)?;
-    Ok(value.map(|value| *field = value).is_some())
+/// Replaces a field if there is a value.
+fn put<T>(field: &mut T, value: Option<T>) -> bool {
+    value.map(|value| *field = value).is_some()
+}
+
+/// Reads the value of a field with a function of [`scalar`](super::scalar); `raw` is a part of
+/// `text`.
+pub(super) fn scalar<T>(
+    text: &str,
+    raw: &str,
+    read: impl FnOnce(&str) -> Result<T, &'static str>,
+) -> Result<T, Fault> {
+    read(raw).map_err(|why| Fault::new(offset(text, raw), why))
+}
+
+fn port(raw: &str) -> Result<Option<u16>, &'static str> {
+    let port = scalar::integer(raw)?.map(u16::try_from).transpose();
+    port.map_err(|_| "not a port: it is not from 0 to 65535")
+}
+
+/// Reads the kind of a registration: its name, or its number in Java.
+fn service_type(raw: &str) -> Result<ServiceType, &'static str> {
+    const KINDS: [ServiceType; 4] = [
+        ServiceType::Dynamic,
+        ServiceType::Static,
+        ServiceType::Permanent,
+        ServiceType::DynamicSequential,
+    ];
+    let Some(name) = scalar::text(raw)? else { return Ok(ServiceType::default()) };
+    let Ok(number) = name.parse::<usize>() else { return Ok(name.into()) };
+    KINDS.get(number).cloned().ok_or("not the number of a service type")
+}
+
+/// A template, with values that are not read yet.
+#[derive(Deserialize)]
+struct RawUriSpec<'a> {
+    #[serde(borrow, default)]
+    parts: Vec<RawUriPart<'a>>,
+}
+
+#[derive(Deserialize)]
+struct RawUriPart<'a> {
+    #[serde(borrow)]
+    value: &'a RawValue,
+    #[serde(borrow, default)]
+    variable: Option<&'a RawValue>,
+}
+
+fn uri_spec(text: &str, raw: &str) -> Result<Option<UriSpec>, Fault> {
+    if raw == "\"\"" {
+        // For Jackson an empty text is an object without fields.
+        return Ok(Some(UriSpec::default()));
+    }
+    let Some(spec) = value::<Option<RawUriSpec<'_>>>(text, raw)? else { return Ok(None) };
+    let part = |part: RawUriPart<'_>| {
+        let value = scalar(text, part.value.get(), |raw| {
+            scalar::text(raw)?.ok_or("the part of a template has no value")
+        })?;
+        let variable = part.variable.map(|raw| scalar(text, raw.get(), scalar::boolean));
+        Ok(UriPart { value, variable: variable.transpose()?.unwrap_or_default() })
+    };
+    spec.parts.into_iter().map(part).collect::<Result<_, _>>().map(|parts| Some(UriSpec::of(parts)))
 }
 
 /// Reads the value of a field; `raw` is a part of `text`.
-fn value<T: DeserializeOwned>(text: &str, raw: &str) -> Result<T, Fault> {
+fn value<'a, T: Deserialize<'a>>(text: &str, raw: &'a str) -> Result<T, Fault> {
     serde_json::from_str(raw)
         .map_err(|error| Fault::new(offset(text, raw), Fault::of(raw, &error).reason))
 }
@@ -181,7 +240,7 @@ fn read_payload<P: DeserializeOwned>(
                 .map_err(|error| Fault::new(offset(text, raw), Fault::of(&rest, &error).reason))?;
             return Ok((Some(Tag { class, is_property: true, shape: Shape::Object }), payload));
         }
-        if source != Source::Node && fields.0.iter().any(|(name, _)| name == "@class") {
+        if source != Source::Node && fields.iter().any(|(name, _)| name == "@class") {
             return Err(Fault::new(offset(text, raw), "@class is not a text"));
         }
     }
@@ -195,27 +254,21 @@ fn wrapped(raw: &str) -> Option<(String, &RawValue)> {
 
 /// Returns the class of an object, and the object without it.
 fn property(fields: &Fields<'_>) -> Option<(String, String)> {
-    let (_, class) = fields.0.iter().find(|(name, _)| name == "@class")?;
-    let class = serde_json::from_str(class.get()).ok()?;
-    let mut rest = String::from("{");
-    for (name, raw) in fields.0.iter().filter(|(name, _)| name != "@class") {
-        if rest.len() > 1 {
-            rest.push(',');
-        }
-        rest.push_str(&super::text::json(name).ok()?);
-        rest.push(':');
-        rest.push_str(raw.get());
-    }
-    rest.push('}');
-    Some((class, rest))
+    let (_, class) = fields.iter().find(|(name, _)| *name == "@class")?;
+    let class = serde_json::from_str(class).ok()?;
+    Some((class, joined(fields.iter().filter(|(name, _)| *name != "@class"))))
 }
 
 /// The fields of an object, in order.
-struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+pub(super) struct Fields<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'a> Fields<'a> {
-    fn of(text: &'a str) -> Result<Self, Fault> {
+    pub(super) fn of(text: &'a str) -> Result<Self, Fault> {
         serde_json::from_str(text).map_err(|error| Fault::of(text, &error))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &'a str)> {
+        self.0.iter().map(|(name, raw)| (name.as_str(), raw.get()))
     }
 }
 
@@ -233,7 +286,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut fields = Vec::new();
                 while let Some(name) = map.next_key::<String>()? {
-                    fields.push((Cow::Owned(name), map.next_value()?));
+                    fields.push((name, map.next_value()?));
                 }
                 Ok(Fields(fields))
             }

@@ -13,6 +13,12 @@ pub(super) fn json<T: Serialize + ?Sized>(value: &T) -> Result<String, serde_jso
     String::from_utf8(out).map_err(serde::ser::Error::custom)
 }
 
+/// Returns the JSON of a text.
+pub(super) fn quoted(text: &str) -> String {
+    // A text can always be written.
+    json(text).unwrap_or_default()
+}
+
 /// Writes no spaces, control characters in upper-case hexadecimal, and numbers like Java's
 /// `Double.toString`.
 struct Jackson;

@@ -4,8 +4,9 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::MAX_BYTES;
+use super::edit::Written;
 use super::read::{Fault, check};
-use super::text::json;
+use super::text::{json, quoted};
 use crate::instance::{ServiceInstance, ServiceType, Shape, Tag};
 use crate::payload::{Form, PayloadCodec};
 
@@ -51,38 +52,64 @@ pub fn write<P: Serialize>(
     codec: &PayloadCodec,
     mode: JsonMode,
 ) -> Result<Bytes, WriteError> {
+    finished(joined(pairs(&fields(instance, codec, mode)?)))
+}
+
+/// Returns the fields of the record of an instance.
+pub(crate) fn fields<P: Serialize>(
+    instance: &ServiceInstance<P>,
+    codec: &PayloadCodec,
+    mode: JsonMode,
+) -> Result<Written, WriteError> {
     if let ServiceType::Other(other) = &instance.service_type {
         return Err(WriteError::ServiceType(other.clone()));
     }
-    let mut record = String::from("{");
-    let mut field = |name: &str, value: &str| {
-        if record.len() > 1 {
-            record.push(',');
+    let payload = json(&instance.payload).map_err(WriteError::Payload)?;
+    let known = [
+        ("name", json(&instance.name)),
+        ("id", json(&instance.id)),
+        ("address", json(&instance.address)),
+        ("port", json(&instance.port)),
+        ("sslPort", json(&instance.ssl_port)),
+        ("payload", tagged(payload, codec, instance.extra.tag.as_ref())),
+        ("registrationTimeUTC", json(&instance.registration_time_utc)),
+        ("serviceType", json(instance.service_type.as_str())),
+        ("uriSpec", json(&instance.uri_spec)),
+    ];
+    let enabled =
+        (!instance.enabled || mode == JsonMode::Full).then(|| ("enabled", json(&instance.enabled)));
+    let mut fields = known
+        .into_iter()
+        .chain(enabled)
+        .map(|(name, value)| Ok((name.to_owned(), value.map_err(WriteError::Payload)?)))
+        .collect::<Result<Written, _>>()?;
+    let rest = &instance.extra.rest;
+    fields.extend(rest.iter().map(|(name, value)| (name.clone(), value.to_string())));
+    Ok(fields)
+}
+
+pub(super) fn pairs(fields: &Written) -> impl Iterator<Item = (&str, &str)> {
+    fields.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+}
+
+/// Returns the object with these fields.
+pub(super) fn joined<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let mut object = String::from("{");
+    for (name, value) in fields {
+        if object.len() > 1 {
+            object.push(',');
         }
         // Names of unknown fields may contain quotes.
-        record.push_str(&json(name).map_err(WriteError::Payload)?);
-        record.push(':');
-        record.push_str(value);
-        Ok(())
-    };
-    let known = |value: Result<String, serde_json::Error>| value.map_err(WriteError::Payload);
-    field("name", &known(json(&instance.name))?)?;
-    field("id", &known(json(&instance.id))?)?;
-    field("address", &known(json(&instance.address))?)?;
-    field("port", &known(json(&instance.port))?)?;
-    field("sslPort", &known(json(&instance.ssl_port))?)?;
-    let payload = known(json(&instance.payload))?;
-    field("payload", &known(tagged(payload, codec, instance.extra.tag.as_ref()))?)?;
-    field("registrationTimeUTC", &instance.registration_time_utc.to_string())?;
-    field("serviceType", &known(json(instance.service_type.as_str()))?)?;
-    field("uriSpec", &known(json(&instance.uri_spec))?)?;
-    if !instance.enabled || mode == JsonMode::Full {
-        field("enabled", if instance.enabled { "true" } else { "false" })?;
+        object.push_str(&quoted(name));
+        object.push(':');
+        object.push_str(value);
     }
-    for (name, value) in &instance.extra.rest {
-        field(name, value)?;
-    }
-    record.push('}');
+    object.push('}');
+    object
+}
+
+/// Checks that readers accept a record.
+pub(super) fn finished(record: String) -> Result<Bytes, WriteError> {
     if record.len() > MAX_BYTES {
         return Err(WriteError::TooLarge(record.len()));
     }

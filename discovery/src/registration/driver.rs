@@ -9,15 +9,18 @@ use tokio::time::Instant;
 use tracing::debug;
 use zk_curator::internal::{Signal, sleep};
 use zk_curator::op::Authorship;
+use zk_curator::retry::RetryNTimes;
 use zk_curator::watch::{Watch, Watched};
 use zk_curator::{
     ConnectionState, ConnectionStatus, CreateMode, Created, CuratorFramework, Error, ErrorCode,
     ErrorKind, OpResult, OwnedNode, Stat,
 };
 
+use super::attempt::{Attempt, Outcome};
 use super::machine::{Action, End, Found, Machine};
 use super::shared::{Change, Ending, Shared};
 use super::state::{Gate, RegistrationState, Rival};
+use crate::json::{address, is_document, is_enabled};
 
 /// The pause after a failure.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -26,23 +29,6 @@ const PAUSE: Duration = Duration::from_millis(500);
 const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// A node that has existed for this long has settled: its next deletion counts as the first.
 const SETTLED: Duration = Duration::from_secs(60);
-
-/// The functions with which the driver reads a record.
-pub(super) struct Codec {
-    /// Returns `true` if the data are a record.
-    pub(super) is_valid: fn(&Bytes) -> bool,
-    /// Returns the address in a record.
-    pub(super) address: fn(&Bytes) -> Option<String>,
-    /// Returns `false` if a record says that the instance gets no traffic.
-    pub(super) is_enabled: fn(&Bytes) -> bool,
-}
-
-impl Codec {
-    /// Returns `true` if the data are a record; not if the payload's type panics on them.
-    fn accepts(&self, data: &Bytes) -> bool {
-        unless_it_panics(|| (self.is_valid)(data)).unwrap_or(false)
-    }
-}
 
 /// Calls code of the user. A panic there must not end the task, which has to delete the node.
 fn unless_it_panics<T>(call: impl FnOnce() -> T) -> Option<T> {
@@ -53,7 +39,6 @@ pub(super) struct Driver {
     pub(super) zk: CuratorFramework,
     pub(super) path: String,
     pub(super) mode: CreateMode,
-    pub(super) codec: Codec,
     pub(super) machine: Machine,
     pub(super) shared: Arc<Signal<Shared>>,
     /// The creates without a response, which may have been applied.
@@ -65,6 +50,15 @@ pub(super) struct Driver {
     /// The position of the gate that the record has.
     pub(super) gate: Gate,
     pub(super) since: Instant,
+}
+
+/// What became of a change.
+enum Wrote {
+    All,
+    /// The response was lost, and others have written since: the error of the attempt.
+    Perhaps(Error),
+    /// The node was deleted or replaced.
+    Nothing,
 }
 
 /// A node, with the watch that its read has set.
@@ -266,24 +260,22 @@ impl Driver {
 
     /// Publishes what the machine has decided after a read of these data.
     fn judged(&mut self, data: Option<Bytes>) {
-        let rival = |data: Option<Bytes>, driver: &Self| Rival {
-            address: data.and_then(|data| (driver.codec.address)(&data)),
-        };
+        let rival = |data: Option<Bytes>| Rival { address: data.and_then(|data| address(&data)) };
         match (self.machine.action(), self.machine.end()) {
             (Action::Follow, _) if !self.shared.look(Shared::is_registered) => {
                 let data = data.unwrap_or_else(|| self.record.clone());
                 self.registered(data);
             }
             (Action::Wait(_), _) => {
-                let by = rival(data, self);
+                let by = rival(data);
                 self.publish(RegistrationState::Waiting { by });
             }
             (_, Some(End::Superseded)) => {
-                let by = rival(data, self);
+                let by = rival(data);
                 self.publish(RegistrationState::Superseded { by });
             }
             (_, Some(End::Refused)) => {
-                let by = rival(data, self);
+                let by = rival(data);
                 self.publish(RegistrationState::Refused { by });
             }
             (_, Some(End::Deleted)) => self.publish(RegistrationState::Deleted),
@@ -379,9 +371,6 @@ impl Driver {
 
     /// The node is ours: waits until something happens to it.
     async fn follow(&mut self) -> Result<(), Error> {
-        if let Some(change) = self.shared.modify(|shared| shared.changes.pop_front()) {
-            return self.change(change).await;
-        }
         let present = self.watched().await?;
         let (found, data) = match present {
             // A later session has begun during the read.
@@ -428,20 +417,26 @@ impl Driver {
 
     /// Adopts the data of our node, which other clients may have written, and waits for a change.
     async fn stay(&mut self, present: Present) -> Result<(), Error> {
-        let Present { data, mut watch, .. } = present;
-        if self.codec.accepts(&data) {
-            self.record = data;
+        let Present { found, data, mut watch } = present;
+        if is_document(&data) {
+            self.record = data.clone();
         }
         self.publish_registered();
         let mut states = self.zk.states();
         loop {
             tokio::select! {
                 biased;
-                () = self.shared.until(|shared| shared.ending.is_some() || !shared.changes.is_empty()) => {
-                    return Ok(());
-                }
+                () = self.shared.until(|shared| shared.ending.is_some()) => return Ok(()),
                 // The watch also fires at the end of the session, which the next step notices.
                 _ = &mut watch => return Ok(()),
+                () = self.shared.until(|shared| !shared.changes.is_empty()) => {
+                    let change = self.shared.modify(|shared| shared.changes.pop_front());
+                    return match change {
+                        // The watch is kept until the write, which lets it fire.
+                        Some(change) => self.change(change, (found, data)).await,
+                        None => Ok(()),
+                    };
+                }
                 status = states.next() => match status {
                     None => return Ok(()),
                     Some(status) if status.state == ConnectionState::Suspended => {
@@ -464,15 +459,19 @@ impl Driver {
     }
 
     /// Writes a change, if the node is still ours. The change stays queued if the node must be
-    /// created first.
-    async fn change(&mut self, mut change: Change) -> Result<(), Error> {
-        let changed = self.write(&mut change).await;
+    /// created first. `known` is the node as it was last read.
+    async fn change(&mut self, mut change: Change, known: (Found, Bytes)) -> Result<(), Error> {
+        let changed = self.write(&mut change, known).await;
         match changed {
-            Ok(true) => {
+            Ok(Wrote::All) => {
                 change.answer(Ok(()));
                 Ok(())
             }
-            Ok(false) => {
+            Ok(Wrote::Perhaps(error)) => {
+                change.answer(Err(error));
+                Ok(())
+            }
+            Ok(Wrote::Nothing) => {
                 self.shared.modify(|shared| shared.changes.push_front(change));
                 Ok(())
             }
@@ -481,64 +480,90 @@ impl Driver {
                 Err(error)
             }
             Err(error) => {
-                change.answer(Err(error));
+                let unanswered = change.attempt.take().map(|attempt| attempt.error);
+                change.answer(Err(unanswered.unwrap_or(error)));
                 Ok(())
             }
         }
     }
 
-    /// Returns `false` if the node was deleted, replaced, or changed in between.
-    async fn write(&mut self, change: &mut Change) -> Result<bool, Error> {
-        let Some((found, data)) = self.read().await? else {
-            if !self.is_of_before() {
-                self.gone(None)?;
+    async fn write(&mut self, change: &mut Change, known: (Found, Bytes)) -> Result<Wrote, Error> {
+        let mut known = Some(known);
+        loop {
+            let known = known.take().filter(|_| change.attempt.is_none());
+            let is_old = known.is_some();
+            let (found, data) = match known {
+                Some(known) => known,
+                None => match self.read().await? {
+                    Some((found, data)) if self.held() == Some(found.czxid) => (found, data),
+                    found => {
+                        if !self.is_of_before() {
+                            self.gone(found)?;
+                        }
+                        return Ok(Wrote::Nothing);
+                    }
+                },
+            };
+            let attempt = change.attempt.take();
+            let outcome = attempt.as_ref().map(|attempt| attempt.judge(&found, &data));
+            if let (Some(attempt), Some(Outcome::Applied)) = (&attempt, outcome) {
+                self.wrote(data, attempt.gate);
+                return Ok(Wrote::All);
             }
-            return Ok(false);
-        };
-        if self.held() != Some(found.czxid) {
-            if !self.is_of_before() {
-                self.gone(Some((found, data)))?;
+            let base = if is_document(&data) { &data } else { &self.record };
+            let unknown = attempt.filter(|_| outcome == Some(Outcome::Unknown));
+            // An earlier attempt may have closed the gate, before another client has written, too.
+            let closed = unknown.as_ref().map(|attempt| attempt.gate);
+            let closed =
+                closed.filter(|_| change.is_of_gate && matches!(is_enabled(base), Ok(false)));
+            let gate = closed.unwrap_or(self.gate);
+            let edited = unless_it_panics(|| (change.edit)(base, gate));
+            let edited = edited.unwrap_or_else(|| {
+                Err(Error::invalid_argument("update", self.path.as_str(), "the edit has panicked"))
+            });
+            let (new, gate) = match (edited, unknown) {
+                // It would change the record again.
+                (Ok((new, _)), Some(attempt)) if new != data && !change.is_repeatable => {
+                    return Ok(Wrote::Perhaps(attempt.error));
+                }
+                (Err(_), Some(attempt)) => return Ok(Wrote::Perhaps(attempt.error)),
+                (edited, _) => edited?,
+            };
+            if new == data && !change.is_forced {
+                if is_old {
+                    // The record may be another one since.
+                    continue;
+                }
+                self.wrote(data, gate);
+                return Ok(Wrote::All);
             }
-            return Ok(false);
-        }
-        // An earlier attempt was applied, and its response was lost.
-        if let Some((written, version, gate)) = &change.written
-            && *written == data
-            && *version == found.version
-        {
-            let gate = *gate;
-            self.wrote(data, gate);
-            return Ok(true);
-        }
-        let base = if self.codec.accepts(&data) { &data } else { &self.record };
-        // An earlier attempt may have closed the gate, before another client has written, too.
-        let attempted = change.written.as_ref().map(|(_, _, gate)| *gate);
-        let attempted = attempted.filter(|_| change.is_of_gate && !(self.codec.is_enabled)(base));
-        let gate = attempted.unwrap_or(self.gate);
-        let edited = unless_it_panics(|| (change.edit)(base, gate));
-        let (new, gate) = edited.unwrap_or_else(|| {
-            Err(Error::invalid_argument("update", self.path.as_str(), "the edit has panicked"))
-        })?;
-        if new == data && !change.is_forced {
-            self.wrote(data, gate);
-            return Ok(true);
-        }
-        change.written = Some((new.clone(), found.version.wrapping_add(1), gate));
-        let write = self.zk.set_data(self.path.as_str(), new.clone()).version(found.version);
-        match write.idempotent().await {
-            Ok(stat) if Some(stat.czxid) == self.held() => {
-                self.wrote(new, gate);
-                Ok(true)
+            // In the session of the node, if it has one. Not again after a lost response: two
+            // attempts leave open which one was applied.
+            let zk = if found.owner == 0 { self.zk.clone() } else { self.zk.bound_to_session()? };
+            if self.is_of_before() {
+                return Ok(Wrote::Nothing);
             }
-            // The node was replaced between the read and the write, by one of the same version.
-            Ok(_) => Ok(false),
-            // After a lost response, this does not say that the change was not applied.
-            Err(error) if error.kind() == ErrorKind::BadVersion => Ok(false),
-            Err(error) if error.kind() == ErrorKind::NoNode => {
-                change.written = None;
-                Ok(false)
+            let write = zk.set_data(self.path.as_str(), new.clone()).version(found.version);
+            match write.retry(RetryNTimes::new(0, Duration::ZERO)).await {
+                Ok(stat) if Some(stat.czxid) == self.held() => {
+                    self.wrote(new, gate);
+                    return Ok(Wrote::All);
+                }
+                // The node was replaced between the read and the write, by one of the same version.
+                Ok(_) => return Ok(Wrote::Nothing),
+                // It was changed or deleted since it was read.
+                Err(error) if matches!(error.kind(), ErrorKind::BadVersion | ErrorKind::NoNode) => {
+                }
+                Err(error) => {
+                    if error.may_have_applied() {
+                        let (czxid, version, before) = (found.czxid, found.version, data);
+                        let error = error.clone();
+                        change.attempt =
+                            Some(Attempt { czxid, version, before, data: new, gate, error });
+                    }
+                    return Err(error);
+                }
             }
-            Err(error) => Err(error),
         }
     }
 

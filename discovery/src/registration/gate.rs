@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tracing::{info, warn};
@@ -12,31 +11,26 @@ use zk_curator::{CuratorFramework, Error};
 
 use super::shared::{Change, Edit, Shared};
 use super::state::Gate;
-use crate::instance::ServiceInstance;
 
 /// The shortest time between two checks.
 const SHORTEST: Duration = Duration::from_millis(10);
 
 impl Gate {
     /// Applies an edit of the user, who sees and sets `enabled` as if there were no gate.
-    pub(super) fn through<P>(
-        self,
-        instance: &mut ServiceInstance<P>,
-        edit: impl FnOnce(&mut ServiceInstance<P>),
-    ) -> Self {
+    pub(super) fn through(self, enabled: &mut bool, edit: impl FnOnce(&mut bool)) -> Self {
         match self {
-            Self::Closed { wanted } if !instance.enabled => {
-                instance.enabled = wanted;
-                edit(instance);
-                Self::Closed { wanted: std::mem::replace(&mut instance.enabled, false) }
+            Self::Closed { wanted } if !*enabled => {
+                *enabled = wanted;
+                edit(enabled);
+                Self::Closed { wanted: std::mem::replace(enabled, false) }
             }
             // An operator has put the instance back. That counts until the check fails again.
             Self::Closed { .. } => {
-                edit(instance);
-                Self::Closed { wanted: instance.enabled }
+                edit(enabled);
+                Self::Closed { wanted: *enabled }
             }
             Self::Open => {
-                edit(instance);
+                edit(enabled);
                 Self::Open
             }
         }
@@ -140,24 +134,8 @@ impl Keeper {
 /// Returns a move of the gate, and its result.
 pub(super) fn moved(edit: &Move, opens: bool) -> (Change, oneshot::Receiver<Result<(), Error>>) {
     let (done, result) = oneshot::channel();
-    let change =
-        Change { edit: edit(opens), is_forced: false, is_of_gate: true, written: None, done };
+    let change = Change { is_of_gate: true, ..Change::repeatable(edit(opens), done) };
     (change, result)
-}
-
-/// Returns the record with the gate opened or closed, and the new position of the gate.
-pub(super) fn edited<P>(
-    (present, gate): (&Bytes, Gate),
-    opens: bool,
-    read: impl FnOnce(&Bytes) -> Result<ServiceInstance<P>, Error>,
-    write: impl FnOnce(&ServiceInstance<P>) -> Result<Bytes, Error>,
-) -> Result<(Bytes, Gate), Error> {
-    let mut instance = read(present)?;
-    let before = instance.enabled;
-    let enabled = &mut instance.enabled;
-    let gate = if opens { gate.open(enabled) } else { gate.close(enabled) };
-    let record = if before == instance.enabled { present.clone() } else { write(&instance)? };
-    Ok((record, gate))
 }
 
 #[cfg(test)]
@@ -186,8 +164,7 @@ mod tests {
         /// In traffic only if the check passes and the user wants it, or an operator has said so.
         #[test]
         fn user_and_check_both_have_to_agree(steps in steps()) {
-            let mut instance = ServiceInstance::builder("orders").build().unwrap();
-            let (mut gate, mut wanted, mut passes) = (Gate::Open, true, true);
+            let (mut gate, mut enabled, mut wanted, mut passes) = (Gate::Open, true, true, true);
             let mut is_overridden = false;
             for step in steps {
                 match step {
@@ -195,15 +172,15 @@ mod tests {
                         passes = now;
                         is_overridden &= !now;
                         gate = if now {
-                            gate.open(&mut instance.enabled)
+                            gate.open(&mut enabled)
                         } else {
-                            gate.close(&mut instance.enabled)
+                            gate.close(&mut enabled)
                         };
                     }
                     Step::Check(_) => {}
                     Step::User(on) => {
                         wanted = on;
-                        gate = gate.through(&mut instance, |instance| instance.enabled = on);
+                        gate = gate.through(&mut enabled, |enabled| *enabled = on);
                         is_overridden &= on;
                     }
                     Step::Operator(on) => {
@@ -213,23 +190,23 @@ mod tests {
                         } else {
                             is_overridden = on;
                         }
-                        instance.enabled = on;
+                        enabled = on;
                     }
                 }
                 if is_overridden {
-                    prop_assert!(instance.enabled, "{step:?}");
+                    prop_assert!(enabled, "{step:?}");
                 } else if !passes {
-                    prop_assert!(!instance.enabled, "{step:?}");
+                    prop_assert!(!enabled, "{step:?}");
                 } else if matches!(step, Step::User(_)) {
-                    prop_assert_eq!(instance.enabled, wanted);
+                    prop_assert_eq!(enabled, wanted);
                 }
             }
             // Once the user has spoken with the gate open, that holds.
-            gate = gate.open(&mut instance.enabled);
-            gate = gate.through(&mut instance, |instance| instance.enabled = false);
-            gate = gate.close(&mut instance.enabled);
-            let gate = gate.open(&mut instance.enabled);
-            prop_assert!(!instance.enabled && gate == Gate::Open);
+            gate = gate.open(&mut enabled);
+            gate = gate.through(&mut enabled, |enabled| *enabled = false);
+            gate = gate.close(&mut enabled);
+            let gate = gate.open(&mut enabled);
+            prop_assert!(!enabled && gate == Gate::Open);
         }
     }
 }

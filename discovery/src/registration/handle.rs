@@ -7,21 +7,21 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::{Stream, unfold};
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use zk_curator::internal::Signal;
 use zk_curator::op::Authorship;
 use zk_curator::{ConnectionState, CreateMode, CuratorFramework, Error};
 
-use super::driver::{Codec, Driver};
-use super::gate::{Keeper, Move, edited, moved};
+use super::driver::Driver;
+use super::gate::{Keeper, Move, moved};
 use super::machine::{Machine, Rules};
 use super::shared::{Change, Edit, Ending, Shared};
 use super::state::{Gate, OnConflict, OnDeleted, RegistrationState, Rival};
 use crate::config::Format;
 use crate::instance::{ServiceInstance, ServiceType};
-use crate::json::read;
+use crate::json::{Written, is_enabled, read, updated, with_enabled};
 use crate::local_address::LocalAddressError;
 
 /// The reason why a registration failed.
@@ -93,16 +93,10 @@ impl<P: DeserializeOwned + serde::Serialize + Send + 'static> Registration<P> {
             _ => CreateMode::Persistent,
         };
         let shared = Arc::new(Signal::new(Shared::new(path.clone(), &zk)));
-        let is_valid = |data: &Bytes| read::<P>(data, "", "").is_ok();
-        let address =
-            |data: &Bytes| read::<IgnoredAny>(data, "", "").ok().and_then(|read| read.address);
-        let is_enabled =
-            |data: &Bytes| read::<IgnoredAny>(data, "", "").is_ok_and(|read| read.enabled);
         let driver = Driver {
             zk: zk.clone(),
             path,
             mode,
-            codec: Codec { is_valid, address, is_enabled },
             machine: Machine::new(Rules { is_dynamic, on_conflict, on_deleted }),
             shared: Arc::clone(&shared),
             author: Authorship::default(),
@@ -129,11 +123,17 @@ impl<P: DeserializeOwned + serde::Serialize + Send + 'static> Registration<P> {
     /// operator may have set `enabled` to `false`, for example. `edit` is called again if another
     /// client writes at the same time. It cannot change the name, the id or the kind.
     ///
+    /// Only what `edit` changes is written. The rest of the record stays as it is, also what `P` does
+    /// not know: further fields, the digits of a number, and the order.
+    ///
     /// # Errors
     /// * `Superseded`, `Deleted`, `Ended`: the registration has ended.
     /// * `Framework` with `InvalidArgument` if `edit` changes the name, the id or the kind, with
-    ///   `Undecodable` if the new record cannot be written, or with another permanent error such as
-    ///   `NoAuth` or `TooLarge`: nothing was changed.
+    ///   `Undecodable` if another client has written a payload that `P` cannot read, or if the new
+    ///   record cannot be written, or with another permanent error such as `NoAuth` or `TooLarge`:
+    ///   nothing was changed.
+    /// * `Framework` with an error that [may have been applied](Error::may_have_applied): the response
+    ///   was lost, other clients have written since, and `edit` would change their record again.
     /// * `Write`: the instance has no record.
     ///
     /// # Cancel safety
@@ -145,51 +145,60 @@ impl<P: DeserializeOwned + serde::Serialize + Send + 'static> Registration<P> {
         let record = self.record();
         let edit = Box::new(move |present: &Bytes, gate: Gate| {
             let mut instance = record.read::<P>(present)?;
+            let before = record.fields(&instance)?;
             let fixed = (instance.name.clone(), instance.id.clone(), instance.service_type.clone());
-            let gate = gate.through(&mut instance, &mut edit);
+            let mut enabled = instance.enabled;
+            let gate = gate.through(&mut enabled, |enabled| {
+                instance.enabled = *enabled;
+                edit(&mut instance);
+                *enabled = instance.enabled;
+            });
+            instance.enabled = enabled;
             if fixed != (instance.name.clone(), instance.id.clone(), instance.service_type.clone())
             {
                 let why = "name, id and kind of an instance cannot be changed";
                 return Err(Error::invalid_argument("update", record.path.as_str(), why));
             }
-            Ok((record.write(&instance)?, gate))
+            Ok((record.updated::<P>(present, &before, &record.fields(&instance)?)?, gate))
         });
-        self.change(edit, false).await
+        self.change(edit, |change| change.is_repeatable = false).await
     }
 
     /// Takes the instance out of traffic: sets `enabled` to `false`, and waits until the ensemble
-    /// has the change. The instance stays registered.
+    /// has the change. The instance stays registered. The rest of the record is neither read nor
+    /// changed.
     ///
     /// # Errors
-    /// As [`update`](Self::update).
+    /// As [`update`](Self::update). After a lost response it is repeated.
     ///
     /// # Cancel safety
     /// Once this was polled, the change is written even if the future is dropped.
     pub async fn drain(&mut self) -> Result<()> {
-        self.update(|instance| instance.enabled = false).await
+        self.set_enabled(false).await
     }
 
     /// Puts the instance back into traffic: sets `enabled` to `true`.
     ///
     /// # Errors
-    /// As [`update`](Self::update).
+    /// As [`drain`](Self::drain).
     ///
     /// # Cancel safety
     /// Once this was polled, the change is written even if the future is dropped.
     pub async fn resume(&mut self) -> Result<()> {
-        self.update(|instance| instance.enabled = true).await
+        self.set_enabled(true).await
     }
 
     /// Writes the unchanged record again, which renews the modification time of the node. Programs
     /// that purge old static instances rely on it.
     ///
     /// # Errors
-    /// As [`update`](Self::update).
+    /// As [`drain`](Self::drain).
     ///
     /// # Cancel safety
     /// Once this was polled, the record is written even if the future is dropped.
     pub async fn touch(&mut self) -> Result<()> {
-        self.change(Box::new(|present, gate| Ok((present.clone(), gate))), true).await
+        let same = Box::new(|present: &Bytes, gate| Ok((present.clone(), gate)));
+        self.change(same, |change| change.is_forced = true).await
     }
 
     /// Takes the instance out of traffic while a check in this process fails, and puts it back when
@@ -256,7 +265,7 @@ impl<P: DeserializeOwned + serde::Serialize + Send + 'static> Registration<P> {
     /// unless you have drained it.
     ///
     /// # Errors
-    /// As [`update`](Self::update).
+    /// As [`drain`](Self::drain).
     ///
     /// # Cancel safety
     /// Once this was polled, the change is written even if the future is dropped.
@@ -275,8 +284,9 @@ impl<P: DeserializeOwned + serde::Serialize + Send + 'static> Registration<P> {
         Box::new(move |opens| {
             let record = record.clone();
             Box::new(move |present, gate| {
-                let write = |instance: &ServiceInstance<P>| record.write(instance);
-                edited((present, gate), opens, |data| record.read(data), write)
+                record.edit_enabled(present, |enabled| {
+                    if opens { gate.open(enabled) } else { gate.close(enabled) }
+                })
             })
         })
     }
@@ -286,9 +296,19 @@ impl<P: DeserializeOwned + serde::Serialize + Send + 'static> Registration<P> {
         Record { format, name, id, path: self.path() }
     }
 
-    async fn change(&self, edit: Edit, is_forced: bool) -> Result<()> {
+    async fn set_enabled(&self, wanted: bool) -> Result<()> {
+        let record = self.record();
+        let edit = Box::new(move |present: &Bytes, gate: Gate| {
+            record
+                .edit_enabled(present, |enabled| gate.through(enabled, |enabled| *enabled = wanted))
+        });
+        self.change(edit, |_| {}).await
+    }
+
+    async fn change(&self, edit: Edit, with: impl FnOnce(&mut Change)) -> Result<()> {
         let (done, result) = oneshot::channel();
-        let change = Change { edit, is_forced, is_of_gate: false, written: None, done };
+        let mut change = Change::repeatable(edit, done);
+        with(&mut change);
         drop(self.shared.modify(|shared| shared.queue(change)));
         self.changed(result).await
     }
@@ -311,14 +331,45 @@ struct Record {
 }
 
 impl Record {
-    fn read<P: DeserializeOwned>(&self, data: &Bytes) -> Result<ServiceInstance<P>, Error> {
-        let undecodable = |why| Error::undecodable("update", self.path.as_str(), Arc::new(why));
-        read(data, &self.name, &self.id).map_err(undecodable)
+    fn read<P: DeserializeOwned>(&self, data: &[u8]) -> Result<ServiceInstance<P>, Error> {
+        read(data, &self.name, &self.id).map_err(|why| self.undecodable(why))
     }
 
-    fn write<P: serde::Serialize>(&self, instance: &ServiceInstance<P>) -> Result<Bytes, Error> {
-        let undecodable = |why| Error::undecodable("update", self.path.as_str(), Arc::new(why));
-        self.format.write(instance).map_err(undecodable)
+    fn fields<P: serde::Serialize>(&self, instance: &ServiceInstance<P>) -> Result<Written, Error> {
+        self.format.fields(instance).map_err(|why| self.undecodable(why))
+    }
+
+    /// Returns the record `present` with the difference between two states of the instance.
+    fn updated<P: DeserializeOwned + serde::Serialize>(
+        &self,
+        present: &Bytes,
+        before: &Written,
+        after: &Written,
+    ) -> Result<Bytes, Error> {
+        let read = |data: &[u8]| self.fields(&self.read::<P>(data).ok()?).ok();
+        updated(present, before, after, read).map_err(|why| self.undecodable(why))
+    }
+
+    /// Changes `enabled` and nothing else. The rest of the record is not read.
+    fn edit_enabled(
+        &self,
+        present: &Bytes,
+        edit: impl FnOnce(&mut bool) -> Gate,
+    ) -> Result<(Bytes, Gate), Error> {
+        let before = is_enabled(present).map_err(|why| self.undecodable(why))?;
+        let mut enabled = before;
+        let gate = edit(&mut enabled);
+        let record = if before == enabled {
+            present.clone()
+        } else {
+            let edited = with_enabled(present, enabled, self.format.mode);
+            edited.map_err(|why| self.undecodable(why))?
+        };
+        Ok((record, gate))
+    }
+
+    fn undecodable(&self, why: impl std::error::Error + Send + Sync + 'static) -> Error {
+        Error::undecodable("update", self.path.as_str(), Arc::new(why))
     }
 }
 

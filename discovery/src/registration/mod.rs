@@ -8,14 +8,17 @@
 //!    consumers always see one of them.
 //! 4. Read the node with a watch. Keep data that other clients have written to it. If another node
 //!    has taken its place, end as [`Superseded`](RegistrationState::Superseded).
-//! 5. If another client deletes the node, create it again after a pause of 1 to 30 seconds, or
+//! 5. To change the record, edit the document that was read, and write it at its version. Read it
+//!    again, behind a quorum, only if the version is another. The watch is set again.
+//! 6. If another client deletes the node, create it again after a pause of 1 to 30 seconds, or
 //!    [end](OnDeleted::End).
-//! 6. In the next session, continue with step 1.
+//! 7. In the next session, continue with step 1.
 //!
 //! # Connection loss
 //! * SUSPENDED, and RECONNECTED in the same session: nothing is sent.
 //! * LOST: the instance is registered again in the next session.
 
+mod attempt;
 mod driver;
 mod gate;
 mod handle;

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 use zk_curator::{CuratorFramework, Error};
 
+use super::attempt::Attempt;
 use super::state::{Gate, RegistrationState};
 use crate::measure::Registering;
 
@@ -19,13 +20,19 @@ pub(super) struct Change {
     pub(super) is_forced: bool,
     /// `true` for a move of the gate.
     pub(super) is_of_gate: bool,
-    /// The data of the last attempt, and the version of the node and the position of the gate if
-    /// that attempt was applied.
-    pub(super) written: Option<(Bytes, i32, Gate)>,
+    /// `true` if it does no harm to apply it twice.
+    pub(super) is_repeatable: bool,
+    pub(super) attempt: Option<Attempt>,
     pub(super) done: oneshot::Sender<Result<(), Error>>,
 }
 
 impl Change {
+    /// A change that does no harm if it is applied twice.
+    pub(super) fn repeatable(edit: Edit, done: oneshot::Sender<Result<(), Error>>) -> Self {
+        let (is_forced, is_of_gate) = (false, false);
+        Self { edit, is_forced, is_of_gate, is_repeatable: true, attempt: None, done }
+    }
+
     pub(super) fn answer(self, result: Result<(), Error>) {
         // Sending fails if the caller no longer waits.
         drop(self.done.send(result));

@@ -1,16 +1,19 @@
 //! [`zk_curator_discovery`]: clients register, change, drain and unregister instances, under ids of
-//! their own and under a shared id. A second session checks the results. An instance has the data
-//! of the last successful change. Its node is not replaced without a reason. An unregistered
+//! their own and under a shared id. A second session checks the results, and writes into records what
+//! the payload does not know. An instance has the data of the last successful change, every change
+//! once, and what the other session has written. Its node is not replaced without a reason. An unregistered
 //! instance does not come back. After the faults, queries, caches and providers find every
 //! instance.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::time::sleep;
 use zk_curator::{ErrorKind, Stat};
 use zk_curator_discovery::cache::ServiceEvents;
+use zk_curator_discovery::json::read;
 use zk_curator_discovery::provider::Unavailable;
 use zk_curator_discovery::{
     Registration, RegistrationError, RegistrationState, ServiceDiscovery, ServiceEvent,
@@ -27,6 +30,8 @@ const BASE: &str = "/services";
 const SERVICE: &str = "orders";
 /// The id that all clients use.
 const SHARED: &str = "shared";
+/// A field that this version does not know.
+const NOTE: &str = ",\"note\":";
 
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "discovery",
@@ -42,8 +47,8 @@ pub(super) const SCENARIO: Scenario = Scenario::new(
     },
 );
 
-/// The number of the registration, and of the last change.
-type Payload = (u64, u64);
+/// The number of the registration, of the last change, and of all changes.
+type Payload = (u64, u64, u64);
 type Orders = ServiceDiscovery<Payload>;
 
 async fn work(client: Client) -> Result<(), Failure> {
@@ -95,6 +100,19 @@ struct Guard {
     registration: Registration<Payload>,
     /// The changes that the record may contain: the last successful one, and all later ones.
     changes: BTreeSet<u64>,
+    /// The number of changes that the record contains, and of those that it may contain.
+    certain: u64,
+    perhaps: u64,
+    notes: Notes,
+}
+
+/// The notes that another session has written into the record of one node.
+#[derive(Debug, Default)]
+struct Notes {
+    /// The transaction that created the node.
+    czxid: i64,
+    /// The last one that is certain, and all later ones.
+    possible: BTreeSet<u64>,
 }
 
 impl Guard {
@@ -108,7 +126,7 @@ impl Guard {
         let number = client.unique();
         client.record(Group::Joining { group: Name::from(SERVICE), member: member(number) });
         let builder = ServiceInstance::builder(SERVICE).id(id).service_type(kind);
-        let instance = builder.registration_time_utc(0).payload((number, 0)).build()?;
+        let instance = builder.registration_time_utc(0).payload((number, 0, 0)).build()?;
         let registration = match client.maybe_cancel(here.register(instance)).await {
             Some(Ok(registration)) => registration,
             None
@@ -119,7 +137,8 @@ impl Guard {
             )) => return Ok(None),
             Some(Err(error)) => return Err(error.into()),
         };
-        let guard = Self { number, registration, changes: BTreeSet::from([0]) };
+        let (changes, notes) = (BTreeSet::from([0]), Notes::default());
+        let guard = Self { number, registration, changes, certain: 0, perhaps: 0, notes };
         // Others may have the shared one.
         if guard.registration.id() != SHARED {
             let path = Name::from(guard.registration.path());
@@ -141,13 +160,30 @@ impl Guard {
         let change = client.unique();
         self.changes.insert(change);
         let drains = client.rng().bool();
+        let path = self.registration.path();
         let update = self.registration.update(move |instance| {
             instance.payload.1 = change;
+            instance.payload.2 += 1;
             instance.enabled = !drains;
         });
-        if let Some(Ok(())) = client.maybe_cancel(update).await {
-            self.changes = BTreeSet::from([change]);
-            self.has_its_data(there).await?;
+        let note = async {
+            if client.rng().bool() { note(client, there, &path, self.number).await } else { None }
+        };
+        let (updated, note) = tokio::join!(client.maybe_cancel(update), note);
+        if let Some((czxid, note, is_certain)) = note {
+            if is_certain {
+                self.notes = Notes { czxid, possible: BTreeSet::new() };
+            }
+            self.notes.possible.insert(note);
+        }
+        match updated {
+            Some(Ok(())) => {
+                self.changes = BTreeSet::from([change]);
+                self.certain += 1;
+                self.has_its_data(there).await?;
+            }
+            Some(Err(RegistrationError::Framework(error))) if !error.may_have_applied() => {}
+            _ => self.perhaps += 1,
         }
         Ok(())
     }
@@ -156,11 +192,25 @@ impl Guard {
     /// session.
     async fn has_its_data(&self, there: &Orders) -> Result<(), Failure> {
         let Some((instance, _)) = self.look(there).await? else { return Ok(()) };
-        if self.changes.contains(&instance.payload.1) {
-            return Ok(());
+        let path = self.registration.path();
+        let (_, change, count) = instance.payload;
+        if !self.changes.contains(&change) {
+            return Err(format!("{path} has {instance:?} after {:?}", self.changes).into());
         }
-        let (path, changes) = (self.registration.path(), &self.changes);
-        Err(format!("{path} has {instance:?} after {changes:?}").into())
+        if !(self.certain..=self.certain + self.perhaps).contains(&count) {
+            let (certain, perhaps) = (self.certain, self.perhaps);
+            return Err(format!("{path} has {count} changes of {certain} and {perhaps}").into());
+        }
+        // The record of a later node may lack a note that the registration has not seen.
+        let Ok((data, stat)) = there.framework().get_data(&path).with_stat().await else {
+            return Ok(());
+        };
+        let record = String::from_utf8_lossy(&data);
+        let is_there = noted(&record).is_some_and(|(_, note)| self.notes.possible.contains(&note));
+        if stat.czxid == self.notes.czxid && !is_there {
+            return Err(format!("{path} has {record} after {:?}", self.notes).into());
+        }
+        Ok(())
     }
 
     /// Checks that the node stays the same within one session, unless another client deletes it.
@@ -221,6 +271,35 @@ impl Guard {
         }
         Ok(())
     }
+}
+
+/// Writes what the payload does not know into the record of a registration. Returns the transaction
+/// that created the node, the note, and whether it was certainly written.
+async fn note(
+    client: &Client,
+    there: &Orders,
+    path: &str,
+    number: u64,
+) -> Option<(i64, u64, bool)> {
+    sleep(client.moment(Duration::from_millis(300))).await;
+    let (data, stat) = there.framework().get_data(path).with_stat().await.ok()?;
+    let is_ours = read::<Payload>(&data, "", "").is_ok_and(|read| read.payload.0 == number);
+    let mut record = String::from_utf8(data.to_vec()).ok().filter(|_| is_ours)?;
+    if let Some((place, _)) = noted(&record) {
+        record.replace_range(place, "");
+    }
+    let note = client.unique();
+    let record = format!("{}{NOTE}{note}}}", record.strip_suffix('}')?);
+    let write = there.framework().set_data(path, record).version(stat.version);
+    Some((stat.czxid, note, write.await.is_ok()))
+}
+
+/// Returns the place of the note in a record, and its number.
+fn noted(record: &str) -> Option<(Range<usize>, u64)> {
+    let (before, after) = record.split_once(NOTE)?;
+    let digits = after.find(|char: char| !char.is_ascii_digit())?;
+    let place = before.len()..before.len() + NOTE.len() + digits;
+    Some((place, after[..digits].parse().ok()?))
 }
 
 fn member(number: u64) -> Name {
