@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 use zk_curator::{ErrorKind, Stat};
 use zk_curator_discovery::cache::ServiceEvents;
@@ -30,8 +31,9 @@ const BASE: &str = "/services";
 const SERVICE: &str = "orders";
 /// The id that all clients use.
 const SHARED: &str = "shared";
-/// A field that this version does not know.
-const NOTE: &str = ",\"note\":";
+/// What comes before the fields of a payload, and a field that this version does not know.
+const PAYLOAD: &str = "\"payload\":{";
+const NOTE: &str = "\"note\":";
 
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "discovery",
@@ -47,8 +49,16 @@ pub(super) const SCENARIO: Scenario = Scenario::new(
     },
 );
 
-/// The number of the registration, of the last change, and of all changes.
-type Payload = (u64, u64, u64);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+struct Payload {
+    /// The number of the registration.
+    number: u64,
+    /// The number of the last change.
+    change: u64,
+    /// The number of all changes.
+    count: u64,
+}
+
 type Orders = ServiceDiscovery<Payload>;
 
 async fn work(client: Client) -> Result<(), Failure> {
@@ -126,7 +136,10 @@ impl Guard {
         let number = client.unique();
         client.record(Group::Joining { group: Name::from(SERVICE), member: member(number) });
         let builder = ServiceInstance::builder(SERVICE).id(id).service_type(kind);
-        let instance = builder.registration_time_utc(0).payload((number, 0, 0)).build()?;
+        let instance = builder
+            .registration_time_utc(0)
+            .payload(Payload { number, change: 0, count: 0 })
+            .build()?;
         let registration = match client.maybe_cancel(here.register(instance)).await {
             Some(Ok(registration)) => registration,
             None
@@ -162,8 +175,8 @@ impl Guard {
         let drains = client.rng().bool();
         let path = self.registration.path();
         let update = self.registration.update(move |instance| {
-            instance.payload.1 = change;
-            instance.payload.2 += 1;
+            instance.payload.change = change;
+            instance.payload.count += 1;
             instance.enabled = !drains;
         });
         let note = async {
@@ -193,7 +206,7 @@ impl Guard {
     async fn has_its_data(&self, there: &Orders) -> Result<(), Failure> {
         let Some((instance, _)) = self.look(there).await? else { return Ok(()) };
         let path = self.registration.path();
-        let (_, change, count) = instance.payload;
+        let Payload { change, count, .. } = instance.payload;
         if !self.changes.contains(&change) {
             return Err(format!("{path} has {instance:?} after {:?}", self.changes).into());
         }
@@ -247,8 +260,9 @@ impl Guard {
         if there.framework().sync(path.as_str()).await.is_err() {
             return Ok(None);
         }
-        let is_ours =
-            |(instance, _): &(ServiceInstance<Payload>, Stat)| instance.payload.0 == self.number;
+        let is_ours = |(instance, _): &(ServiceInstance<Payload>, Stat)| {
+            instance.payload.number == self.number
+        };
         match there.instance(SERVICE, id).await {
             Ok(found) => Ok(found.filter(is_ours)),
             Err(error) if error.kind() == ErrorKind::Undecodable => Err(error.into()),
@@ -283,13 +297,13 @@ async fn note(
 ) -> Option<(i64, u64, bool)> {
     sleep(client.moment(Duration::from_millis(300))).await;
     let (data, stat) = there.framework().get_data(path).with_stat().await.ok()?;
-    let is_ours = read::<Payload>(&data, "", "").is_ok_and(|read| read.payload.0 == number);
+    let is_ours = read::<Payload>(&data, "", "").is_ok_and(|read| read.payload.number == number);
     let mut record = String::from_utf8(data.to_vec()).ok().filter(|_| is_ours)?;
     if let Some((place, _)) = noted(&record) {
         record.replace_range(place, "");
     }
     let note = client.unique();
-    let record = format!("{}{NOTE}{note}}}", record.strip_suffix('}')?);
+    let record = record.replace(PAYLOAD, &format!("{PAYLOAD}{NOTE}{note},"));
     let write = there.framework().set_data(path, record).version(stat.version);
     Some((stat.czxid, note, write.await.is_ok()))
 }
@@ -297,8 +311,8 @@ async fn note(
 /// Returns the place of the note in a record, and its number.
 fn noted(record: &str) -> Option<(Range<usize>, u64)> {
     let (before, after) = record.split_once(NOTE)?;
-    let digits = after.find(|char: char| !char.is_ascii_digit())?;
-    let place = before.len()..before.len() + NOTE.len() + digits;
+    let digits = after.find(',')?;
+    let place = before.len()..before.len() + NOTE.len() + digits + 1;
     Some((place, after[..digits].parse().ok()?))
 }
 
@@ -383,14 +397,14 @@ async fn found_by_all(
             return Err(format!("{why:?}").into());
         }
         let members: Vec<_> =
-            found.instances.iter().map(|instance| member(instance.payload.0)).collect();
+            found.instances.iter().map(|instance| member(instance.payload.number)).collect();
         let is_found = members.contains(&ours);
         viewed(client, members);
         provider.cache().synced().await?;
         let shown = provider.cache().instances();
-        let is_shown = shown.iter().any(|instance| member(instance.payload.0) == ours);
+        let is_shown = shown.iter().any(|instance| member(instance.payload.number) == ours);
         let is_picked = (0..shown.len())
-            .any(|_| provider.get().is_ok_and(|call| member(call.payload.0) == ours));
+            .any(|_| provider.get().is_ok_and(|call| member(call.payload.number) == ours));
         if is_found && is_shown && is_picked {
             break;
         }
@@ -405,7 +419,7 @@ async fn found_by_all(
     guard.registration.update(|instance| instance.enabled = false).await?;
     provider.cache().synced().await?;
     let picked: Vec<_> = (0..20).filter_map(|_| provider.get().ok()).collect();
-    if picked.iter().any(|call| member(call.payload.0) == ours) {
+    if picked.iter().any(|call| member(call.payload.number) == ours) {
         return Err("a drained instance is picked".into());
     }
     drop(picked);
@@ -415,10 +429,10 @@ async fn found_by_all(
     sleep(client.session_timeout() * 4).await;
     provider.cache().synced().await?;
     let shown = provider.cache().instances();
-    if shown.iter().any(|instance| instance.payload.0 == number) {
+    if shown.iter().any(|instance| instance.payload.number == number) {
         return Err("an instance that is gone is shown".into());
     }
-    viewed(client, shown.iter().map(|instance| member(instance.payload.0)).collect());
+    viewed(client, shown.iter().map(|instance| member(instance.payload.number)).collect());
     Ok(())
 }
 
