@@ -97,7 +97,10 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
     let app = App::new(cli.global, &WholeTree)?;
     let outcome = match cli.command.run(&app).await {
         Err(failure) => Err(app.explain(failure).await),
-        Ok(answer) => app.out().print(&answer).map(|()| answer.exit()),
+        Ok(answer) => match app.out().print(&answer) {
+            Ok(()) => answer.printed().await,
+            Err(failure) => Err(failure),
+        },
     };
     let closed = app.close().await;
     let exit = outcome?;

@@ -19,6 +19,7 @@ mod queue_limits;
 mod queue_locking;
 mod queue_many;
 mod queue_names;
+mod queue_peek;
 mod queue_rights;
 mod queue_rights_tables;
 mod queue_run;

@@ -1,13 +1,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use bytes::Bytes;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::queue::{
-    AutoAck, Consumer, DistributedPriorityQueue, DistributedQueue, FifoQueue, LockingQueue,
-    SimpleDistributedQueue,
+    self, AutoAck, Consumer, DistributedPriorityQueue, DistributedQueue, FifoQueue, Item,
+    LockingQueue, Peeked, SimpleDistributedQueue,
 };
 
 use crate::app::App;
@@ -52,8 +54,9 @@ enum Verb {
         #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
         priority: i32,
     },
-    /// Take the first item and print it. It is removed before it is printed: if `zkc` is killed in
-    /// between, it is lost
+    /// Print the first item and remove it. It is removed once it is printed: if it cannot be printed,
+    /// or `zkc` is killed in between, it stays in the queue. Other consumers cannot take it in between,
+    /// except those of Curator's queues; then the command fails
     Take {
         /// Queue
         #[arg(value_parser = path::parse)]
@@ -105,15 +108,14 @@ impl Queue {
             }
             Verb::Take { path, kind, wait } => {
                 let zk = app.zk_to_change().await?;
-                let taken = take(zk, path, kind, wait).await?;
-                Ok(taken.map_or_else(|| Exit::NO.into(), answer))
+                take(zk, path, kind, wait.unwrap_or_default()).await
             }
             Verb::Requeue { path, first } => requeue(app, path, first).await,
         }
     }
 }
 
-fn answer(item: bytes::Bytes) -> Answer {
+fn answer(item: Bytes) -> Answer {
     Report::new(data::show(&item), data::value(&item)).raw(item).into()
 }
 
@@ -145,7 +147,7 @@ async fn list(app: &App, path: &str, first: Option<usize>) -> Result<Answer, Fai
 async fn put(
     zk: &CuratorFramework,
     path: String,
-    item: bytes::Bytes,
+    item: Bytes,
     kind: Kind,
     priority: i32,
 ) -> Result<(), Failure> {
@@ -162,63 +164,89 @@ async fn put(
     Ok(())
 }
 
-/// Takes an item. Waits for one for at most this time. A take that is given up may have removed an
-/// item, which the next call on the same queue returns, so there always is a next call.
+/// Takes an item, which is removed once it is printed. Waits for one for at most this time.
 async fn take(
     zk: &CuratorFramework,
     path: String,
     kind: Kind,
-    wait: Option<Duration>,
-) -> Result<Option<bytes::Bytes>, Failure> {
-    let wait = wait.unwrap_or_default();
-    match kind {
-        Kind::Simple => {
-            let queue = SimpleDistributedQueue::new(zk, path);
-            if let Ok(item) = timeout(wait, queue.take()).await {
-                return Ok(Some(item?));
-            }
-            Ok(queue.poll().await?)
-        }
-        Kind::Fifo => {
-            let queue = FifoQueue::new(zk, path);
-            if let Ok(item) = timeout(wait, queue.take()).await {
-                return Ok(Some(item?));
-            }
-            Ok(queue.poll().await?)
-        }
-        Kind::Curator => {
-            of_curator(DistributedQueue::new(zk, path).auto_ack_consumer(), wait).await
-        }
-        Kind::Priority => {
-            of_curator(DistributedPriorityQueue::new(zk, path).auto_ack_consumer(), wait).await
-        }
-        Kind::Locking => {
-            let mut consumer = LockingQueue::new(zk, path).prioritized().consumer();
-            let next = match timeout(wait, consumer.next()).await {
-                Ok(next) => Some(next?),
-                Err(_) => consumer.try_next().await?,
-            };
-            let Some(delivery) = next else { return Ok(None) };
-            let item = delivery.data().clone();
-            delivery.ack().await?;
-            Ok(Some(item))
-        }
+    wait: Duration,
+) -> Result<Answer, Failure> {
+    let consumer = match kind {
+        Kind::Simple => SimpleDistributedQueue::new(zk, path).auto_ack_consumer(),
+        Kind::Fifo => FifoQueue::new(zk, path).auto_ack_consumer(),
+        Kind::Curator => DistributedQueue::new(zk, path).auto_ack_consumer(),
+        Kind::Priority => DistributedPriorityQueue::new(zk, path).auto_ack_consumer(),
+        Kind::Locking => return take_claimed(zk, path, wait).await,
+    };
+    // The consumer and what it has peeked are kept by one future, up to the answer and behind it.
+    let (found, item) = oneshot::channel();
+    let (printed, is_printed) = oneshot::channel();
+    let mut taking = Box::pin(peek(consumer.prefetch(1), wait, found, is_printed));
+    tokio::select! {
+        biased;
+        ended = &mut taking => ended.map(|()| Exit::NO.into()),
+        Ok(item) = item => Ok(answer(item).then(async move {
+            // It waits for this, so it has not ended.
+            let _: Result<(), ()> = printed.send(());
+            taking.await
+        })),
     }
 }
 
-/// Takes a node of a queue of Curator. It may have several items, which are printed as lines.
-async fn of_curator(
+/// Looks for an item, and removes it once it is printed.
+async fn peek(
     mut consumer: Consumer<AutoAck>,
     wait: Duration,
-) -> Result<Option<bytes::Bytes>, Failure> {
+    found: oneshot::Sender<Bytes>,
+    is_printed: oneshot::Receiver<()>,
+) -> Result<(), Failure> {
+    if let Ok(peeked) = timeout(wait, consumer.peek()).await {
+        return hand_over(peeked?, found, is_printed).await;
+    }
+    // The wait can be zero.
+    match consumer.try_peek().await? {
+        Some(peeked) => hand_over(peeked, found, is_printed).await,
+        None => Ok(()),
+    }
+}
+
+async fn hand_over(
+    peeked: Peeked<'_>,
+    found: oneshot::Sender<Bytes>,
+    is_printed: oneshot::Receiver<()>,
+) -> Result<(), Failure> {
+    if found.send(lines(peeked.item())).is_ok() && is_printed.await.is_ok() {
+        peeked.ack().await.map_err(not_removed)?;
+    }
+    Ok(())
+}
+
+/// A node of a queue of Curator may have several items, which are printed as lines.
+fn lines(item: &Item) -> Bytes {
+    match item.items.as_slice() {
+        [one] => one.clone(),
+        many => many.join(&b'\n').into(),
+    }
+}
+
+async fn take_claimed(
+    zk: &CuratorFramework,
+    path: String,
+    wait: Duration,
+) -> Result<Answer, Failure> {
+    let mut consumer = LockingQueue::new(zk, path).prioritized().consumer();
     let next = match timeout(wait, consumer.next()).await {
         Ok(next) => Some(next?),
         Err(_) => consumer.try_next().await?,
     };
-    Ok(next.map(|item| match item.items.as_slice() {
-        [one] => one.clone(),
-        many => many.join(&b'\n').into(),
-    }))
+    let Some(delivery) = next else { return Ok(Exit::NO.into()) };
+    let item = answer(delivery.data().clone());
+    Ok(item.then(async move { delivery.ack().await.map_err(not_removed) }))
+}
+
+/// The item was printed, and may be delivered to another consumer.
+fn not_removed(error: queue::Error) -> Failure {
+    Failure::from(error).hint("the item was printed, and was not removed by this command")
 }
 
 async fn requeue(app: &App, path: String, first: Option<usize>) -> Result<Answer, Failure> {

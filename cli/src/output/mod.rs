@@ -3,7 +3,9 @@
 pub(crate) mod data;
 pub(crate) mod time;
 
+use std::fmt;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::pin::Pin;
 
 use bytes::Bytes;
 use comfy_table::{CellAlignment, Table};
@@ -19,6 +21,16 @@ use crate::exit::{Exit, Failure};
 pub(crate) struct Answer {
     body: Body,
     exit: Exit,
+    rest: Option<Rest>,
+}
+
+/// The rest of a command, which runs once its answer is printed. It is dropped if it cannot be.
+struct Rest(Pin<Box<dyn Future<Output = Result<(), Failure>>>>);
+
+impl fmt::Debug for Rest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Rest")
+    }
 }
 
 #[derive(Debug)]
@@ -31,17 +43,35 @@ enum Body {
 impl Answer {
     /// No output.
     pub(crate) const fn nothing() -> Self {
-        Self { body: Body::Nothing, exit: Exit::DONE }
+        Self { body: Body::Nothing, exit: Exit::DONE, rest: None }
+    }
+
+    /// Adds what is done once the answer is printed.
+    pub(crate) fn then(
+        mut self,
+        rest: impl Future<Output = Result<(), Failure>> + 'static,
+    ) -> Self {
+        self.rest = Some(Rest(Box::pin(rest)));
+        self
+    }
+
+    /// Returns `true` if something depends on the answer.
+    pub(crate) const fn is_needed(&self) -> bool {
+        self.rest.is_some()
+    }
+
+    /// Ends the command, whose answer is printed. Returns its exit code.
+    pub(crate) async fn printed(self) -> Result<Exit, Failure> {
+        if let Some(Rest(rest)) = self.rest {
+            rest.await?;
+        }
+        Ok(self.exit)
     }
 
     /// Ends the command with this code instead of 0.
     pub(crate) const fn with_exit(mut self, exit: Exit) -> Self {
         self.exit = exit;
         self
-    }
-
-    pub(crate) const fn exit(&self) -> Exit {
-        self.exit
     }
 }
 
@@ -53,13 +83,13 @@ impl From<Exit> for Answer {
 
 impl From<Rows> for Answer {
     fn from(rows: Rows) -> Self {
-        Self { body: Body::Rows(rows), exit: Exit::DONE }
+        Self { body: Body::Rows(rows), ..Self::nothing() }
     }
 }
 
 impl From<Report> for Answer {
     fn from(report: Report) -> Self {
-        Self { body: Body::Report(report), exit: Exit::DONE }
+        Self { body: Body::Report(report), ..Self::nothing() }
     }
 }
 
@@ -302,6 +332,8 @@ impl Out {
         let written = self.write(&mut stdout, answer).and_then(|()| stdout.flush());
         match written {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+            // Nobody has it.
+            Err(error) if answer.is_needed() => Err(error.into()),
             _ => Ok(()),
         }
     }

@@ -194,9 +194,14 @@ impl<'a> Shell<'a> {
         };
         match pipe {
             None => app.out().clone().one_of_many().print(&answer)?,
-            Some(program) => pass_on(&program, &app.out().bytes(&answer)?).await?,
+            Some(program) => {
+                let passed = pass_on(&program, &app.out().bytes(&answer)?).await?;
+                if answer.is_needed() {
+                    passed?;
+                }
+            }
         }
-        Ok(answer.exit())
+        answer.printed().await
     }
 }
 
@@ -207,15 +212,16 @@ async fn system(command: &str) -> Result<Exit, Failure> {
     Ok(Exit::of_command(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
 }
 
-/// Passes an answer to a program.
-async fn pass_on(program: &str, answer: &[u8]) -> Result<(), Failure> {
+/// Passes an answer to a program. The inner result says whether the program has read all of it: one
+/// such as `head` ends before.
+async fn pass_on(program: &str, answer: &[u8]) -> Result<std::io::Result<()>, Failure> {
     let _program = Handled::begin();
     let mut command = tokio::process::Command::new("sh");
     let mut child = command.arg("-c").arg(program).stdin(Stdio::piped()).spawn()?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // A program such as `head` ends before it has read everything.
-        drop(stdin.write_all(answer).await);
-    }
+    let passed = match child.stdin.take() {
+        Some(mut stdin) => stdin.write_all(answer).await,
+        None => Ok(()),
+    };
     child.wait().await?;
-    Ok(())
+    Ok(passed)
 }

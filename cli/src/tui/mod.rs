@@ -283,6 +283,7 @@ async fn run_line(app: &App, line: &str) -> Result<String, Failure> {
     }
     let (answer, out) = run_parsed(app, &matches).await?;
     let bytes = out.bytes(&answer)?;
+    answer.printed().await?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

@@ -4,6 +4,7 @@ use serde_json::json;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout};
 
+use zk_curator::ErrorCode;
 use zk_curator_testing::Verdict;
 
 use crate::support::{Zkc, end, signal};
@@ -141,6 +142,43 @@ async fn dead_letters_are_put_back() {
     assert_eq!(zkc.run(&["queue", "requeue", "/q"]).await.ok(), "1 put back\n");
     assert_eq!(zkc.run(&["queue", "take", "/q", "--kind", "locking"]).await.ok(), "poison\n");
     zk.close().await.expect("closed");
+}
+
+/// Only Linux has a device that is always full.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_item_that_cannot_be_printed_stays() {
+    let zkc = Zkc::start().await;
+    for kind in ["simple", "curator", "priority", "fifo", "locking"] {
+        let path = format!("/queues/{kind}");
+        for item in ["one", "two"] {
+            zkc.run(&["queue", "put", &path, item, "--kind", kind]).await.ok();
+        }
+        let take = ["queue", "take", &path, "--kind", kind];
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let failed = zkc.command(&take).stdout(full).status().await.unwrap();
+        assert!(!failed.success(), "{kind}");
+        let (unread, closed) = std::io::pipe().unwrap();
+        drop(unread);
+        let failed = zkc.command(&take).stdout(closed).status().await.unwrap();
+        assert!(!failed.success(), "{kind}");
+        assert_eq!(zkc.run(&take).await.ok(), "one\n", "{kind}");
+        assert_eq!(zkc.run(&take).await.ok(), "two\n", "{kind}");
+    }
+}
+
+/// Another client takes the item while it is printed.
+#[tokio::test]
+async fn an_item_that_was_printed_and_not_removed_is_a_failure() {
+    let zkc = Zkc::start().await;
+    zkc.run(&["queue", "put", "/q", "one", "--kind", "curator"]).await.ok();
+    let taken = zkc.server.rule(|request| {
+        if request.is_delete() { Verdict::Refuse(ErrorCode::NoNode) } else { Verdict::Pass }
+    });
+    let outcome = zkc.run(&["queue", "take", "/q", "--kind", "curator"]).await;
+    assert_eq!(outcome.stdout, "one\n");
+    assert!(outcome.fails(6).contains("was printed, and was not removed"));
+    drop(taken);
 }
 
 /// The response to the removal comes after the time is over.

@@ -72,6 +72,13 @@ pub enum Error {
         /// The path of the item or the job.
         path: String,
     },
+    /// Another client has taken a [`Peeked`](super::Peeked) item since it was read, or the session
+    /// has ended in between, and it will be delivered again.
+    #[error("the item {path} was taken by somebody else, or will be delivered again")]
+    Taken {
+        /// The path of the item.
+        path: String,
+    },
     /// One put has more items than the queue may contain.
     #[error("{asked} items cannot be put into a queue of {limit}")]
     OverLimit {

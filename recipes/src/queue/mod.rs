@@ -16,7 +16,8 @@
 //!   executes it.
 //!
 //! A [`Consumer`] takes items in one of two ways. A consumer of the kind [`AutoAck`] removes each
-//! item before it delivers it, so an item is delivered **at most once**. All other consumers return
+//! item before it delivers it, so an item is delivered **at most once**, unless it is
+//! [peeked](Consumer::peek) first. All other consumers return
 //! a [`Delivery`], which removes the item when it is acknowledged, so an item is delivered **at
 //! least once**.
 //!
@@ -61,6 +62,7 @@ pub use consume::auto_ack::AutoAck;
 pub use consume::consumer::Consumer;
 pub use consume::delivery::Delivery;
 pub use consume::kind::QueueKind;
+pub use consume::peeked::Peeked;
 pub use error::{Error, ErrorMode};
 pub use kinds::curator::{
     CuratorQueue, Delay, DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue,

@@ -12,6 +12,7 @@ use zk_curator::{ErrorKind, Ownership, Stat};
 
 use super::consumer::Consumer;
 use super::kind::{Engine, Finish, QueueKind, Source};
+use super::peeked::First;
 use super::pipeline::{Pipeline, Stage, Stages};
 use super::removal::{Removed, delete_all, delete_with_receipt};
 use crate::queue::error::Error;
@@ -122,9 +123,10 @@ struct Fetch {
     read: Started<Result<(Bytes, Stat), zk_curator::Error>>,
 }
 
-struct Gathered {
+/// An item that was read.
+pub(super) struct Gathered {
     name: String,
-    item: Item,
+    pub(super) item: Item,
     stat: Stat,
 }
 
@@ -165,7 +167,7 @@ impl Removals {
         Err(Error::Foreign { path })
     }
 
-    fn reset(&mut self) {
+    pub(super) fn reset(&mut self) {
         self.feed.reset();
         self.forget();
     }
@@ -299,6 +301,57 @@ impl Removals {
             }
         }
         Ok(None)
+    }
+
+    /// Returns the next item of the current list, without removing it.
+    pub(super) async fn first(&mut self) -> Result<Option<First>, Error> {
+        self.pipeline.begin();
+        loop {
+            if let Some(name) = self.feed.core.items.pop_foreign() {
+                return Err(self.feed.foreign(&name));
+            }
+            self.fetch();
+            let stages = self.stages();
+            match self.pipeline.next(stages) {
+                Stage::Refresh => self.refresh().await?,
+                Stage::AwaitFetch => self.await_fetch().await?,
+                // What was removed by an earlier call comes first.
+                Stage::Remove if stages.removed > 0 => {
+                    if let Some(item) = self.hand_out().await? {
+                        return Ok(Some(First::Removed(item)));
+                    }
+                }
+                Stage::Remove if stages.removing > 0 => self.await_removal().await,
+                Stage::Remove => return Ok(Some(First::Read(self.gathered.remove(0)))),
+                Stage::AwaitRemoval => self.await_removal().await,
+                Stage::HandOut => {
+                    if let Some(item) = self.hand_out().await? {
+                        return Ok(Some(First::Removed(item)));
+                    }
+                }
+                Stage::End => return Ok(None),
+            }
+        }
+    }
+
+    /// Removes an item that was read, while no other is being removed.
+    pub(super) async fn remove_one(
+        &mut self,
+        read: Gathered,
+        turn: &mut Turn,
+    ) -> Result<(), Error> {
+        let path = read.item.path.clone();
+        let others = std::mem::replace(&mut self.gathered, vec![read]);
+        self.remove(turn);
+        self.gathered = others;
+        self.await_removal().await;
+        // It is taken by another client, or still there.
+        self.hand_out().await?.map(|_| ()).ok_or(Error::Taken { path })
+    }
+
+    /// An item that was removed is delivered again.
+    pub(super) fn give_back(&mut self, item: Item) {
+        self.removed.push_front((item, Ok(Removed::Ours)));
     }
 
     /// An item has been read.

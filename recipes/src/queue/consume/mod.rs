@@ -19,6 +19,7 @@ pub(in crate::queue) mod claims;
 pub(in crate::queue) mod consumer;
 pub(in crate::queue) mod delivery;
 pub(in crate::queue) mod kind;
+pub(in crate::queue) mod peeked;
 mod pipeline;
 pub(in crate::queue) mod redelivery;
 mod removal;

@@ -8,6 +8,7 @@ use zk_curator::value::ToData;
 use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, OwnedNode};
 
 use crate::path::child;
+use crate::queue::consume::auto_ack::AutoAck;
 use crate::queue::consume::consumer::Consumer;
 use crate::queue::error::Error;
 use crate::queue::kinds::simple::SharedConsumers;
@@ -93,6 +94,7 @@ pub struct FifoQueue {
     producer: Producer,
     put_mode: PutMode,
     phases: Arc<Phases>,
+    policy: UnconfirmedPolicy,
     consumers: SharedConsumers,
 }
 
@@ -145,23 +147,22 @@ impl FifoQueue {
         let mut layout = QueueLayout::below(zk, &path, child(&path, "items"), Kind::Fifo);
         let [line, producers] =
             ["line", "producers"].map(|name| layout.valid_path("queue", child(&path, name)));
-        let consumers = consumers(&layout, &line, &producers, UnconfirmedPolicy::default());
+        let policy = UnconfirmedPolicy::default();
+        let consumers = SharedConsumers::new(|| consumer(&layout, Some(&line), &producers, policy));
         let buckets = Arc::new(Buckets::new(layout));
         let mut producer = Producer::in_buckets(&buckets);
         producer.line = Some(line);
         producer.with_ids(child(&path, "ids"));
         let phases = Arc::new(Phases { producers, node: Mutex::new(None) });
-        Self { buckets, producer, put_mode: PutMode::default(), phases, consumers }
+        Self { buckets, producer, put_mode: PutMode::default(), phases, policy, consumers }
     }
 
     /// Sets the policy of consumers for items that are put in [two phases](PutMode::TwoPhase) and
     /// not written yet. Default: [`UnconfirmedPolicy::Wait`].
     #[must_use]
     pub fn unconfirmed_policy(mut self, policy: UnconfirmedPolicy) -> Self {
-        let Producer { layout, line, .. } = &self.producer;
-        if let Some(line) = line {
-            self.consumers = consumers(layout, line, &self.phases.producers, policy);
-        }
+        self.policy = policy;
+        self.consumers = SharedConsumers::new(|| self.auto_ack_consumer());
         self
     }
 
@@ -219,6 +220,12 @@ impl FifoQueue {
     pub async fn poll(&self) -> Result<Option<Bytes>, Error> {
         self.producer.layout.check()?;
         self.consumers.poll().await
+    }
+
+    /// Returns a consumer that removes each item before it delivers it. Nothing is sent yet.
+    pub fn auto_ack_consumer(&self) -> Consumer<AutoAck> {
+        let Producer { layout, line, .. } = &self.producer;
+        consumer(layout, line.as_ref(), &self.phases.producers, self.policy)
     }
 
     /// Waits until all puts are complete, and deletes the ids that are no longer needed.
@@ -297,18 +304,16 @@ impl FifoQueue {
     }
 }
 
-/// Consumers of a queue with the line and the producers at these paths.
-fn consumers(
+/// A consumer of a queue with the line and the producers at these paths.
+fn consumer(
     layout: &QueueLayout,
-    line: &ZPath,
+    line: Option<&ZPath>,
     producers: &ZPath,
     policy: UnconfirmedPolicy,
-) -> SharedConsumers {
-    SharedConsumers::new(|| {
-        let unconfirmed =
-            Unconfirmed { producers: producers.clone(), strict: policy == UnconfirmedPolicy::Wait };
-        Consumer::with_receipts(layout.clone(), Some(line.clone()), Some(unconfirmed))
-    })
+) -> Consumer<AutoAck> {
+    let strict = policy == UnconfirmedPolicy::Wait;
+    let unconfirmed = Unconfirmed { producers: producers.clone(), strict };
+    Consumer::with_receipts(layout.clone(), line.cloned(), Some(unconfirmed))
 }
 
 impl Phases {

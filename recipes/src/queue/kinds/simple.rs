@@ -137,6 +137,11 @@ impl SimpleDistributedQueue {
         self.poll().await?.ok_or(Error::Empty)
     }
 
+    /// Returns a consumer that removes each item before it delivers it. Nothing is sent yet.
+    pub fn auto_ack_consumer(&self) -> Consumer<AutoAck> {
+        Consumer::with_receipts(self.producer.layout.clone(), None, None)
+    }
+
     /// Reads the first item if there is one, without removing it.
     ///
     /// # Errors
