@@ -11,10 +11,12 @@ pub use zk_curator_client::internal::{Locked, Signal, bounded, millis, sleep, sl
 pub use zk_curator_client::{ConnectString, Op};
 
 pub use crate::certain::{Id, Ids, Seen, protected_name, resolve};
+pub use crate::setbacks::Setbacks;
 
 #[cfg(feature = "metrics")]
 pub use crate::observe::series::{framework_label, gauge_at, results_at};
 
+use crate::error::Error;
 use crate::framework::CuratorFramework;
 use crate::op::TransactionOp;
 use crate::path::{ZPath, split};
@@ -31,6 +33,13 @@ pub fn described(zk: &CuratorFramework, op: &TransactionOp) -> (Op, bool) {
 #[must_use]
 pub const fn has_default_data(op: &TransactionOp) -> bool {
     op.has_default_data()
+}
+
+/// Returns `true` if a handle is bound to a session that is over, by an error of it: no later call
+/// succeeds.
+#[must_use]
+pub fn is_of_the_past(zk: &CuratorFramework, error: &Error) -> bool {
+    zk.call().session_epoch.is_some() && error.is_session_lost()
 }
 
 /// Returns `true` if `is_due` does, but only the first time for this framework, through any handle.

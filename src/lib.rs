@@ -82,6 +82,7 @@ pub mod path;
 pub mod raw;
 pub mod retry;
 pub mod schema;
+mod setbacks;
 pub mod state;
 mod task;
 #[cfg(feature = "kerberos")]

@@ -7,6 +7,7 @@ use zk_curator_client::internal::sleep;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
+use crate::internal::is_of_the_past;
 use crate::state::ConnectionState;
 
 /// The minimum pause before an operation is tried again that has failed for as long as the retry
@@ -50,8 +51,7 @@ impl CuratorFramework {
     /// # Cancel safety
     /// Dropping the future has no effect.
     pub async fn wait_for_recovery(&self, error: Error) -> Result<()> {
-        let is_bound = self.call().session_epoch.is_some();
-        if !error.is_transient() || (is_bound && error.is_session_lost()) {
+        if !error.is_transient() || is_of_the_past(self, &error) {
             return Err(error);
         }
         debug!(%error, "tries again");

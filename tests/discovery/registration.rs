@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::time::timeout;
 use zk_curator::{ConnectionState, CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_discovery::json::{JsonMode, read, write};
@@ -9,7 +10,7 @@ use zk_curator_discovery::{
     OnConflict, OnDeleted, PayloadCodec, Registration, RegistrationError, RegistrationState,
     ServiceDiscovery, ServiceInstance, ServiceType,
 };
-use zk_curator_proto::OpCode;
+use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_testing::wait::{idle, past, settled};
 use zk_curator_testing::{Probe, TestServer, Verdict};
 use zk_curator_tests::{
@@ -631,5 +632,54 @@ fn services_are_where_the_paths_say() {
         let data = server.probe().data(&other.path()).unwrap();
         assert_eq!(read::<u32>(&data, "", "").unwrap().id, "b");
         drop((me, other));
+    });
+}
+
+/// It waits for a node that no session will ever remove.
+#[test]
+fn a_persistent_node_in_the_place_of_an_instance_is_a_failure() {
+    simulated_on(two_in_memory, async |(server, zk, operator)| {
+        operator.create(node("a")).creating_parents().data("{}").await.unwrap();
+        let discovery = discovery(&zk).on_conflict(OnConflict::Wait);
+        let refused = discovery.register(instance("a")).await.unwrap_err();
+        let RegistrationError::Framework(refused) = refused else { panic!("{refused:?}") };
+        assert_eq!(refused.kind(), ErrorKind::NodeExists);
+        assert_eq!(server.probe().data(&node("a")).unwrap(), "{}");
+    });
+}
+
+#[test]
+fn a_refused_instance_is_registered_ever_more_slowly() {
+    simulated_with(async |server, zk| {
+        let mut errors = zk.background_errors();
+        let me = registered(&zk, "a").await;
+        let refused = server.rule(|request| {
+            let creates = request.is_create_under(ORDERS);
+            if creates { Verdict::Refuse(ErrorCode::NoAuth) } else { Verdict::Pass }
+        });
+        expire(&server, &zk).await;
+        state(&me, |state| matches!(state, RegistrationState::Failed(_))).await;
+        let before = server.probe().requests(OpCode::Create2);
+        idle(Duration::from_secs(3600)).await;
+        let asked = server.probe().requests(OpCode::Create2) - before;
+        assert!((120..400).contains(&asked), "{asked}");
+        assert_eq!(errors.next().await.map(|error| error.kind()), Some(ErrorKind::NoAuth));
+        assert!(errors.next().now_or_never().is_none(), "it is reported once");
+        drop(refused);
+        me.registered().await.unwrap_err();
+        state(&me, |state| matches!(state, RegistrationState::Registered { .. })).await;
+    });
+}
+
+#[test]
+fn a_registration_of_a_bound_handle_ends_with_its_session() {
+    simulated_with(async |server, zk| {
+        let bound = zk.bound_to_session().unwrap();
+        let mut me = discovery(&bound).register(instance("a")).await.unwrap();
+        expire(&server, &zk).await;
+        until_state(&zk, ConnectionState::Reconnected { same_session: false }).await;
+        let updated = timeout(Duration::from_secs(3600), me.update(|one| one.payload = 2)).await;
+        assert!(matches!(updated.unwrap(), Err(RegistrationError::Ended)));
+        assert!(matches!(me.state(), RegistrationState::Ended));
     });
 }

@@ -99,15 +99,14 @@ fn a_run_of_a_selector_leaves_nothing() {
             let selector = LeaderSelector::new(&zk, ELECTION);
             selector.run(|_| yield_now()).await.unwrap();
             selector.leader().await.unwrap();
-            let twice = std::cell::Cell::new(0);
+            let led = tokio::sync::Notify::new();
             let turns = selector.run_repeatedly(|_| {
-                twice.set(twice.get() + 1);
+                led.notify_one();
                 yield_now()
             });
             let close = async {
-                while twice.get() < 2 {
-                    yield_now().await;
-                }
+                led.notified().await;
+                led.notified().await;
                 selector.close().await;
             };
             let (ended, ()) = tokio::join!(turns, close);

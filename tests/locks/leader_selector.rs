@@ -7,12 +7,15 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, yield_now};
+use tokio::time::timeout;
 use zk_curator::{CuratorFramework, ErrorKind, FencingToken};
 use zk_curator_recipes::leader::{Error, LeaderSelector};
 use zk_curator_recipes::{CancellationToken, Shutdown};
 use zk_curator_testing::TestServer;
-use zk_curator_testing::wait::spend;
-use zk_curator_tests::{assert_matches, closes_clean, connected, in_memory, simulated_on, until};
+use zk_curator_testing::wait::{past, spend};
+use zk_curator_tests::{
+    assert_matches, closes_clean, connected, in_memory, simulated_on, simulated_with, until,
+};
 
 const ELECTION: &str = "/services/orders";
 
@@ -372,5 +375,32 @@ fn lost_run_that_is_not_dropped_yet_does_not_lead() {
         assert!(!selector.has_leadership());
         assert!(!selector.interrupt_leadership(), "it has ended already");
         assert!(matches!(run.await, Err(Error::Lost)));
+    });
+}
+
+#[test]
+fn a_body_that_returns_immediately_leads_ever_more_rarely() {
+    simulated_with(async |server, zk| {
+        let selector = LeaderSelector::new(&zk, "/election");
+        let terms = std::cell::Cell::new(0);
+        let body = |_| {
+            terms.set(terms.get() + 1);
+            async {}
+        };
+        let ended = timeout(Duration::from_secs(60), selector.run_repeatedly(body)).await;
+        assert!(ended.is_err());
+        let requests = server.probe().total_requests();
+        assert!((50..200).contains(&terms.get()), "{} terms", terms.get());
+        assert!(requests < 1_000, "{requests}");
+
+        // A body that does something is not held up.
+        terms.set(0);
+        let body = |_| {
+            terms.set(terms.get() + 1);
+            past(Duration::from_millis(100))
+        };
+        let ended = timeout(Duration::from_secs(60), selector.run_repeatedly(body)).await;
+        assert!(ended.is_err());
+        assert!(terms.get() > 500, "{} terms", terms.get());
     });
 }

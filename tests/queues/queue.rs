@@ -665,13 +665,23 @@ fn what_goes_back_to_its_place_again_and_again_is_put_aside() {
         let aside = until(&server, |probe| !probe.children("/dead").is_empty());
         tokio::select! {
             biased;
-            ended = consumer.on_error(ErrorMode::Return).run(1, body) => panic!("{ended:?}"),
+            ended = consumer.run(1, body) => panic!("{ended:?}"),
             _ = aside => {}
         }
         let mut attempts = attempts.into_inner();
         attempts.sort();
         assert_eq!(attempts, ["bad", "bad", "bad", "fair", "good"]);
         assert_eq!((queue.count().await.unwrap(), server.probe().children("/dead").len()), (0, 1));
+        // An item at the end of the queue is a new one, so none would ever be put aside.
+        let consumer = || queue.consumer(LOCKS);
+        for mut consumer in [
+            consumer().on_error(ErrorMode::Requeue).dead_letters("/dead", 3),
+            consumer().dead_letters("/dead", 3).on_error(ErrorMode::Requeue),
+        ] {
+            let refused = consumer.next().await.unwrap_err();
+            let Error::Framework(refused) = refused else { panic!("{refused:?}") };
+            assert_eq!((refused.kind(), refused.path()), (ErrorKind::InvalidArgument, "/dead"));
+        }
     });
 }
 

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use tokio::time::timeout;
 use zk_curator::CreateMode::{
     self, Container, Ephemeral, EphemeralSequential, Persistent, PersistentSequential,
@@ -20,6 +20,7 @@ use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
     builder, closes_clean, connected, cut_off, expire, in_memory, once, pairs, rule_if, session_id,
     simulated, simulated_each, simulated_on, simulated_with, start, two_in_memory, until,
+    until_state,
 };
 
 const NODE: &str = "/services/worker";
@@ -106,7 +107,7 @@ fn data_set_without_a_session_go_to_the_next_node() {
         server.stop().await;
         let set = node.set_data("two");
         let back = async {
-            zk_curator_tests::until_state(&zk, ConnectionState::Lost).await;
+            until_state(&zk, ConnectionState::Lost).await;
             assert!(!node.is_present());
             server.restart().await.unwrap();
         };
@@ -361,7 +362,11 @@ fn data_are_not_written_into_a_node_in_its_place() {
             drop(away);
         };
         let (set, ()) = tokio::join!(timeout(Duration::from_secs(5), set), back);
-        assert!(set.is_err(), "{theirs:?}");
+        match theirs {
+            // It waits for the end of the session.
+            Ephemeral => assert!(set.is_err()),
+            _ => assert_eq!(set.unwrap().unwrap_err().kind(), ErrorKind::NodeExists),
+        }
         assert_eq!(server.probe().data(NODE).unwrap(), "theirs");
         assert_eq!(server.probe().stat(NODE).unwrap().version, 0);
     });
@@ -409,7 +414,7 @@ fn nothing_says_that_it_works_while_there_is_no_session() {
             while !matches!(health.next().await.unwrap(), Health::Working) {}
         }
         server.stop().await;
-        zk_curator_tests::until_state(&zk, ConnectionState::Lost).await;
+        until_state(&zk, ConnectionState::Lost).await;
         idle(HOUR).await;
         for (name, health, _) in &mut kept {
             let now = health.next().await.unwrap();
@@ -675,5 +680,81 @@ fn touches_that_are_refused_are_reported_once() {
         let mut health = pin!(node.health().into_stream());
         while !matches!(health.next().await.unwrap(), Health::Working) {}
         drop(node);
+    });
+}
+
+/// The nodes of a restored tree, for example. The next session would wait for it for ever.
+#[test]
+fn a_persistent_node_in_its_place_is_a_failure_until_it_is_gone() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        let mut errors = zk.background_errors();
+        other.create(NODE).creating_parents().data("restored").await.unwrap();
+        let node = PersistentNode::builder(&zk, NODE, Ephemeral).data("one").start();
+        let error = node.created().await.unwrap_err();
+        assert_eq!((error.kind(), error.path()), (ErrorKind::NodeExists, NODE));
+        let health = node.health().next().await;
+        assert!(
+            matches!(&health, Some(Health::Failed(error)) if error.kind() == ErrorKind::NodeExists)
+        );
+        assert_eq!(node.set_data("two").await.unwrap_err().kind(), ErrorKind::NodeExists);
+        assert_eq!(server.probe().data(NODE).unwrap(), "restored");
+        let before = server.probe().requests(OpCode::Create2);
+        idle(HOUR).await;
+        assert_eq!(server.probe().requests(OpCode::Create2), before);
+        assert_eq!(errors.next().await.map(|error| error.kind()), Some(ErrorKind::NodeExists));
+        assert!(errors.next().now_or_never().is_none(), "it is reported once");
+        other.delete(NODE).await.unwrap();
+        until_ours(&server, &zk, NODE, "two").await;
+        assert_eq!(node.created().await.unwrap(), NODE);
+        node.close().await.unwrap();
+        assert!(!server.probe().exists(NODE));
+    });
+}
+
+#[test]
+fn a_refused_node_is_asked_for_ever_more_slowly() {
+    simulated_with(async |server, zk| {
+        let mut errors = zk.background_errors();
+        let refused =
+            rule_if(&server, |request| request.is_create(), Verdict::Refuse(ErrorCode::NoAuth));
+        let node = PersistentNode::builder(&zk, NODE, Ephemeral).data("one").start();
+        assert_eq!(node.created().await.unwrap_err().kind(), ErrorKind::NoAuth);
+        let before = server.probe().requests(OpCode::Create2);
+        idle(HOUR).await;
+        let asked = server.probe().requests(OpCode::Create2) - before;
+        assert!((120..400).contains(&asked), "{asked}");
+        assert_eq!(errors.next().await.map(|error| error.kind()), Some(ErrorKind::NoAuth));
+        assert!(errors.next().now_or_never().is_none(), "it is reported once");
+        // New data are tried immediately.
+        let before = server.probe().requests(OpCode::Create2);
+        assert_eq!(node.set_data("two").await.unwrap_err().kind(), ErrorKind::NoAuth);
+        assert_eq!(server.probe().requests(OpCode::Create2), before + 1);
+        drop(refused);
+        until_ours(&server, &zk, NODE, "two").await;
+        node.close().await.unwrap();
+        closes_clean(&server, &zk).await;
+    });
+}
+
+#[test]
+fn a_node_of_a_bound_handle_ends_with_its_session() {
+    simulated_with(async |server, zk| {
+        let bound = zk.bound_to_session().unwrap();
+        let node = PersistentNode::builder(&bound, NODE, Ephemeral).data("one").start();
+        node.created().await.unwrap();
+        expire(&server, &zk).await;
+        until_state(&zk, ConnectionState::Reconnected { same_session: false }).await;
+        let ended = timeout(HOUR, async {
+            loop {
+                match node.set_data("two").await {
+                    Err(error) => return error,
+                    Ok(()) => tokio::task::yield_now().await,
+                }
+            }
+        });
+        assert_eq!(ended.await.unwrap().kind(), ErrorKind::SessionExpired);
+        assert_eq!(node.created().await.unwrap_err().kind(), ErrorKind::SessionExpired);
+        node.close().await.unwrap();
+        closes_clean(&server, &zk).await;
     });
 }

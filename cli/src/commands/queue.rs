@@ -186,9 +186,11 @@ async fn take(
         biased;
         ended = &mut taking => ended.map(|()| Exit::NO.into()),
         Ok(item) = item => Ok(answer(item).then(async move {
-            // It waits for this, so it has not ended.
-            let _: Result<(), ()> = printed.send(());
-            taking.await
+            match printed.send(()) {
+                Ok(()) => taking.await,
+                // It has ended.
+                Err(()) => Ok(()),
+            }
         })),
     }
 }

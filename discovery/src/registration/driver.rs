@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 use tracing::debug;
-use zk_curator::internal::{Signal, sleep};
+use zk_curator::internal::{Setbacks, Signal, is_of_the_past, sleep};
 use zk_curator::op::Authorship;
 use zk_curator::retry::RetryNTimes;
 use zk_curator::watch::{Watch, Watched};
@@ -50,6 +50,9 @@ pub(super) struct Driver {
     /// The position of the gate that the record has.
     pub(super) gate: Gate,
     pub(super) since: Instant,
+    pub(super) setbacks: Setbacks,
+    /// The error of the last create that has met another node.
+    pub(super) occupied: Option<Error>,
 }
 
 /// What became of a change.
@@ -103,6 +106,10 @@ impl Driver {
             match self.step().await {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::Closed => break,
+                Err(error) if is_of_the_past(&self.zk, &error) => {
+                    self.zk.report_background_error(error);
+                    break;
+                }
                 Err(error) => self.failed(error).await,
             }
         }
@@ -128,13 +135,17 @@ impl Driver {
         self.unless_ending(sleep(pause)).await;
     }
 
-    async fn failed(&self, error: Error) {
+    async fn failed(&mut self, error: Error) {
         debug!(path = self.path, %error, "not registered");
-        if !error.is_transient() && error.kind() != ErrorKind::SessionExpired {
-            self.zk.report_background_error(error.clone());
+        let mut pause = PAUSE;
+        if !error.is_transient() {
+            if self.setbacks.note(&error) {
+                self.zk.report_background_error(error.clone());
+            }
+            pause = self.setbacks.pause(&self.zk);
             self.publish(RegistrationState::Failed(error));
         }
-        self.pause(PAUSE).await;
+        self.pause(pause).await;
     }
 
     fn publish(&self, state: RegistrationState) {
@@ -166,7 +177,10 @@ impl Driver {
                 self.created(&created.path, &created.stat, data);
                 Ok(())
             }
-            Err(error) if error.kind() == ErrorKind::NodeExists => self.look().await,
+            Err(error) if error.kind() == ErrorKind::NodeExists => {
+                self.occupied = Some(error);
+                self.look().await
+            }
             Err(error) => {
                 if error.may_have_applied() {
                     self.unanswered(data);
@@ -223,6 +237,7 @@ impl Driver {
 
     fn registered(&mut self, data: Bytes) {
         self.sent = None;
+        self.setbacks.over();
         self.since = Instant::now();
         self.record = data;
         let session = zk_curator::SessionId::new(self.session());
@@ -265,6 +280,15 @@ impl Driver {
             (Action::Follow, _) if !self.shared.look(Shared::is_registered) => {
                 let data = data.unwrap_or_else(|| self.record.clone());
                 self.registered(data);
+            }
+            // No session will ever remove a persistent node.
+            (Action::Wait(with), _) if with.owner == 0 && self.mode.is_ephemeral() => {
+                if let Some(error) = self.occupied.clone() {
+                    if self.setbacks.note(&error) {
+                        self.zk.report_background_error(error.clone());
+                    }
+                    self.publish(RegistrationState::Failed(error));
+                }
             }
             (Action::Wait(_), _) => {
                 let by = rival(data);

@@ -10,7 +10,7 @@ use futures_util::stream::{Stream, unfold};
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use zk_curator::internal::Signal;
+use zk_curator::internal::{Setbacks, Signal};
 use zk_curator::op::Authorship;
 use zk_curator::{ConnectionState, CreateMode, CuratorFramework, Error};
 
@@ -104,6 +104,8 @@ impl<P: DeserializeOwned + serde::Serialize + Send + 'static> Registration<P> {
             record,
             gate: Gate::default(),
             since: Instant::now(),
+            setbacks: Setbacks::default(),
+            occupied: None,
         };
         let ending = Arc::clone(&shared);
         // This runs even if the runtime is shut down.

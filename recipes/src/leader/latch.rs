@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::Stream;
 use tokio_util::sync::CancellationToken;
-use zk_curator::internal::{Signal, sleep};
+use zk_curator::internal::{Setbacks, Signal, sleep};
 use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, OwnedNode};
 
@@ -383,20 +383,25 @@ impl CandidateTask {
                 return;
             }
         }
+        let mut setbacks = Setbacks::default();
         loop {
             match self.round(&parent).await {
-                Ok(None) => {}
+                Ok(None) => setbacks.over(),
                 Ok(Some(result)) => {
                     self.result = result;
                     return;
                 }
                 Err(Error::Framework(error)) => {
-                    self.queue.zk.report_background_error(error.clone());
+                    let is_transient = error.is_transient();
+                    if is_transient || setbacks.note(&error) {
+                        self.queue.zk.report_background_error(error.clone());
+                    }
+                    let pause = if is_transient { PAUSE } else { setbacks.pause(&self.queue.zk) };
                     self.enter(LatchState::Failed(error));
                     tokio::select! {
                         biased;
                         () = self.leave.cancelled() => return,
-                        () = sleep(PAUSE) => {}
+                        () = sleep(pause) => {}
                     }
                 }
                 // The framework is closed.

@@ -2,11 +2,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
-use zk_curator::internal::Signal;
+use zk_curator::internal::{Signal, sleep};
 use zk_curator::path::ZPath;
 use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, ErrorKind, OwnedNode};
@@ -16,6 +18,12 @@ use super::queue::{Place, Queue, withdraw};
 use super::{Error, LeaderObserver, Leadership, Participant, tag};
 use crate::contender::Contender;
 use crate::shutdown::{Ending, Shutdown};
+
+/// A body that ends sooner has returned immediately.
+const SHORT_TERM: Duration = Duration::from_millis(100);
+/// The pauses after such bodies: the first, which doubles each time, and the longest.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Runs a future of yours, the body, while we lead. Cheap to clone; all clones are one selector.
 ///
@@ -163,7 +171,9 @@ impl LeaderSelector {
     }
 
     /// Runs `body` whenever we lead, again and again, until the selector is [closed](Self::close).
-    /// After every turn, however it ended, it enters the queue again, at its end.
+    /// After every turn, however it ended, it enters the queue again, at its end. If the body has
+    /// ended within 100 milliseconds, it does so after a pause, which doubles each time from 10
+    /// milliseconds to a second, and is up to half of it shorter.
     ///
     /// # Errors
     /// As [`run`](Self::run), but neither when leadership was lost or interrupted, nor when the
@@ -226,12 +236,31 @@ impl LeaderSelector {
     {
         let _running = self.running()?;
         let is_over = || self.closing.is_cancelled() || ending.has_begun();
+        let mut pause = SHORTEST_PAUSE;
         while !is_over() {
-            match self.turn(parent, ending, &mut body).await {
+            let (mut began, body) = (None, &mut body);
+            let turn = self.turn(parent, ending, |leadership| {
+                began = Some(Instant::now());
+                body(leadership)
+            });
+            match turn.await {
                 Ok(()) | Err(Error::Lost | Error::Interrupted) => {}
                 Err(Error::Closed) if is_over() => {}
                 Err(error) => return Err(error),
             }
+            // A body that returns immediately, again and again, would ask the servers for a term
+            // after the other.
+            if began.is_none_or(|began| began.elapsed() >= SHORT_TERM) {
+                pause = SHORTEST_PAUSE;
+                continue;
+            }
+            tokio::select! {
+                biased;
+                () = self.closing.cancelled() => {}
+                () = ending.begun() => {}
+                () = sleep(pause / 2 + self.queue.zk.jitter(pause / 2)) => {}
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
         Ok(())
     }

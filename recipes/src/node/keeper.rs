@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tracing::debug;
-use zk_curator::internal::{Signal, sleep};
+use tokio::time::timeout;
+use tracing::{debug, warn};
+use zk_curator::internal::{Setbacks, Signal, is_of_the_past};
 use zk_curator::op::Authorship;
 use zk_curator::watch::Watch;
 use zk_curator::{
@@ -103,6 +104,7 @@ pub(super) struct NodeReconciler {
     /// The data that these creates have, and the number of that setting: the node is recognised by
     /// them.
     pub(super) sent: Option<(Bytes, u64)>,
+    pub(super) setbacks: Setbacks,
 }
 
 /// Returns `true` if a node can be created now: a read-only server would refuse.
@@ -134,19 +136,35 @@ impl NodeReconciler {
             match self.exist().await {
                 Ok(watch) => self.wait(watch).await,
                 Err(error) if error.kind() == ErrorKind::Closed => return,
+                Err(error) if is_of_the_past(&self.zk, &error) => {
+                    self.fail(&error);
+                    self.known.modify(|known| known.ended_early = Some(error));
+                    return;
+                }
                 Err(error) => {
                     debug!(path = self.spec.path, %error, "the node is not there");
+                    let mut pause = PAUSE;
                     if !error.is_transient() {
-                        self.zk.report_background_error(error.clone());
-                        self.health.report(Health::Failed(error.clone()));
-                        self.known.modify(|known| known.error = Some(error));
+                        self.fail(&error);
+                        pause = self.setbacks.pause(&self.zk);
                     } else if !self.is_held() {
                         self.health.report(Health::Waiting);
                     }
-                    sleep(PAUSE).await;
+                    // Other data may be accepted.
+                    let wanted = self.known.look(|known| known.wanted);
+                    drop(timeout(pause, self.known.until(|known| known.wanted != wanted)).await);
                 }
             }
         }
+    }
+
+    /// Nothing but a repair helps.
+    fn fail(&mut self, error: &Error) {
+        if self.setbacks.note(error) {
+            self.zk.report_background_error(error.clone());
+        }
+        self.health.report(Health::Failed(error.clone()));
+        self.known.modify(|known| known.error = Some(error.clone()));
     }
 
     /// Makes it exist with the data that it is to have: a watch for when it does not.
@@ -189,6 +207,7 @@ impl NodeReconciler {
             self.known.modify(|known| known.error = None);
         }
         self.health.report(Health::Working);
+        self.setbacks.over();
         Ok(Some(watched.watch))
     }
 
@@ -248,7 +267,7 @@ impl NodeReconciler {
             Ok(node) => node,
             Err(error) if error.kind() == ErrorKind::NodeExists => {
                 self.known.modify(|known| known.creating = false);
-                return self.occupied(path, mode).await;
+                return self.occupied(path, mode, error).await;
             }
             Err(error) => {
                 self.known.modify(|known| known.creating = false);
@@ -282,11 +301,17 @@ impl NodeReconciler {
         drop(too_late);
     }
 
-    /// There is one already. A persistent one will do, once it has our data. Wait for the end of an
-    /// ephemeral node of any session: it belongs to another guard, another client, or an earlier
-    /// session of ours. Only a node that was left to this session by the framework it was taken up
-    /// from is replaced.
-    async fn occupied(&self, path: String, mode: CreateMode) -> Result<Option<String>, Error> {
+    /// There is one already. A persistent one will do where ours is to be one, once it has our data.
+    /// Wait for the end of an ephemeral node of any session: it belongs to another guard, another
+    /// client, or an earlier session of ours. Only a node that was left to this session by the
+    /// framework it was taken up from is replaced. A persistent node in the place of an ephemeral one
+    /// is a failure with this error: no session will ever remove it.
+    async fn occupied(
+        &mut self,
+        path: String,
+        mode: CreateMode,
+        error: Error,
+    ) -> Result<Option<String>, Error> {
         let watched = self.zk.exists(path.as_str()).watched().await?;
         let Some(stat) = watched.value else { return Ok(None) };
         if !mode.is_ephemeral() && !stat.is_ephemeral() {
@@ -306,8 +331,20 @@ impl NodeReconciler {
                 _ => Ok(None),
             };
         }
-        self.health.report(Health::Waiting);
-        drop(watched.watch.await);
+        if stat.is_ephemeral() {
+            self.health.report(Health::Waiting);
+            drop(watched.watch.await);
+            return Ok(None);
+        }
+        warn!(path, "the node is persistent: no session will ever remove it");
+        self.fail(&error);
+        let wanted = self.known.look(|known| known.wanted);
+        tokio::select! {
+            biased;
+            _ = watched.watch => {}
+            // Whoever has set the data learns it, too.
+            () = self.known.until(|known| known.wanted != wanted) => {}
+        }
         Ok(None)
     }
 

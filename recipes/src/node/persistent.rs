@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::{self, Stream};
-use zk_curator::internal::Signal;
+use zk_curator::internal::{Setbacks, Signal};
 use zk_curator::op::Authorship;
 use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind};
 
@@ -118,8 +118,10 @@ impl PersistentNode {
     ///
     /// # Errors
     /// The reason why it does not exist, or could not be given its data, unless it is the
-    /// connection; it is tried again in any case. `NotStarted` when the framework was not started,
-    /// `Closed` when it is closed.
+    /// connection; it is tried again in any case, after pauses that grow from half a second to 30
+    /// seconds. `NodeExists` if a persistent node is in the place of an ephemeral one. `NotStarted`
+    /// when the framework was not started, `Closed` when it is closed, `SessionExpired` if the handle
+    /// is [bound](CuratorFramework::bound_to_session) to a session that is over.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -189,7 +191,9 @@ impl PersistentNode {
 
     /// Follows the health of the background task: [`Working`](crate::health::Health::Working) while
     /// the node exists and there is a connection. Without a connection it is
-    /// [`Waiting`](crate::health::Health::Waiting): whether the node still exists is not known. The
+    /// [`Waiting`](crate::health::Health::Waiting): whether the node still exists is not known. It is
+    /// [`Failed`](crate::health::Health::Failed) with `NodeExists` while a persistent node is in the
+    /// place of an ephemeral one, for example after a restore: no session will ever remove it. The
     /// stream ends with the task.
     pub fn health(&self) -> HealthWatch {
         self.health.restarted()
@@ -329,11 +333,14 @@ impl PersistentNodeBuilder {
             health,
             author,
             sent: None,
+            setbacks: Setbacks::default(),
         };
         zk.spawn_then(keeper.run(), move |end| {
             ending.modify(|known| {
                 known.ended = true;
-                known.ended_early = end.err().map(|why| why.of_operation("start", path));
+                if let Err(why) = end {
+                    known.ended_early = Some(why.of_operation("start", path));
+                }
             });
         });
         PersistentNode { zk, asked, deleted_at_end, known, health: told }

@@ -79,7 +79,24 @@ use crate::queue::wire::value::decode_all;
 pub struct LockPath {
     path: ZPath,
     dead_letters: Option<DeadLetters>,
-    on_error: ErrorMode,
+    /// `None` if it was not set.
+    on_error: Option<ErrorMode>,
+}
+
+impl LockPath {
+    /// Items that are put back are counted anew, so they would never become dead letters.
+    fn error_mode(&self) -> ErrorMode {
+        let is_counted = self.dead_letters.is_some();
+        self.on_error.unwrap_or(if is_counted { ErrorMode::Return } else { ErrorMode::Requeue })
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let (Some(dead), Some(ErrorMode::Requeue)) = (&self.dead_letters, self.on_error) else {
+            return Ok(());
+        };
+        let why = "items that are put back are counted anew, and never become dead letters";
+        Err(zk_curator::Error::invalid_argument("dead_letters", dead.path.as_str(), why).into())
+    }
 }
 
 /// The destination of items that were delivered too often without an acknowledgement.
@@ -132,7 +149,7 @@ impl ClaimKind for LockPath {
         &self,
         item: Unclaimed,
     ) -> impl Future<Output = Result<Claimed<Self>, Error>> + Send + 'static {
-        claim(item, self.path.clone(), self.on_error)
+        claim(item, self.path.clone(), self.error_mode())
     }
 
     fn admit(
@@ -157,7 +174,7 @@ impl ClaimKind for LockPath {
 impl Consumer<LockPath> {
     pub(in crate::queue) fn claiming(feed: FeedDriver, path: ZPath) -> Self {
         let receipts = ReceiptPool::below(&feed.layout.zk, path.as_str());
-        let kind = LockPath { path, dead_letters: None, on_error: ErrorMode::default() };
+        let kind = LockPath { path, dead_letters: None, on_error: None };
         Self::of(Claims::new(feed, kind, receipts))
     }
 
@@ -180,14 +197,22 @@ impl Consumer<LockPath> {
         let path = layout.valid_path("dead letters", path);
         layout.note(at_least_one("dead_letters", deliveries));
         self.source.kind.dead_letters = Some(DeadLetters { path, deliveries });
-        self
+        self.checked()
     }
 
     /// Sets what happens to an item after the body of [`run`](Self::run) has failed. Default:
-    /// [`ErrorMode::Requeue`].
+    /// [`ErrorMode::Requeue`], and with [dead letters](Self::dead_letters) [`ErrorMode::Return`].
+    /// With dead letters `Requeue` is refused by the first call, with `InvalidArgument`: an item that
+    /// is put back is a new one, so it would never be delivered too often.
     #[must_use]
-    pub const fn on_error(mut self, mode: ErrorMode) -> Self {
-        self.source.kind.on_error = mode;
+    pub fn on_error(mut self, mode: ErrorMode) -> Self {
+        self.source.kind.on_error = Some(mode);
+        self.checked()
+    }
+
+    fn checked(mut self) -> Self {
+        let checked = self.source.kind.check();
+        self.source.feed.layout.note(checked);
         self
     }
 }
