@@ -108,7 +108,8 @@ fn without_a_keytab_the_next_connection_waits_for_kinit() {
         server.kill().await.unwrap();
         until(&mut states, |state| state == SessionState::Disconnected).await;
         server.restart().await.unwrap();
-        assert_tries(&zk, KerberosErrorKind::TicketExpired, "Ticket expired").await;
+        // It may expire during the exchange, and then the library has other words.
+        assert_tries(&zk, KerberosErrorKind::TicketExpired, "expired").await;
         // Like a program that renews tickets, a moment too late. The session is still alive.
         kinit_until_connected(&realm, &zk).await;
         zk.set_data("/mine", b"3", None).await.unwrap();

@@ -7,8 +7,11 @@ use libgssapi::oid::{GSS_MECH_KRB5, GSS_NT_HOSTBASED_SERVICE, GSS_NT_KRB5_PRINCI
 
 use crate::sasl::gssapi;
 
-/// The routine error `GSS_S_NO_CRED`, in the second byte of the major status.
+/// Routine errors, which are in the second byte of the major status: `GSS_S_NO_CRED`,
+/// `GSS_S_CREDENTIALS_EXPIRED` and `GSS_S_CONTEXT_EXPIRED`.
 const NO_CRED: u32 = 7;
+const CREDENTIALS_EXPIRED: u32 = 11;
+const CONTEXT_EXPIRED: u32 = 12;
 
 /// The name of the service to which the client authenticates.
 #[derive(Debug, Clone)]
@@ -33,6 +36,8 @@ impl Service {
 pub(super) struct LibraryError {
     pub(super) code: i32,
     pub(super) is_without_credentials: bool,
+    /// `true` if the ticket has expired since the exchange began.
+    pub(super) is_expired: bool,
     pub(super) words: String,
 }
 
@@ -40,12 +45,18 @@ impl From<GssError> for LibraryError {
     fn from(error: GssError) -> Self {
         let words = error.to_string();
         // The words for the major status say little; those for the minor status follow in
-        // parentheses.
-        let minor = words.split_once(" (").and_then(|(_, minor)| minor.strip_suffix(')'));
+        // parentheses. Zero is "Success".
+        let told = match words.split_once(" (") {
+            Some((major, _)) if error.minor == 0 => major,
+            Some((_, minor)) => minor.strip_suffix(')').unwrap_or(minor),
+            None => &words,
+        };
+        let routine = (error.major.bits() >> 16) & 0xff;
         Self {
             code: error.minor.cast_signed(),
-            is_without_credentials: (error.major.bits() >> 16) & 0xff == NO_CRED,
-            words: minor.unwrap_or(&words).to_owned(),
+            is_without_credentials: routine == NO_CRED,
+            is_expired: matches!(routine, CREDENTIALS_EXPIRED | CONTEXT_EXPIRED),
+            words: told.to_owned(),
         }
     }
 }

@@ -194,7 +194,12 @@ async fn perform(
 
 fn failure(service: &str, fault: Fault<LibraryError>) -> SaslFailure {
     match fault {
-        Fault::Begin(LibraryError { code, is_without_credentials, words }) => {
+        // The ticket has expired during the exchange: this says nothing about the server.
+        Fault::Begin(LibraryError { is_expired: true, words, .. })
+        | Fault::Unproven(LibraryError { is_expired: true, words, .. }) => {
+            failed(service, KerberosErrorKind::TicketExpired, words)
+        }
+        Fault::Begin(LibraryError { code, is_without_credentials, words, .. }) => {
             failed(service, KerberosErrorKind::of_ticket(code, is_without_credentials), words)
         }
         Fault::Unproven(error) => failed(service, KerberosErrorKind::ServerNotProven, error.words),
@@ -210,6 +215,8 @@ fn failed(service: &str, kind: KerberosErrorKind, words: String) -> SaslFailure 
 #[cfg(test)]
 mod tests {
     use std::task::Waker;
+
+    use libgssapi::error::MajorFlags;
 
     use super::*;
 
@@ -229,6 +236,27 @@ mod tests {
         kerberos.turns.of(&a).try_acquire_owned().unwrap_err();
         drop((future, exchange));
         assert_eq!(kerberos.turns.of(&a).available_permits(), 1);
+    }
+
+    /// An error with a routine error of GSSAPI and no minor status.
+    fn routine(error: u32) -> LibraryError {
+        let major = MajorFlags::from_bits_retain(error << 16);
+        LibraryError::from(libgssapi::error::Error { major, minor: 0 })
+    }
+
+    /// The last steps of an exchange use the ticket of its first.
+    #[test]
+    fn a_ticket_that_expires_during_an_exchange_ends_no_client() {
+        const DEFECTIVE_TOKEN: u32 = 9;
+        for expired in [11, 12] {
+            assert!(routine(expired).words.contains("expired"), "{:?}", routine(expired));
+            for fault in [Fault::Begin(routine(expired)), Fault::Unproven(routine(expired))] {
+                let SaslFailure { why, is_final } = failure("zookeeper@a", fault);
+                let kind = KerberosError::of(&why).map(KerberosError::kind);
+                assert_eq!((kind, is_final), (Some(KerberosErrorKind::TicketExpired), false));
+            }
+        }
+        assert!(failure("zookeeper@a", Fault::Unproven(routine(DEFECTIVE_TOKEN))).is_final);
     }
 
     #[test]
