@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use zk_curator::CuratorFramework;
+use zk_curator::certain::is_receipt;
+use zk_curator::{CuratorFramework, Error};
 
 use crate::config::{Format, Paths};
 use crate::instance::ServiceInstance;
@@ -109,7 +110,8 @@ impl<P: DeserializeOwned + Serialize + Send + 'static> ServiceDiscovery<P> {
     /// or [unregistered](Registration::unregister). See [`registration`](crate::registration).
     ///
     /// # Errors
-    /// * `Framework` with `InvalidArgument` (the name or the id cannot be the name of a node),
+    /// * `Framework` with `InvalidArgument` (the name or the id cannot be the name of a node, or the id
+    ///   is the name of a [receipt](zk_curator::certain::is_receipt)),
     ///   `InvalidPath` (the base path), `NotStarted` or `Closed`: nothing was sent. `Framework`
     ///   with another permanent error, such as `NoAuth`: the instance is not registered.
     /// * `Write`: the instance cannot be written as a record.
@@ -132,6 +134,10 @@ impl<P: DeserializeOwned + Serialize + Send + 'static> ServiceDiscovery<P> {
             instance.id = self.zk.new_guid();
         }
         let path = self.paths.instance(OP, &instance.name, &instance.id)?;
+        if is_receipt(&instance.id) {
+            let why = "the instance id is that of a receipt, which no reader takes for an instance";
+            return Err(Error::invalid_argument(OP, path.as_str(), why).into());
+        }
         self.zk.check_started(OP, path.as_str())?;
         if let Some(local) = &self.local_address
             && instance.address.is_none()

@@ -1,17 +1,24 @@
 //! Providers: which instances are picked.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, advance, timeout};
-use zk_curator::{ConnectionState, CuratorFramework};
-use zk_curator_discovery::provider::{LeastLoaded, Unavailable};
-use zk_curator_discovery::{DownInstancePolicy, Registration, ServiceEvent, ServiceProvider};
+use zk_curator::{ConnectionState, CuratorFramework, ErrorKind};
+use zk_curator_discovery::provider::{
+    Candidate, LeastLoaded, ProviderStrategy, Rendezvous, Unavailable,
+};
+use zk_curator_discovery::{
+    DownInstancePolicy, Registration, RegistrationError, ServiceDiscovery, ServiceEvent,
+    ServiceProvider,
+};
 use zk_curator_testing::wait::past;
 use zk_curator_tests::{expire, simulated_on, until_state};
 
 use crate::support::{
-    discovery, in_memory, instance, registered, registered_again, simulated_with, two_in_memory,
+    ORDERS, discovery, in_memory, instance, registered, registered_again, simulated_with,
+    two_in_memory,
 };
 
 async fn three(zk: &CuratorFramework) -> Vec<Registration<u32>> {
@@ -270,5 +277,125 @@ fn instances_of_ended_sessions_are_not_picked() {
         provider.cache().synced().await.unwrap();
         assert_eq!(picked(&provider), ["mine"]);
         drop(mine);
+    });
+}
+
+/// Without the calls in flight, an instance that is resumed would get most of the new calls.
+#[test]
+fn calls_in_flight_are_counted_while_an_instance_is_drained() {
+    simulated_with(async |_, zk| {
+        let mut me = registered(&zk, "a").await;
+        let provider = discovery(&zk).provider("orders").strategy(InFlight).start();
+        provider.wait_ready(1).await.unwrap();
+        let call = provider.get().unwrap();
+        me.drain().await.unwrap();
+        provider.cache().synced().await.unwrap();
+        assert_eq!(provider.get().unwrap_err(), Unavailable::NoInstances);
+        me.resume().await.unwrap();
+        provider.wait_ready(1).await.unwrap();
+        let other = provider.get().unwrap();
+        assert_eq!(IN_FLIGHT.get(), 1);
+        drop((call, other));
+        drop(provider.get().unwrap());
+        assert_eq!(IN_FLIGHT.get(), 0);
+    });
+}
+
+thread_local! {
+    static IN_FLIGHT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Notes the calls in flight of the first instance.
+struct InFlight;
+
+impl ProviderStrategy<u32> for InFlight {
+    fn pick(&self, candidates: &[Arc<Candidate<u32>>], _: Option<&[u8]>) -> usize {
+        IN_FLIGHT.set(candidates[0].in_flight());
+        0
+    }
+}
+
+#[test]
+fn keys_are_of_the_same_instance_in_every_namespace() {
+    simulated_with(async |_, zk| {
+        let _all = three(&zk).await;
+        let one = discovery(&zk).provider("orders").strategy(Rendezvous::new()).start();
+        let within = zk.using_namespace("services").unwrap();
+        let within = ServiceDiscovery::<u32>::new(&within, "/");
+        let other = within.provider("orders").strategy(Rendezvous::new()).start();
+        one.wait_ready(3).await.unwrap();
+        other.wait_ready(3).await.unwrap();
+        for key in 0..100_u32 {
+            let key = key.to_be_bytes();
+            assert_eq!(one.get_for(key).unwrap().id, other.get_for(key).unwrap().id);
+        }
+    });
+}
+
+#[test]
+fn a_wait_ends_when_a_success_ends_a_mark() {
+    simulated_with(async |_, zk| {
+        let _all = three(&zk).await;
+        let provider = discovery(&zk).provider("orders").start();
+        provider.wait_ready(3).await.unwrap();
+        let earlier: Vec<_> = (0..3).map(|_| provider.get().unwrap()).collect();
+        fail(&provider, "a", 2);
+        let began = Instant::now();
+        let succeeds = async {
+            past(Duration::from_secs(1)).await;
+            earlier.into_iter().find(|call| call.id == "a").unwrap().ok();
+        };
+        let (ready, ()) = tokio::join!(provider.wait_ready(3), succeeds);
+        ready.unwrap();
+        assert_eq!(began.elapsed().as_secs(), 1);
+    });
+}
+
+#[test]
+fn addresses_with_other_ports_for_tls_are_other_addresses() {
+    simulated_with(async |_, zk| {
+        let mut all = Vec::new();
+        for (id, port) in [("a", 1), ("b", 2), ("c", 2)] {
+            let mut one = instance(id);
+            (one.port, one.ssl_port) = (None, Some(port));
+            all.push(discovery(&zk).register(one).await.unwrap());
+        }
+        let policy = DownInstancePolicy::default().by_address();
+        let provider = discovery(&zk).provider("orders").down_policy(policy).start();
+        provider.wait_ready(3).await.unwrap();
+        fail(&provider, "a", 2);
+        assert_eq!(picked(&provider), ["b", "c"]);
+        fail(&provider, "b", 2);
+        assert_eq!(picked(&provider), ["a", "b", "c"], "all are down");
+    });
+}
+
+#[test]
+fn all_are_served_whatever_the_threshold_if_all_are_down() {
+    simulated_with(async |_, zk| {
+        let _all = three(&zk).await;
+        for threshold in [0.0, -1.0, f64::NAN, f64::NEG_INFINITY, f64::INFINITY] {
+            let builder = discovery(&zk).provider("orders").panic_threshold(threshold);
+            let policy = DownInstancePolicy::new(1, Duration::from_secs(30));
+            let provider = builder.down_policy(policy).start();
+            provider.wait_ready(3).await.unwrap();
+            for id in ["a", "b", "c"] {
+                fail(&provider, id, 1);
+            }
+            assert_eq!(picked(&provider), ["a", "b", "c"], "{threshold}");
+        }
+    });
+}
+
+/// Readers leave the nodes of receipts out.
+#[test]
+fn an_id_that_nobody_would_see_is_refused() {
+    simulated_with(async |server, zk| {
+        let id = "_r_5e0a7c8e-0000-4000-8000-000000000001";
+        let refused = discovery(&zk).register(instance(id)).await.unwrap_err();
+        let RegistrationError::Framework(refused) = refused else { panic!("{refused:?}") };
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+        assert_eq!(refused.path(), format!("{ORDERS}/{id}"));
+        assert!(!server.probe().exists(ORDERS));
     });
 }

@@ -20,7 +20,7 @@ pub struct DownInstancePolicy {
     /// The time for which a failure counts, and for which the instance is then down. Zero: no
     /// instance is ever down. More than 100 years count as 100 years. Default: 30 seconds.
     pub timeout: Duration,
-    /// `true` if all instances with the same address and port are down together. Default: `false`.
+    /// `true` if all instances with the same address and ports are down together. Default: `false`.
     pub by_address: bool,
 }
 
@@ -40,7 +40,7 @@ impl DownInstancePolicy {
         Self { errors, timeout, by_address: false }
     }
 
-    /// Treats all instances with the same address and port as one.
+    /// Treats all instances with the same address, port and port for TLS as one.
     #[must_use]
     pub const fn by_address(mut self) -> Self {
         self.by_address = true;
@@ -57,7 +57,8 @@ impl DownInstancePolicy {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key {
     Node(Box<str>, i64),
-    Address(Option<String>, Option<u16>),
+    /// With the port and the port for TLS.
+    Address(Option<String>, Option<u16>, Option<u16>),
 }
 
 #[derive(Debug)]

@@ -14,11 +14,13 @@ mod tower;
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use zk_curator::Error;
 use zk_curator::internal::{Locked, sleep_until};
@@ -114,10 +116,10 @@ impl<P> ProviderBuilder<P> {
     }
 
     /// Also picks instances that are down, if at most this share of the instances is not down: then
-    /// the network of this client is the more likely cause. Range: 0 to 1. Default: 0, only if all
-    /// instances are down.
+    /// the network of this client is the more likely cause. Range: 0 to 1; values below count as 0,
+    /// as does NaN. Default: 0, only if all instances are down.
     pub const fn panic_threshold(mut self, part: f64) -> Self {
-        self.panic_threshold = part;
+        self.panic_threshold = if part > 0.0 { part } else { 0.0 };
         self
     }
 
@@ -130,7 +132,8 @@ impl<P> ProviderBuilder<P> {
 
     /// Starts the provider.
     pub fn start(self) -> ServiceProvider<P> {
-        ServiceProvider(Arc::new(Inner { settings: self, state: Locked::new(State::default()) }))
+        let (state, marked) = (Locked::new(State::default()), Notify::new());
+        ServiceProvider(Arc::new(Inner { settings: self, state, marked }))
     }
 }
 
@@ -146,6 +149,8 @@ pub struct ServiceProvider<P>(Arc<Inner<P>>);
 struct Inner<P> {
     settings: ProviderBuilder<P>,
     state: Locked<State<P>>,
+    /// Notified when a mark has changed.
+    marked: Notify,
 }
 
 struct State<P> {
@@ -160,6 +165,9 @@ struct Choice<P> {
     /// The version of the cache; `None` before the first choice.
     version: Option<u64>,
     candidates: Vec<Arc<Candidate<P>>>,
+    /// The registered instances, sorted by path. They keep the calls in flight while an instance is
+    /// drained.
+    all: Vec<Arc<Candidate<P>>>,
     /// The instances that are enabled and pass the filter.
     pool: Vec<Arc<Candidate<P>>>,
     /// The number of these that are not down.
@@ -170,8 +178,8 @@ struct Choice<P> {
 
 impl<P> Default for State<P> {
     fn default() -> Self {
-        let choice =
-            Choice { version: None, candidates: vec![], pool: vec![], live: 0, until: None };
+        let (candidates, all, pool) = (Vec::new(), Vec::new(), Vec::new());
+        let choice = Choice { version: None, candidates, all, pool, live: 0, until: None };
         Self { marks: Marks::default(), choice: Arc::new(choice), is_outdated: false }
     }
 }
@@ -185,8 +193,8 @@ impl<P> Choice<P> {
 impl<P> Inner<P> {
     fn key(&self, candidate: &Candidate<P>) -> Key {
         if self.settings.policy.by_address {
-            let ServiceInstance { address, port, .. } = &*candidate.instance;
-            Key::Address(address.clone(), *port)
+            let ServiceInstance { address, port, ssl_port, .. } = &*candidate.instance;
+            Key::Address(address.clone(), *port, *ssl_port)
         } else {
             Key::Node(candidate.path.clone(), candidate.czxid)
         }
@@ -205,13 +213,10 @@ impl<P> Inner<P> {
 
     fn choose(&self, state: &State<P>, version: u64) -> Choice<P> {
         let now = Instant::now();
-        let before = &state.choice.pool;
+        let before = &state.choice.all;
         let listed = self.settings.cache.listed();
-        let passing = listed.iter().filter(|listed| {
-            listed.instance.enabled
-                && self.settings.filter.as_ref().is_none_or(|filter| filter(&listed.instance))
-        });
-        let pool: Vec<_> = passing
+        let all: Vec<_> = listed
+            .iter()
             .map(|listed| {
                 // Both are sorted by path.
                 let same = before.binary_search_by(|other| other.path.cmp(&listed.path)).ok();
@@ -224,6 +229,11 @@ impl<P> Inner<P> {
                 })
             })
             .collect();
+        let passes = |candidate: &&Arc<Candidate<P>>| {
+            candidate.instance.enabled
+                && self.settings.filter.as_ref().is_none_or(|filter| filter(&candidate.instance))
+        };
+        let pool: Vec<_> = all.iter().filter(passes).cloned().collect();
         let mut until = None;
         let mut candidates = Vec::with_capacity(pool.len());
         for candidate in &pool {
@@ -237,7 +247,14 @@ impl<P> Inner<P> {
         if live < pool.len() && is_panic(live, pool.len(), self.settings.panic_threshold) {
             candidates.clone_from(&pool);
         }
-        Choice { version: Some(version), candidates, pool, live, until }
+        Choice { version: Some(version), candidates, all, pool, live, until }
+    }
+
+    /// Notes that a mark has changed.
+    fn outdated(&self, mut state: MutexGuard<'_, State<P>>) {
+        state.is_outdated = true;
+        drop(state);
+        self.marked.notify_waiters();
     }
 }
 
@@ -326,6 +343,9 @@ impl<P: 'static> ServiceProvider<P> {
     pub async fn wait_ready(&self, least: usize) -> Result<(), Error> {
         self.0.settings.cache.loaded().await?;
         loop {
+            let mut marked = pin!(self.0.marked.notified());
+            // From here on, before the look.
+            marked.as_mut().enable();
             let choice = self.0.choice();
             if choice.live >= least {
                 return Ok(());
@@ -337,6 +357,7 @@ impl<P: 'static> ServiceProvider<P> {
             tokio::select! {
                 biased;
                 () = self.0.settings.cache.changed_since(version) => {}
+                () = marked => {}
                 () = async {
                     match choice.until {
                         Some(until) => sleep_until(until).await,
@@ -378,7 +399,7 @@ impl<P> Picked<P> {
         let key = self.provider.key(&self.candidate);
         let mut state = self.provider.state.lock();
         if state.marks.succeeded(&key, Instant::now()) {
-            state.is_outdated = true;
+            self.provider.outdated(state);
         }
     }
 
@@ -390,7 +411,7 @@ impl<P> Picked<P> {
         let key = self.provider.key(&self.candidate);
         let mut state = self.provider.state.lock();
         if state.marks.failed(key, &self.provider.settings.policy, Instant::now()) {
-            state.is_outdated = true;
+            self.provider.outdated(state);
         }
     }
 

@@ -236,6 +236,8 @@ impl<F> fmt::Debug for Weighted<F> {
 
 /// Picks the same instance for the same key (rendezvous hashing). When an instance is added or
 /// removed, only the keys of that instance move. Calls without a key go round robin.
+///
+/// The names of the nodes decide, so clients with different namespaces and chroots agree.
 #[derive(Debug, Default)]
 pub struct Rendezvous(RoundRobin);
 
@@ -251,10 +253,15 @@ impl<P> ProviderStrategy<P> for Rendezvous {
     fn pick(&self, candidates: &[Arc<Candidate<P>>], key: Option<&[u8]>) -> usize {
         let Some(key) = key else { return self.0.pick(candidates, key) };
         let score =
-            |candidate: &Arc<Candidate<P>>| mix(hash(key, hash(candidate.path.as_bytes(), FNV)));
+            |candidate: &Arc<Candidate<P>>| mix(hash(key, hash(name(&candidate.path), FNV)));
         let best = candidates.iter().enumerate().max_by_key(|(_, candidate)| score(candidate));
         best.map_or(0, |(index, _)| index)
     }
+}
+
+/// Returns the name of a node.
+fn name(path: &str) -> &[u8] {
+    path.rsplit('/').next().unwrap_or_default().as_bytes()
 }
 
 /// The initial value of FNV-1a.

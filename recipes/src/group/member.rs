@@ -1,4 +1,5 @@
 use bytes::Bytes;
+use zk_curator::certain::is_receipt;
 use zk_curator::path::ZPath;
 use zk_curator::{CreateMode, CuratorFramework, Error};
 
@@ -75,7 +76,9 @@ impl GroupMember {
     /// Why it is none, if that is something else than the connection or another member with its id:
     /// for example `NoNode` when the group [is not there](Group::join). It is tried again all the
     /// same. `Closed` when the framework is closed. `InvalidPath` when the path of the group is not
-    /// valid, or the id is no name for a node: it never joins.
+    /// valid, or the id is no name for a node, and `InvalidArgument` if it is the name of a
+    /// [receipt](zk_curator::certain::is_receipt): it never joins. `NodeExists` if a persistent node
+    /// has the name.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -192,9 +195,14 @@ impl GroupMemberBuilder {
     }
 }
 
-/// Refuses a name that is not that of a node, but for example a path below the group.
+/// Refuses a name that is not that of a node, but for example a path below the group, and one that
+/// no reader takes for a member.
 fn check_name(group: &str, name: &str) -> Result<(), Error> {
     let parent = ZPath::for_operation("join", group)?;
-    ZPath::for_operation("join", child(&parent, &name.replace('/', "\0")))?;
+    let path = ZPath::for_operation("join", child(&parent, &name.replace('/', "\0")))?;
+    if is_receipt(name) {
+        let why = "the id is the name of a receipt, which no reader takes for a member";
+        return Err(Error::invalid_argument("join", path.as_str(), why));
+    }
     Ok(())
 }
