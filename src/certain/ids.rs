@@ -9,7 +9,7 @@ use tracing::debug;
 use zk_curator_client::internal::Locked;
 use zk_curator_client::{CreateMode, ErrorCode, OpResult, Stat};
 
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
 use crate::op::{Transaction, fan_out};
 use crate::owned_node::OwnedNode;
@@ -308,8 +308,12 @@ impl Ids {
             let Ok(Some(stat)) = stat else { continue };
             if stat.ctime <= before {
                 // An owner that reads its id can see that ids were collected.
-                zk.transaction().set_data(path, "").delete(orphan).await?;
-                count += 1;
+                match zk.transaction().set_data(path, "").delete(orphan).await {
+                    Ok(_) => count += 1,
+                    // Another producer has collected it.
+                    Err(error) if is_collected(&error) => {}
+                    Err(error) => return Err(error),
+                }
             }
         }
         Ok(count)
@@ -318,6 +322,11 @@ impl Ids {
     fn child(&self, name: &str) -> String {
         join(self.path.as_str(), name)
     }
+}
+
+/// Returns `true` if the node that was to be deleted last does not exist.
+fn is_collected(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::TransactionFailed { index: 1, code: ErrorCode::NoNode })
 }
 
 /// Returns a name as long as the name of a protected sequential node with this prefix.

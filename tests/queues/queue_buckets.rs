@@ -471,6 +471,25 @@ fn invalid_paths_are_refused_by_the_first_operation() {
         invalid(good().fair_waiting("line").auto_ack_consumer().next().await.err(), "line");
         invalid(good().consumer("locks").next().await.err(), "locks");
         invalid(good().consumer("/locks").dead_letters("dead", 1).next().await.err(), "dead");
+        // Nodes of the queue itself would be taken for items.
+        for within in [QUEUE.to_owned(), format!("{QUEUE}/locks")] {
+            let refused = |error: Option<Error>| match error {
+                Some(Error::Framework(error)) => {
+                    assert_eq!(
+                        (error.kind(), error.path()),
+                        (ErrorKind::InvalidArgument, &*within)
+                    );
+                }
+                other => panic!("{within}: {other:?}"),
+            };
+            let within = || within.clone();
+            refused(good().consumer(within()).next().await.err());
+            refused(good().consumer("/locks").dead_letters(within(), 1).next().await.err());
+            refused(good().idempotent_puts(within()).put("x").await.err());
+            refused(good().fair_waiting(within()).auto_ack_consumer().next().await.err());
+            let simple = SimpleDistributedQueue::new(&zk, QUEUE);
+            refused(simple.idempotent_puts(within()).offer("x").await.err());
+        }
         // The setting of another handle does not affect this one.
         let shared = good();
         invalid(shared.clone().idempotent_puts("ids").put("x").await.err(), "ids");

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt;
+
 use zk_curator::{CreateMode, CuratorFramework, ErrorCode};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::queue::{DistributedQueue, Error, FifoQueue};
@@ -74,6 +76,33 @@ fn an_id_that_cannot_be_deleted_says_nothing_about_the_next_put() {
 
 /// The response is lost, and then the session. The put reads the outcome, and repeats only puts
 /// that were not applied.
+/// The second one of two producers finds an id deleted, and goes on with the others.
+#[test]
+fn two_producers_that_collect_the_same_ids_do_not_fail() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        with_ids(&zk).put("one").await.unwrap();
+        for number in 0..3 {
+            let orphan = format!("{IDS}/put-{number}-_c_dead-producer-0000000007");
+            zk.create(orphan).await.unwrap();
+        }
+        past(OLD * 2).await;
+        let mut errors = zk.background_errors();
+        let mut others = other.background_errors();
+        // Both have listed the ids before one is deleted.
+        let slow = server.rule(|request| {
+            let collects = request.is_transaction() && request.is_delete() && !request.is_create();
+            if collects { Verdict::Delay(Duration::from_secs(1)) } else { Verdict::Pass }
+        });
+        let (one, two) = (with_ids(&zk), with_ids(&other));
+        let (one, two) = tokio::join!(one.put("two"), two.put("three"));
+        (one.unwrap(), two.unwrap());
+        until(&server, |probe| !probe.children(IDS).iter().any(|name| name.contains("dead"))).await;
+        past(Duration::from_secs(60)).await;
+        assert!(slow.hits() > 3, "{} hits", slow.hits());
+        assert!(errors.next().now_or_never().is_none() && others.next().now_or_never().is_none());
+    });
+}
+
 /// It cannot only if ids were collected in between, and says so.
 #[test]
 fn a_put_that_has_lost_its_session_happens_once() {

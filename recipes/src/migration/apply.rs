@@ -475,12 +475,11 @@ impl<'a> Run<'a> {
         if !is_too_large(batch.clone())? {
             return Ok(());
         }
-        let mut last = batch.start;
-        for index in batch.clone() {
-            last = index;
-            if is_too_large(batch.start..index + 1)? {
-                break;
-            }
+        // The first one with which it is too large, by halving: each look encodes all before it.
+        let (mut first, mut last) = (batch.start, batch.end - 1);
+        while first < last {
+            let middle = first.midpoint(last);
+            if is_too_large(batch.start..middle + 1)? { last = middle } else { first = middle + 1 }
         }
         Err(Error::TooLarge { migration: self.expected[last].name.clone() })
     }

@@ -27,6 +27,8 @@ pub(super) struct Control {
 struct Revocation {
     is_revoked: bool,
     accepts_reprieve: bool,
+    /// `true` if the body has learned that it was revoked, and not yet that it no longer is.
+    is_noticed: bool,
 }
 
 impl Control {
@@ -44,17 +46,28 @@ impl Control {
         })
     }
 
-    pub(super) fn is_revoked(&self) -> bool {
-        self.revocation.look(|revocation| revocation.is_revoked)
-    }
-
     pub(super) async fn revoked(&self) {
         self.revocation.until(|revocation| revocation.is_revoked).await;
     }
 
+    /// Tells the body whether it is revoked.
+    fn notice(&self) -> bool {
+        self.revocation.modify(|revocation| {
+            revocation.is_noticed = revocation.is_revoked;
+            revocation.is_revoked
+        })
+    }
+
+    /// Returns `true` if the body believes that it is revoked.
+    pub(super) fn is_noticed(&self) -> bool {
+        self.revocation.look(|revocation| revocation.is_noticed)
+    }
+
     /// A new body decides for itself.
     pub(super) fn forget_reprieve(&self) {
-        self.revocation.modify(|revocation| revocation.accepts_reprieve = false);
+        self.revocation.modify(|revocation| {
+            (revocation.accepts_reprieve, revocation.is_noticed) = (false, false);
+        });
     }
 }
 
@@ -113,12 +126,13 @@ impl Partition {
     /// Nothing is lost.
     pub async fn revoked(&self) {
         self.control.revoked().await;
+        self.control.notice();
     }
 
     /// Returns `true` if the part is revoked: see [`revoked`](Self::revoked).
     #[must_use]
     pub fn is_revoked(&self) -> bool {
-        self.control.is_revoked()
+        self.control.notice()
     }
 
     /// Resolves while the part is not revoked.
@@ -129,7 +143,9 @@ impl Partition {
     /// Lets the revocation be withdrawn when the part is assigned to this member again before the
     /// body has ended: the body then keeps the part and the fencing token. It checks
     /// [`is_revoked`](Self::is_revoked) before it returns, and if that is `false`, it works on and
-    /// waits for [`revoked`](Self::revoked) again.
+    /// waits for [`revoked`](Self::revoked) again. A body that returns without that look begins once
+    /// more. One that has not learned of the revocation, or of its end, has ended by itself, and the
+    /// part rests.
     ///
     /// Call it before the part comes back, for example when the body begins. A call after the part
     /// has been assigned to this member again has no effect until the next assignment.
@@ -145,7 +161,7 @@ impl fmt::Debug for Partition {
         f.debug_struct("Partition")
             .field("name", &self.name)
             .field("token", &self.fencing_token())
-            .field("is_revoked", &self.is_revoked())
+            .field("control", &self.control)
             .field("is_over", &self.is_over())
             .finish_non_exhaustive()
     }

@@ -62,8 +62,11 @@ pub(super) enum Input {
     Granted(String),
     /// The acquire of a part was dropped.
     Cancelled(String),
-    /// The body of a part has ended, or was dropped. The lock is still held.
+    /// The body of a part has ended by itself, or was dropped. The lock is still held.
     Ended(String),
+    /// The body of a part has ended after it had learned that it was revoked. It may not know that
+    /// it was reprieved since. The lock is still held.
+    Left(String),
     /// The lock of a part was lost, and its body dropped.
     Lost(String),
     /// The lock of a part was released.
@@ -137,8 +140,6 @@ pub(super) struct Machine {
     assigned: Option<Instant>,
     mine: BTreeSet<String>,
     phases: BTreeMap<String, Phase>,
-    /// Parts whose bodies were revoked, and then not any more.
-    reprieved: BTreeSet<String>,
     closing: bool,
     effects: Vec<Effect>,
 }
@@ -155,7 +156,6 @@ impl Machine {
             assigned: None,
             mine: BTreeSet::new(),
             phases: BTreeMap::new(),
-            reprieved: BTreeSet::new(),
             closing: false,
             effects: Vec::new(),
         }
@@ -178,11 +178,10 @@ impl Machine {
             Input::Granted(part) => self.release(part, false),
             Input::Cancelled(part) | Input::Lost(part) => self.free(part),
             Input::Ended(part) => {
-                // A body that was reprieved may have ended because it was revoked before.
-                let was_revoked = self.reprieved.remove(&part);
-                let rests = self.phases.get(&part) == Some(&Phase::Owned) && !was_revoked;
+                let rests = self.phases.get(&part) == Some(&Phase::Owned);
                 self.release(part, rests);
             }
+            Input::Left(part) => self.release(part, false),
             Input::Released(part) => match self.phases.get(&part) {
                 Some(Phase::Releasing { rests: true }) if self.mine.contains(&part) => {
                     self.phases.insert(part, Phase::Resting);
@@ -193,7 +192,6 @@ impl Machine {
                 if matches!(self.phases.get(&part), Some(Phase::Draining { .. }))
                     && self.mine.contains(&part)
                 {
-                    self.reprieved.insert(part.clone());
                     self.phases.insert(part, Phase::Owned);
                 }
             }
@@ -357,7 +355,6 @@ impl Machine {
 
     /// We have nothing of the part.
     fn free(&mut self, part: String) {
-        self.reprieved.remove(&part);
         if self.mine.contains(&part) {
             self.effects.push(Effect::Acquire(part.clone()));
             self.phases.insert(part, Phase::Acquiring);

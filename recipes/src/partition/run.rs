@@ -245,7 +245,9 @@ fn take(
         }
         Event::Ended(held) => {
             keep(held);
-            return Ok((Input::Ended(part), None));
+            let knows = parts.get(&part).is_some_and(|busy| busy.control.is_noticed());
+            let input = if knows { Input::Left(part) } else { Input::Ended(part) };
+            return Ok((input, None));
         }
         Event::Broken(held, error) => {
             keep(held);

@@ -254,7 +254,7 @@ impl<K> CuratorQueue<K> {
     /// new item wakes all waiting consumers, and every removal wakes all waiting producers.
     #[must_use]
     pub fn fair_waiting(mut self, path: impl Into<String>) -> Self {
-        self.producer.line = Some(self.producer.layout.valid_path("fair waiting", path));
+        self.producer.line = Some(self.producer.layout.other_path("fair waiting", path));
         self
     }
 
@@ -303,7 +303,7 @@ impl<K> CuratorQueue<K> {
     /// it is acknowledged. Nothing is sent yet.
     pub fn consumer(&self, lock_path: impl Into<String>) -> Consumer<LockPath> {
         let mut layout = self.producer.layout.clone();
-        let lock_path = layout.valid_path("consume", lock_path);
+        let lock_path = layout.other_path("consume", lock_path);
         Consumer::claiming(
             FeedDriver::new(layout, self.producer.line.clone(), self.refresh_after),
             lock_path,

@@ -194,7 +194,7 @@ impl Consumer<LockPath> {
     #[must_use]
     pub fn dead_letters(mut self, path: impl Into<String>, deliveries: u32) -> Self {
         let layout = &mut self.source.feed.layout;
-        let path = layout.valid_path("dead letters", path);
+        let path = layout.other_path("dead letters", path);
         layout.note(at_least_one("dead_letters", deliveries));
         self.source.kind.dead_letters = Some(DeadLetters { path, deliveries });
         self.checked()

@@ -149,7 +149,7 @@ impl Producer {
     }
 
     pub(in crate::queue) fn with_ids(&mut self, path: impl Into<String>) {
-        let path = self.layout.valid_path("idempotent puts", path);
+        let path = self.layout.other_path("idempotent puts", path);
         self.ids = Some(Arc::new(Ids::below(&self.layout.zk, path)));
     }
 

@@ -69,6 +69,23 @@ impl QueueLayout {
         }
     }
 
+    /// Returns the path of other nodes that the queue uses, and notes if it is invalid, or if they
+    /// would be among its items.
+    pub(in crate::queue) fn other_path(
+        &mut self,
+        what: &'static str,
+        path: impl Into<String>,
+    ) -> ZPath {
+        let path = self.valid_path(what, path);
+        let is_within = path.as_str().strip_prefix(self.path.as_str());
+        if is_within.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
+            let why = "this path is among the items of the queue";
+            let refused = zk_curator::Error::invalid_argument(what, path.as_str(), why);
+            self.note(Err::<(), _>(refused.into()));
+        }
+        path
+    }
+
     /// Returns a path, and notes if it is invalid.
     pub(in crate::queue) fn valid_path(
         &mut self,
