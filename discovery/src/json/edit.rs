@@ -10,10 +10,8 @@ use serde_json::value::RawValue;
 
 use super::read::{Fault, Fields, check, read, scalar, text};
 use super::scalar::boolean;
-use super::write::{JsonMode, WriteError, finished, joined, pairs};
-
-/// The fields of an object as JSON, in order.
-pub(crate) type Written = Vec<(String, String)>;
+use super::text::{Written, joined, pairs};
+use super::write::{JsonMode, WriteError, finished};
 
 /// Returns `true` if the data are one JSON object that readers accept: a record, perhaps with values
 /// that we cannot read.

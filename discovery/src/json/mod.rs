@@ -26,10 +26,11 @@ mod scalar;
 mod text;
 mod write;
 
-pub(crate) use edit::{Written, address, is_document, is_enabled, updated, with_enabled};
+pub(crate) use edit::{address, is_document, is_enabled, updated, with_enabled};
 #[cfg(feature = "rest")]
 pub(crate) use read::read_body;
 pub use read::{Fault, read};
+pub(crate) use text::Written;
 pub(crate) use write::fields;
 pub use write::{JsonMode, WriteError, write};
 

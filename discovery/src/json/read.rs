@@ -7,7 +7,7 @@ use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, MapAccess, SeqAcc
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::write::joined;
+use super::text::joined;
 use super::{MAX_BYTES, MAX_DEPTH, scalar};
 use crate::instance::{Extra, ServiceInstance, ServiceType, Shape, Tag};
 use crate::uri_spec::{UriPart, UriSpec};

@@ -13,10 +13,27 @@ pub(super) fn json<T: Serialize + ?Sized>(value: &T) -> Result<String, serde_jso
     String::from_utf8(out).map_err(serde::ser::Error::custom)
 }
 
-/// Returns the JSON of a text.
-pub(super) fn quoted(text: &str) -> String {
-    // A text can always be written.
-    json(text).unwrap_or_default()
+/// The fields of an object as JSON, in order.
+pub(crate) type Written = Vec<(String, String)>;
+
+pub(super) fn pairs(fields: &Written) -> impl Iterator<Item = (&str, &str)> {
+    fields.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+}
+
+/// Returns the object with these fields.
+pub(super) fn joined<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let mut object = String::from("{");
+    for (name, value) in fields {
+        if object.len() > 1 {
+            object.push(',');
+        }
+        // Names of unknown fields may contain quotes. A text can always be written.
+        object.push_str(&json(name).unwrap_or_default());
+        object.push(':');
+        object.push_str(value);
+    }
+    object.push('}');
+    object
 }
 
 /// Writes no spaces, control characters in upper-case hexadecimal, and numbers like Java's

@@ -4,9 +4,8 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::MAX_BYTES;
-use super::edit::Written;
 use super::read::{Fault, check};
-use super::text::{json, quoted};
+use super::text::{Written, joined, json, pairs};
 use crate::instance::{ServiceInstance, ServiceType, Shape, Tag};
 use crate::payload::{Form, PayloadCodec};
 
@@ -86,26 +85,6 @@ pub(crate) fn fields<P: Serialize>(
     let rest = &instance.extra.rest;
     fields.extend(rest.iter().map(|(name, value)| (name.clone(), value.to_string())));
     Ok(fields)
-}
-
-pub(super) fn pairs(fields: &Written) -> impl Iterator<Item = (&str, &str)> {
-    fields.iter().map(|(name, value)| (name.as_str(), value.as_str()))
-}
-
-/// Returns the object with these fields.
-pub(super) fn joined<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
-    let mut object = String::from("{");
-    for (name, value) in fields {
-        if object.len() > 1 {
-            object.push(',');
-        }
-        // Names of unknown fields may contain quotes.
-        object.push_str(&quoted(name));
-        object.push(':');
-        object.push_str(value);
-    }
-    object.push('}');
-    object
 }
 
 /// Checks that readers accept a record.

@@ -169,6 +169,7 @@ struct Choice<P> {
     /// drained.
     all: Vec<Arc<Candidate<P>>>,
     /// The instances that are enabled and pass the filter.
+    #[cfg_attr(not(feature = "tower"), expect(dead_code, reason = "balancers pick from it"))]
     pool: Vec<Arc<Candidate<P>>>,
     /// The number of these that are not down.
     live: usize,

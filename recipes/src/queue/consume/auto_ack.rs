@@ -12,7 +12,6 @@ use zk_curator::{ErrorKind, Ownership, Stat};
 
 use super::consumer::Consumer;
 use super::kind::{Engine, Finish, QueueKind, Source};
-use super::peeked::First;
 use super::pipeline::{Pipeline, Stage, Stages};
 use super::removal::{Removed, delete_all, delete_with_receipt};
 use crate::queue::error::Error;
@@ -128,6 +127,23 @@ pub(super) struct Gathered {
     name: String,
     pub(super) item: Item,
     stat: Stat,
+}
+
+/// An item that is the next to be delivered.
+pub(super) enum First {
+    /// It was read.
+    Read(Gathered),
+    /// An earlier call has removed it.
+    Removed(Item),
+}
+
+impl First {
+    pub(super) const fn item(&self) -> &Item {
+        match self {
+            Self::Read(read) => &read.item,
+            Self::Removed(item) => item,
+        }
+    }
 }
 
 /// Items that are being removed together.

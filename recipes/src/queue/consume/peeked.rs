@@ -1,6 +1,6 @@
 use std::fmt;
 
-use super::auto_ack::{AutoAck, Removals};
+use super::auto_ack::{AutoAck, First, Removals};
 use super::consumer::Consumer;
 use super::kind::Source;
 use crate::queue::error::Error;
@@ -17,23 +17,6 @@ pub struct Peeked<'a> {
     first: Option<First>,
     /// Our place in line, if we have waited. The next consumer in line waits until it is dropped.
     turn: Turn,
-}
-
-/// An item that is the next to be delivered.
-pub(super) enum First {
-    /// It was read.
-    Read(super::auto_ack::Gathered),
-    /// An earlier call has removed it.
-    Removed(Item),
-}
-
-impl First {
-    const fn item(&self) -> &Item {
-        match self {
-            Self::Read(read) => &read.item,
-            Self::Removed(item) => item,
-        }
-    }
 }
 
 impl Consumer<AutoAck> {
