@@ -57,6 +57,23 @@ async fn it_answers_reads_and_refuses_writes_without_a_transaction() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_stopped_server_does_not_start_by_leaving_it() {
+    let server = TestServer::start().await;
+    let mut zk = RawClient::over_tcp(&server.connect_string()).await;
+    server.stop().await;
+    zk.closed().await;
+    for read_only in [true, false] {
+        server.set_read_only(read_only);
+        assert!(!server.is_running(), "{read_only}");
+    }
+    // No session expires while the server is stopped, and each has its full timeout afterwards.
+    server.advance(Duration::from_secs(3600));
+    server.restart().await.unwrap();
+    let moved = zk.reattach(&server).await.unwrap();
+    assert_eq!(moved.id(), zk.id());
+}
+
+#[tokio::test(start_paused = true)]
 async fn sessions_from_before_wait_until_it_is_over() {
     let server = TestServer::in_memory().await;
     let mut zk = RawClient::with_timeout(&server, TIMEOUT).await;

@@ -119,6 +119,36 @@ async fn a_delayed_request_delays_those_behind_it_and_nobody_else() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_end_of_a_rule_ends_its_delays_in_order() {
+    let server = TestServer::in_memory().await;
+    let mut zk = RawClient::new(&server).await;
+    let rule = server.rule(on_create(Verdict::Delay(Duration::MAX)));
+    let start = Instant::now();
+    zk.send(create("/a", CreateMode::Persistent)).await;
+    zk.send(create("/b", CreateMode::Persistent)).await;
+    rule.fired().await;
+    rule.end();
+    assert!(zk.reply().await.unwrap().is_ok());
+    assert!(zk.reply().await.unwrap().is_ok());
+    rule.end();
+    assert_eq!((rule.hits(), start.elapsed()), (1, Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_guard_leaves_requests_in_flight() {
+    let server = TestServer::in_memory().await;
+    let mut zk = RawClient::new(&server).await;
+    let delay = Duration::from_secs(3);
+    let rule = server.rule(on_create(Verdict::Delay(delay)));
+    let start = Instant::now();
+    zk.send(create("/a", CreateMode::Persistent)).await;
+    rule.fired().await;
+    drop(rule);
+    assert!(zk.reply().await.unwrap().is_ok());
+    assert!(start.elapsed() >= delay);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_delayed_request_of_a_session_that_moved_is_not_applied() {
     let server = TestServer::in_memory().await;
     let mut zk = RawClient::new(&server).await;

@@ -142,7 +142,10 @@ pub(crate) fn set_read_only(state: &mut State, at: MemberId, read_only: bool) {
         state.sessions.suspend_global();
     } else {
         state.sessions.remove_local(at);
-        started(state, at);
+        // The start of a stopped server renews its sessions.
+        if state.quorum.is_up(at) {
+            started(state, at);
+        }
     }
 }
 

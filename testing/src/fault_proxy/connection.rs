@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::timeout;
-use zk_curator_client::internal::{Locked, Signal, sleep};
+use zk_curator_client::internal::{Locked, Signal};
 use zk_curator_proto::Request;
 
 use super::conversation::{Conversation, Ended, Output};
@@ -332,8 +332,9 @@ impl Connection {
             Verdict::Pass => {}
             Verdict::Delay(delay) => {
                 out.flush().await?;
+                let late = hit.0.late(delay);
                 drop(hit);
-                sleep(delay).await;
+                late.await;
                 if self.route.opens(Conditions::requests).await == Flow::Lost {
                     return Ok(None);
                 }

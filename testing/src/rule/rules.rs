@@ -3,9 +3,10 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, Weak};
+use std::time::Duration;
 
-use zk_curator_client::internal::Locked;
-use zk_curator_client::internal::Signal;
+use tokio_util::sync::CancellationToken;
+use zk_curator_client::internal::{Locked, Signal, sleep};
 use zk_curator_proto::Request;
 
 use super::request::RuleRequest;
@@ -23,6 +24,8 @@ struct Rule {
     taken: AtomicU64,
     /// The number of verdicts that have taken effect.
     hits: Signal<u64>,
+    /// Cancelled by [`RuleGuard::end`]: no request waits any longer.
+    ended: CancellationToken,
 }
 
 impl Rule {
@@ -61,6 +64,7 @@ impl Rules {
             limit: AtomicU64::new(u64::MAX),
             taken: AtomicU64::new(0),
             hits: Signal::new(0),
+            ended: CancellationToken::new(),
         });
         let add = |place: &'a Arc<Self>| {
             let mut installed = place.lock();
@@ -107,9 +111,29 @@ impl Judgement {
             rule.hits.modify(|hits| *hits += 1);
         }
     }
+
+    /// Waits for a [`Verdict::Delay`], or until the rule is ended.
+    pub(crate) fn late(&self, delay: Duration) -> impl Future<Output = ()> + Send + 'static {
+        let rule = self.rule.clone();
+        async move {
+            let ended = async {
+                match &rule {
+                    Some(rule) => rule.ended.cancelled().await,
+                    None => std::future::pending().await,
+                }
+            };
+            // The order is fixed, because a simulation must be repeatable.
+            tokio::select! {
+                biased;
+                () = ended => {}
+                () = sleep(delay) => {}
+            }
+        }
+    }
 }
 
-/// An installed rule. Dropping it removes the rule; [`RuleGuard::forget`] keeps it.
+/// An installed rule. Dropping it removes the rule; [`RuleGuard::forget`] keeps it. Requests that the
+/// rule has delayed arrive after their delay, unless [`RuleGuard::end`] is called.
 #[must_use = "dropping the guard removes the rule"]
 pub struct RuleGuard {
     rule: Arc<Rule>,
@@ -161,6 +185,19 @@ impl RuleGuard {
         self.rule.hits.until(|hits| *hits >= n).await;
     }
 
+    /// Removes the rule, and ends the [`Verdict::Delay`] of every request that waits for it: these
+    /// requests arrive now. The hits stay readable. A second call has no effect.
+    pub fn end(&self) {
+        self.remove();
+        self.rule.ended.cancel();
+    }
+
+    fn remove(&self) {
+        for place in self.places.iter().filter_map(Weak::upgrade) {
+            place.remove(&self.rule);
+        }
+    }
+
     /// Keeps the rule until the server ends.
     pub fn forget(mut self) {
         self.places.clear();
@@ -169,8 +206,6 @@ impl RuleGuard {
 
 impl Drop for RuleGuard {
     fn drop(&mut self) {
-        for place in self.places.iter().filter_map(Weak::upgrade) {
-            place.remove(&self.rule);
-        }
+        self.remove();
     }
 }

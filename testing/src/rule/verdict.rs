@@ -16,7 +16,8 @@ pub enum Verdict {
     /// request is applied *after* the delay, even if the client has closed the connection before
     /// that, as bytes in flight are. It is not applied if the server has ended the connection or
     /// the session has moved to another one. Watch events still reach the connection during the
-    /// delay, and other connections are not delayed.
+    /// delay, and other connections are not delayed. Dropping the guard of the rule does not
+    /// shorten the delay; [`RuleGuard::end`](crate::RuleGuard::end) ends it.
     Delay(Duration),
     /// The request is answered with this error and not applied.
     Refuse(ErrorCode),

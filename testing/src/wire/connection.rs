@@ -277,7 +277,7 @@ impl Connection<'_> {
                 requests::record_verdict(state, here, session, &request, judgement.verdict);
             });
             judgement.has_taken_effect();
-            sleep(delay).await;
+            judgement.late(delay).await;
             self.gate.receives().await;
             self.shared.update(|state| requests::handle(state, here, xid, request));
             return;

@@ -276,6 +276,17 @@ async fn events_reach_a_client_whose_request_is_delayed() {
 }
 
 #[tokio::test]
+async fn the_end_of_a_rule_ends_its_delays() {
+    let (_server, proxy) = proxied().await;
+    let mut zk = client(&proxy).await;
+    let rule = proxy.rule(on_create(Verdict::Delay(Duration::MAX)));
+    zk.send(create_a()).await;
+    tokio::time::timeout(LONG, rule.fired()).await.unwrap();
+    rule.end();
+    assert!(zk.reply().await.unwrap().is_ok());
+}
+
+#[tokio::test]
 async fn a_delayed_request_of_a_client_that_left_is_applied() {
     let (server, proxy) = proxied().await;
     let mut zk = client(&proxy).await;
