@@ -34,12 +34,61 @@ async fn servers_stop_start_and_restart() {
     zk.exists("/a", false).await.unwrap();
     control.ok("start", json!({ "member": 0 })).await;
     zk.ping().await;
-    control.ok("restart", json!({ "member": null })).await;
+    control.ok("restart", json!({})).await;
     zk.closed().await;
     program.client().await.exists("/a", false).await.unwrap();
     for call in ["stop", "start", "restart", "pause", "resume", "partition", "heal", "probe"] {
         let message = control.fails("no_such_member", call, json!({ "member": 1 })).await;
         assert!(message.ends_with("no member 1, only 0"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_member_that_is_null_is_not_every_member() {
+    let program = Program::start(ENSEMBLE).await;
+    let mut control = program.controlled().await;
+    for (call, parameters) in [
+        ("stop", json!({ "member": null })),
+        ("start", json!({ "member": null })),
+        ("restart", json!({ "member": null })),
+        ("pause", json!({ "member": null })),
+        ("resume", json!({ "member": null })),
+        ("partition", json!({ "member": null })),
+        ("heal", json!({ "member": null })),
+        ("set_read_only", json!({ "member": null, "read_only": true })),
+        ("shift_wall_clock", json!({ "member": null, "by_ms": 5 })),
+        ("change_leader", json!({ "member": null })),
+        ("probe", json!({ "member": null })),
+        ("disconnect", json!({ "session": null })),
+        ("lag", json!({ "member": 0, "delay_ms": null })),
+        ("add_rule", json!({ "member": null, "verdict": "disconnect" })),
+        ("add_rule", json!({ "session": null, "verdict": "disconnect" })),
+        ("until", json!({ "condition": { "sessions": 0, "rule": null }, "timeout_ms": 0 })),
+    ] {
+        let message = control.fails("bad_request", call, parameters).await;
+        assert!(message.contains("is null; leave it out"), "{message}");
+    }
+    let journal = control.ok("journal", json!({})).await;
+    assert_eq!(journal["entries"], json!([]), "no member was touched");
+}
+
+#[tokio::test]
+async fn a_stopped_server_starts_after_changes_of_its_mode() {
+    for last in ["start", "reset"] {
+        let program = Program::start(CONTROL).await;
+        let mut control = program.controlled().await;
+        let zk = program.client().await;
+        control.ok("stop", json!({})).await;
+        for read_only in [true, false] {
+            control.ok("set_read_only", json!({ "read_only": read_only })).await;
+            assert_eq!(member(&mut control, 0).await["role"], "stopped", "{read_only}");
+        }
+        control.ok("advance", json!({ "by_ms": 2 * LONG_SESSION })).await;
+        control.until(json!({ "session_disconnected": session(&zk) })).await;
+        control.ok(last, json!({})).await;
+        assert_eq!(member(&mut control, 0).await["role"], "standalone");
+        let mut zk = program.client().await;
+        zk.create("/a", CreateMode::Persistent).await.unwrap();
     }
 }
 

@@ -51,6 +51,9 @@ async fn a_malformed_request_is_refused_and_the_next_one_answered() {
         (json!({ "call": "add_rule", "verdict": "disconnect", "operation": [] }), "empty list"),
         (json!({ "call": "add_rule", "verdict": "disconnect", "name": "" }), "name is empty"),
         (json!({ "call": "add_rule", "verdict": "disconnect", "after": -1 }), "integer `-1`"),
+        (json!({ "call": "add_rule", "verdict": "disconnect", "times": 0 }), "`times` is 0"),
+        (json!({ "call": "add_rule", "verdict": "disconnect", "under": "/a/*" }), "no pattern"),
+        (json!({ "call": "add_rule", "verdict": "disconnect", "under": "/a?" }), "no pattern"),
         (json!({ "call": "until", "timeout_ms": 0, "condition": {} }), "a condition is one of"),
         (json!({ "call": "until", "timeout_ms": 0, "condition": "exists" }), "invalid type"),
         (

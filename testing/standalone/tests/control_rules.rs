@@ -8,7 +8,8 @@ use zk_curator_proto::records::{CreateMode, MultiOp};
 use zk_curator_testing::{RuleRequest, TestServer, Verdict};
 use zk_test_server::control::rule::RuleSpec;
 
-use crate::common::{RawClient, create_body, delete};
+use crate::common::{RawClient, create, create_body, delete};
+use crate::program::{CONTROL, Program};
 
 #[tokio::test]
 async fn a_message_decides_as_the_same_function_does() {
@@ -46,5 +47,37 @@ async fn a_message_decides_as_the_same_function_does() {
         let decisions = decisions.lock().unwrap();
         assert!(decisions.iter().any(|both| both.0) && decisions.iter().any(|both| !both.0));
         assert!(decisions.iter().all(|both| both.0 == both.1), "{fields}: {decisions:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_rule_that_is_removed_holds_no_request() {
+    let behind = TestServer::start().await;
+    let proxy = ["--server", &behind.connect_string(), "--control", "0"];
+    for program in [Program::start(CONTROL).await, Program::start_proxy(&proxy).await] {
+        let (mut control, mut waiter) = (program.controlled().await, program.controlled().await);
+        for (call, parameters) in [
+            ("remove_rule", json!({ "rule": "late" })),
+            ("remove_rules", json!({})),
+            ("reset", json!({})),
+        ] {
+            let rule = json!({
+                "name": "late", "operation": "create", "verdict": { "delay_ms": u32::MAX },
+            });
+            control.ok("add_rule", rule).await;
+            let mut zk = program.client().await;
+            zk.send(create("/a", CreateMode::Persistent)).await;
+            control.until(json!({ "rule": "late", "hits": 1 })).await;
+            // A wait that the removal ends keeps no request either.
+            let wait = json!({ "condition": { "rule": "late", "hits": 2 }, "timeout_ms": 60_000 });
+            let (message, reply) =
+                tokio::join!(waiter.fails("no_such_rule", "until", wait), async {
+                    control.ok(call, parameters).await;
+                    zk.reply().await.unwrap()
+                });
+            assert!(message.contains("no rule 'late'"), "{message}");
+            reply.unwrap();
+            zk.delete("/a").await.unwrap();
+        }
     }
 }

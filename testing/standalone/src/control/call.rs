@@ -115,10 +115,23 @@ impl Call {
         if !Self::NAMES.contains(&name.as_str()) {
             return Err(format!("'{name}' is no call"));
         }
+        // A client that has no leader must not stop every member.
+        if let Some(parameter) = null_in(&fields) {
+            return Err(format!("{name}: `{parameter}` is null; leave it out for its default"));
+        }
         serde_json::from_value(Value::Object(fields)).map_err(|error| match name.as_str() {
             // The error of serde would quote the token.
             "hello" => "hello: needs `version`, an integer, and `token`, a string".to_owned(),
             _ => format!("{name}: {error}"),
         })
     }
+}
+
+/// Returns the name of a parameter that is null, also of one in an object.
+fn null_in(fields: &Map<String, Value>) -> Option<&str> {
+    fields.iter().find_map(|(name, value)| match value {
+        Value::Null => Some(name.as_str()),
+        Value::Object(fields) => null_in(fields),
+        _ => None,
+    })
 }

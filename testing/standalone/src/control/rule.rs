@@ -76,13 +76,49 @@ pub struct RuleSpec {
     pub(super) name: Option<String>,
     operation: Option<Operations>,
     path: Option<NodePath>,
-    under: Option<NodePath>,
+    under: Option<Parent>,
     session: Option<Hex>,
     pub(super) member: Option<usize>,
     #[serde(default)]
     pub(super) after: u64,
-    pub(super) times: Option<u64>,
+    pub(super) times: Option<Times>,
     verdict: VerdictSpec,
+}
+
+/// A number of times that a rule fires, at least 1.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(try_from = "u64")]
+pub(super) struct Times(u64);
+
+impl Times {
+    pub(super) const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl TryFrom<u64> for Times {
+    type Error = &'static str;
+
+    fn try_from(times: u64) -> Result<Self, Self::Error> {
+        if times > 0 { Ok(Self(times)) } else { Err("`times` is 0, so the rule would never fire") }
+    }
+}
+
+/// The path of a parent, which is no pattern.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(try_from = "NodePath")]
+struct Parent(NodePath);
+
+impl TryFrom<NodePath> for Parent {
+    type Error = String;
+
+    fn try_from(path: NodePath) -> Result<Self, String> {
+        if path.as_str().contains(['*', '?']) {
+            let path = path.as_str();
+            return Err(format!("`under` takes no pattern such as '{path}', but `path` does"));
+        }
+        Ok(Self(path))
+    }
 }
 
 /// One operation, or several.
@@ -226,7 +262,7 @@ impl RuleSpec {
         let has_path =
             |pattern: &NodePath| path.is_some_and(|path| path_matches(pattern.as_str(), path));
         let has_parent =
-            |parent: &NodePath| path.and_then(parent_of).is_some_and(|of| of == parent.as_str());
+            |parent: &Parent| path.and_then(parent_of).is_some_and(|of| of == parent.0.as_str());
         self.operation.as_ref().is_none_or(named)
             && self.path.as_ref().is_none_or(has_path)
             && self.under.as_ref().is_none_or(has_parent)

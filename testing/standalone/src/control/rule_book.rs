@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use zk_curator_testing::{RuleGuard, RuleRequest, Verdict};
 
 use super::message::{CallError, Code};
-use super::rule::RuleSpec;
+use super::rule::{RuleSpec, Times};
 use super::target::Target;
 
 /// An installed rule.
@@ -24,6 +24,7 @@ impl Installed {
     fn end(&self) -> u64 {
         self.armed.store(false, Ordering::Release);
         self.removed.send_replace(true);
+        self.guard.end();
         self.guard.hits()
     }
 }
@@ -59,7 +60,7 @@ impl RuleBook {
             if is_armed.load(Ordering::Acquire) { spec.judge(request) } else { Verdict::Pass }
         };
         let guard = target.install(member, Box::new(decide))?;
-        let guard = guard.after(after).times(times.unwrap_or(u64::MAX));
+        let guard = guard.after(after).times(times.map_or(u64::MAX, Times::get));
         armed.store(true, Ordering::Release);
         let removed = watch::Sender::new(false);
         rules.insert(name.clone(), Arc::new(Installed { guard, armed, removed }));
