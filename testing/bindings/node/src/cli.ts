@@ -1,22 +1,25 @@
 #!/usr/bin/env node
 // Runs the program of this package: `npx zk-test-server --help`.
-import { spawn } from "node:child_process";
+import { spawn, type ChildProcess } from "node:child_process";
 import { constants } from "node:os";
 
 import { findBinary } from "./binary";
 
 try {
     const parameters = process.argv.slice(2);
-    // The end of this pipe ends the program, even if this process is killed.
-    const child = spawn(findBinary(), [...parameters, "--until-eof"], {
-        stdio: ["pipe", "inherit", "inherit"],
-    });
-    child.stdin.on("error", () => undefined);
-    if (parameters.includes("--until-eof")) {
-        process.stdin.pipe(child.stdin);
-    }
+    // Before the program can say that it listens. The handlers run after the start below.
+    let child: ChildProcess;
     for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
         process.on(signal, () => child.kill(signal));
+    }
+    // The end of this pipe ends the program, even if this process is killed.
+    const program = spawn(findBinary(), [...parameters, "--until-eof"], {
+        stdio: ["pipe", "inherit", "inherit"],
+    });
+    child = program;
+    program.stdin.on("error", () => undefined);
+    if (parameters.includes("--until-eof")) {
+        process.stdin.pipe(program.stdin);
     }
     child.on("error", fail);
     child.on("exit", (code, signal) =>

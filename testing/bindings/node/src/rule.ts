@@ -38,7 +38,8 @@ export type Operation =
  * - `loseReply`: it is applied, its reply is lost, and the connection ends
  * - `loseRequest`: it is not applied, and the connection ends after earlier replies
  * - `disconnect`: it is not applied, and the connection ends immediately
- * - `{ delayMs }`: it, and all after it on this connection, arrive later
+ * - `{ delayMs }`: it, and all after it on this connection, arrive later, at the latest when the
+ *   rule is removed
  * - `{ refuse }`: it is answered with an error: a name such as `connectionLoss`, `noNode` or
  *   `throttled`, or a code
  *   such as -112
@@ -61,7 +62,7 @@ export interface RuleOptions {
      * path. Default: every path, and requests without one.
      */
     path?: string;
-    /** The parent of a path of the request, without patterns. Default: any. */
+    /** The parent of a path of the request. A pattern is refused. Default: any. */
     under?: string;
     /** The session of the request. Default: every session. */
     session?: Session;
@@ -69,7 +70,7 @@ export interface RuleOptions {
     member?: number;
     /** The number of matching requests that pass first. Default: 0. */
     after?: number;
-    /** The maximum number of times that the rule fires. Default: no limit. */
+    /** The maximum number of times that the rule fires, at least 1. Default: no limit. */
     times?: number;
     /** What happens to the request. */
     verdict: Verdict;
@@ -143,15 +144,22 @@ export function ruleFields({ operation, session, verdict, ...rest }: RuleOptions
     };
 }
 
-function verdictField(verdict: Verdict): unknown {
+function verdictField(verdict: Verdict | undefined | null): unknown {
+    if (verdict === undefined || verdict === null) {
+        const text = "a rule needs a verdict, such as `disconnect`";
+        throw new TestServerError("bad_request", "add_rule", text);
+    }
     if (typeof verdict === "string") {
         return snakeCase(verdict);
     }
-    if ("delayMs" in verdict) {
-        return { delay_ms: verdict.delayMs };
-    }
+    const { delayMs, refuse, ...unknown } = verdict as { delayMs?: number; refuse?: unknown };
+    // The program refuses what is no verdict, and has a say on what is in it.
     return {
-        refuse: typeof verdict.refuse === "string" ? snakeCase(verdict.refuse) : verdict.refuse,
+        ...unknown,
+        ...("delayMs" in verdict ? { delay_ms: delayMs } : {}),
+        ...("refuse" in verdict
+            ? { refuse: typeof refuse === "string" ? snakeCase(refuse) : refuse }
+            : {}),
     };
 }
 

@@ -52,6 +52,7 @@ const EXIT_LIMIT_MS = 1_000;
  *
  * Calls run one after another, in the order in which they are made. Only `until` runs at the same
  * time as other calls. Members are numbered from 0; a call without a member is about all of them.
+ * A member that is `null` is refused with `bad_request`: the leader is `null` if there is none.
  * Every call fails with `closed` if the server was closed or its process has ended, with
  * `no_response` after 30 seconds, and with `bad_request` if a parameter has the wrong type or
  * value. Only `close` is useful after `no_response`.

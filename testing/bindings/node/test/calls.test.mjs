@@ -209,6 +209,43 @@ test("a cluster elects a named leader", async (t) => {
     await lag[Symbol.asyncDispose]();
 });
 
+test("a leader that is null is not every member", async (t) => {
+    const cluster = await testCluster(t, 3);
+    await cluster.stop(0);
+    await cluster.stop(1);
+    await cluster.until({ leader: false });
+    const { leader } = await cluster.info();
+    assert.equal(leader, null);
+    const refused = { code: "bad_request", message: /null/ };
+    for (const call of ["stop", "start", "restart", "pause", "resume", "partition", "heal"]) {
+        await assert.rejects(cluster[call](leader), { ...refused, call });
+    }
+    await assert.rejects(cluster.probe(leader), refused);
+    await assert.rejects(cluster.changeLeader(leader), refused);
+    await assert.rejects(cluster.setReadOnly(true, leader), refused);
+    await assert.rejects(cluster.shiftWallClock(1, leader), refused);
+    await assert.rejects(cluster.addRule({ verdict: "disconnect", member: leader }), refused);
+    const roles = (await cluster.info()).members.map(({ role }) => role);
+    assert.deepEqual(roles, ["stopped", "stopped", "looking"]);
+});
+
+test("rules without an effect are refused", async (t) => {
+    const server = await testServer(t);
+    for (const rule of [
+        { operation: "create" },
+        { verdict: null },
+        { verdict: {} },
+        { verdict: { delayMs: undefined } },
+        { verdict: { delayMs: 1, refuse: "noNode" } },
+        { verdict: "disconnect", times: 0 },
+        { verdict: "disconnect", under: "/a/*" },
+    ]) {
+        const refused = { name: "TestServerError", code: "bad_request", call: "add_rule" };
+        await assert.rejects(server.addRule(rule), refused, JSON.stringify(rule));
+    }
+    assert.equal((await server.addRule({ verdict: "disconnect" })).name, "rule-1");
+});
+
 test("wrong parameters are refused", async (t) => {
     const server = await testServer(t);
     const cluster = await testCluster(t, 3);

@@ -2,7 +2,10 @@
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
+import { constants, tmpdir } from "node:os";
+import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -118,6 +121,27 @@ test("the command runs the program", async (t) => {
     child.kill("SIGTERM");
     assert.deepEqual(await once(child, "exit"), [0, null]);
     await ended(address);
+});
+
+test("a signal during the start does not end the command alone", async (t) => {
+    const early = join(mkdtempSync(join(tmpdir(), "zk-test-server-")), "early.cjs");
+    t.after(() => rmSync(dirname(early), { recursive: true }));
+    // The signal arrives as soon as the program runs.
+    const code = `
+        const processes = require("node:child_process");
+        const { spawn } = processes;
+        processes.spawn = (...parameters) => {
+            const child = spawn(...parameters);
+            process.kill(process.pid, "SIGTERM");
+            return child;
+        };
+    `;
+    writeFileSync(early, code);
+    const child = spawn(process.execPath, ["--require", early, command, "--port", "0"]);
+    const [status, signal] = await once(child, "exit");
+    // The program gets the signal before or after it can receive one.
+    assert.equal(signal, null);
+    assert([0, 128 + constants.signals.SIGTERM].includes(status), `${status}`);
 });
 
 test("the program ends when its command is killed", async (t) => {
