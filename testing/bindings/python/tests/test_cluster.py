@@ -8,7 +8,7 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState
 
-from zk_test_server import CallFailed, NoSuchMember, TestCluster, Unsupported
+from zk_test_server import BadRequest, CallFailed, NoSuchMember, TestCluster, Unsupported
 
 Connect = Callable[..., KazooClient]
 
@@ -18,9 +18,10 @@ def test_change_of_leader_keeps_sessions(
 ) -> None:
     seen = states(zk_client)
     before, session = zk_cluster.leader, zk_client.client_id
+    assert before is not None
     zk_client.create("/mine", ephemeral=True)
     after = zk_cluster.change_leader()
-    assert after == zk_cluster.leader and after not in (None, before)
+    assert after == zk_cluster.leader and after != before
     seen.until(KazooState.SUSPENDED)
     zk_client.retry(zk_client.create, "/a")
     assert zk_client.client_id == session
@@ -45,6 +46,40 @@ def test_no_quorum_no_leader(zk_cluster: TestCluster) -> None:
         zk_cluster.until_leader(False)
         assert zk_cluster.leader is None
     zk_cluster.until_leader()
+
+
+def test_leader_that_is_none_is_not_every_member(zk_cluster: TestCluster) -> None:
+    with zk_cluster.stop(0), zk_cluster.stop(1):
+        zk_cluster.until_leader(False)
+        assert zk_cluster.leader is None
+        # The types refuse it, too.
+        leader: Any = zk_cluster.leader
+        for call in (
+            zk_cluster.stop,
+            zk_cluster.start,
+            zk_cluster.restart,
+            zk_cluster.pause,
+            zk_cluster.resume,
+            zk_cluster.partition,
+            zk_cluster.heal,
+            zk_cluster.probe,
+            zk_cluster.change_leader,
+        ):
+            with pytest.raises(BadRequest, match="null"):
+                call(leader)
+        with pytest.raises(BadRequest):
+            zk_cluster.set_read_only(member=leader)
+        with pytest.raises(BadRequest):
+            zk_cluster.shift_wall_clock(1, member=leader)
+        with pytest.raises(BadRequest):
+            zk_cluster.add_rule("disconnect", member=leader)
+        for session in (zk_cluster.disconnect, zk_cluster.expire):
+            with pytest.raises(TypeError):
+                session(leader)
+        with pytest.raises(TypeError):
+            zk_cluster.add_rule("disconnect", session=leader)
+        roles = [member.role for member in zk_cluster.info().members]
+        assert roles == ["stopped", "stopped", "looking"]
 
 
 def test_minority_of_a_split_does_not_serve(zk_cluster: TestCluster) -> None:

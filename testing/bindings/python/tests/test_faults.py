@@ -42,6 +42,25 @@ def test_partition_expires_sessions(
     client.retry(client.create, "/mine", ephemeral=True)
 
 
+def test_removed_delay_holds_no_request(zk_server: TestServer, zk_client: KazooClient) -> None:
+    for end in ("remove", "remove_rules", "reset"):
+        rule = zk_server.add_rule(Delay(10**6), "create")
+        pending = zk_client.create_async(f"/{end}")
+        rule.until_hit()
+        getattr(rule if end == "remove" else zk_server, end)()
+        assert pending.get(timeout=30) == f"/{end}"
+
+
+def test_rule_without_an_effect_is_refused(zk_server: TestServer) -> None:
+    with pytest.raises(BadRequest):
+        zk_server.add_rule("disconnect", times=0)
+    with pytest.raises(BadRequest):
+        zk_server.add_rule("disconnect", under="/a/*")
+    missing: Any = None
+    with pytest.raises(BadRequest):
+        zk_server.add_rule(missing)
+
+
 def test_paused_server_answers_later(zk_server: TestServer, zk_client: KazooClient) -> None:
     with zk_server.pause():
         pending = zk_client.create_async("/a")

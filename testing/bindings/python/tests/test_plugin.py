@@ -71,6 +71,46 @@ def test_shared_server_loses_faults_of_tests_without_clients(pytester: pytest.Py
     pytester.runpytest_subprocess().assert_outcomes(passed=2)
 
 
+def test_servers_that_a_test_asks_for_are_reset_and_shown(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        from zk_test_server import NoSuchRule
+
+        rules = []
+
+        def test_one(request):
+            shared = request.getfixturevalue("zk_shared_server")
+            rules.append(shared.add_rule("lose_reply", "create", name="forgotten"))
+            assert rules[0].hits == 0
+            shared.pause()
+
+        def test_two(request):
+            with pytest.raises(NoSuchRule):
+                rules[0].hits
+            cluster = request.getfixturevalue("zk_cluster")
+            request.getfixturevalue("zk_connect")(hosts=cluster.connect_string)
+            cluster.pause()
+            assert False
+
+        def test_three(zk_connect, request):
+            shared = request.getfixturevalue("zk_shared_server")
+            zk_connect(hosts=shared.connect_string)
+            shared.pause()
+
+        def test_four():
+            assert False
+        """
+    )
+    result = pytester.runpytest_subprocess(timeout=120)
+    result.assert_outcomes(passed=2, failed=2)
+    sections = [line for line in result.outlines if "zk-test-server zk_" in line]
+    assert [section.strip("- ") for section in sections] == [
+        "zk-test-server zk_shared_server",
+        "zk-test-server zk_cluster",
+    ]
+
+
 def test_markers_have_the_options_of_the_server(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """

@@ -12,12 +12,20 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Iterator, Tuple
+from typing import Any, Iterator, Tuple
 
 import pytest
 from kazoo.client import KazooClient
 
-from zk_test_server import ServerEnded, StartFailed, TestServer, WaitTimeout, find_binary
+from zk_test_server import (
+    NoSuchRule,
+    ServerEnded,
+    StartFailed,
+    TestServer,
+    WaitTimeout,
+    find_binary,
+)
+from zk_test_server._connection import Connection
 
 STARTS_AND_WAITS = """
 import sys
@@ -225,6 +233,27 @@ def test_more_calls_than_connections_wait_for_each_other() -> None:
         for wait in [threads.submit(waits, server) for _ in range(100)]:
             wait.result(60)
         server.probe()
+
+
+def test_waits_leave_room_for_the_call_that_ends_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    most = 40
+    full = threading.Semaphore(0)
+    call = Connection.call
+
+    def counted(connection: Connection, name: str, *rest: Any) -> Any:
+        if name == "until":
+            full.release()
+        return call(connection, name, *rest)
+
+    monkeypatch.setattr(Connection, "call", counted)
+    with TestServer() as server, ThreadPoolExecutor(2 * most) as threads:
+        rule = server.add_rule("disconnect")
+        waits = [threads.submit(rule.until_hit) for _ in range(2 * most)]
+        for _ in range(most):
+            assert full.acquire(timeout=30)
+        rule.remove()
+        for wait in waits:
+            assert isinstance(wait.exception(timeout=30), NoSuchRule)
 
 
 def test_data_outlives_the_server(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from ._binary import find_binary
 from ._probe import Info, JournalEntry, Member, Node, Probe, Session, Watch
 from ._rules import Delay, Fault, Operation, Refuse, Rule, Verdict
 from ._server import TestCluster, TestServer
-from ._values import SessionLike
+from ._values import ALL, All, MemberLike, SessionLike
 from .errors import (
     BadRequest,
     BinaryNotFound,
@@ -33,6 +33,8 @@ from .errors import (
 )
 
 __all__ = [
+    "ALL",
+    "All",
     "BadRequest",
     "BinaryNotFound",
     "CallFailed",
@@ -42,6 +44,7 @@ __all__ = [
     "JournalEntry",
     "MalformedResponse",
     "Member",
+    "MemberLike",
     "NoResponse",
     "NoSuchLag",
     "NoSuchMember",

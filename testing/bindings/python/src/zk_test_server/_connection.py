@@ -14,8 +14,10 @@ from .errors import MalformedResponse, NoResponse, ServerEnded, Unauthorized, er
 PROTOCOL_VERSION = 1
 # The maximum number of idle connections that are kept. A program accepts 64 in total.
 _MOST_IDLE = 4
-# The maximum number of calls at the same time.
-_MOST_CALLS = 48
+# The maximum number of waits at the same time, and of other calls. They have separate limits, because
+# a wait may last until another call ends it.
+_MOST_WAITS = 40
+_MOST_CALLS = 8
 
 
 class Connection:
@@ -95,17 +97,21 @@ class Connections:
         self._port = port
         self._token = token
         self._lock = threading.Lock()
-        self._calls = threading.BoundedSemaphore(_MOST_CALLS)
+        self._limit()
         self._idle: List[Connection] = []
         self._closed: Optional[str] = None
+        #: The number of calls so far.
+        self.calls = 0
         _ALL.add(self)
 
     def call(self, call: str, parameters: Dict[str, Any], timeout: float) -> Dict[str, Any]:
         """Makes a call, see `Connection.call`.
 
-        Threads do not wait for calls of other threads, unless there are `_MOST_CALLS` of them.
+        Threads do not wait for calls of other threads, unless there are `_MOST_CALLS` of them, or
+        `_MOST_WAITS` waits. A wait never keeps another call from running.
         """
-        with self._calls:
+        self.calls += 1
+        with self._waits if call == "until" else self._others:
             connection = self._take(call, timeout)
             try:
                 return connection.call(call, parameters, timeout)
@@ -142,9 +148,13 @@ class Connections:
         for connection in idle:
             connection.close()
 
+    def _limit(self) -> None:
+        self._waits = threading.BoundedSemaphore(_MOST_WAITS)
+        self._others = threading.BoundedSemaphore(_MOST_CALLS)
+
     def _forget(self) -> None:
         idle, self._idle, self._lock = self._idle, [], threading.Lock()
-        self._calls = threading.BoundedSemaphore(_MOST_CALLS)
+        self._limit()
         for connection in idle:
             connection.close()
 

@@ -11,7 +11,17 @@ from ._connection import Connections
 from ._probe import Info, JournalEntry, Probe, info_of, journal_of, probe_of
 from ._process import Process
 from ._rules import Fault, Operation, Rule, Verdict, verdict_json
-from ._values import SessionLike, millis, session_id, session_text, without_none
+from ._values import (
+    ALL,
+    All,
+    MemberLike,
+    SessionLike,
+    given,
+    millis,
+    session_id,
+    session_text,
+    unless_none,
+)
 from .errors import MalformedResponse, ServerEnded
 
 # The time for a response, in seconds, after the time for which the call itself waits.
@@ -30,7 +40,8 @@ class TestServer:
     Methods can be called from any thread, and from processes that were forked from this one.
     Durations are in seconds. Faults that last return a `Fault`, which ends them.
 
-    `member` is for ensembles, see `TestCluster`. A single server is member 0.
+    `member` is for ensembles, see `TestCluster`. A single server is member 0. The default `ALL` is
+    every member; None is a `BadRequest`, because an ensemble without a leader has `leader` None.
     """
 
     # pytest does not collect this class.
@@ -126,9 +137,12 @@ class TestServer:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.connect_string!r})"
 
+    def _calls_so_far(self) -> int:
+        return self._connections.calls
+
     # Servers and networks
 
-    def stop(self, member: Optional[int] = None) -> Fault:
+    def stop(self, member: MemberLike = ALL) -> Fault:
         """Stops serving: connections end, the port is closed, the data stays.
 
         Without `member`, this stops all members. The end of the fault is `start`.
@@ -136,7 +150,7 @@ class TestServer:
         self._call("stop", member=member)
         return Fault(lambda: self.start(member))
 
-    def start(self, member: Optional[int] = None) -> None:
+    def start(self, member: MemberLike = ALL) -> None:
         """Serves again on the same port, after `stop`. No effect on a member that runs.
 
         Raises:
@@ -144,11 +158,11 @@ class TestServer:
         """
         self._call("start", member=member)
 
-    def restart(self, member: Optional[int] = None) -> None:
+    def restart(self, member: MemberLike = ALL) -> None:
         """Ends all connections, and starts again with the same data."""
         self._call("restart", member=member)
 
-    def pause(self, member: Optional[int] = None) -> Fault:
+    def pause(self, member: MemberLike = ALL) -> Fault:
         """Hangs: connections and bytes are accepted, but nothing is answered.
 
         Sessions do not expire during the pause, unless other members of an ensemble go on. The end
@@ -157,11 +171,11 @@ class TestServer:
         self._call("pause", member=member)
         return Fault(lambda: self.resume(member))
 
-    def resume(self, member: Optional[int] = None) -> None:
+    def resume(self, member: MemberLike = ALL) -> None:
         """Ends `pause`."""
         self._call("resume", member=member)
 
-    def partition(self, member: Optional[int] = None) -> Fault:
+    def partition(self, member: MemberLike = ALL) -> Fault:
         """Cuts the network to clients: bytes wait, and sessions expire.
 
         The end of the fault is `heal`.
@@ -169,14 +183,14 @@ class TestServer:
         self._call("partition", member=member)
         return Fault(lambda: self.heal(member))
 
-    def heal(self, member: Optional[int] = None) -> None:
+    def heal(self, member: MemberLike = ALL) -> None:
         """Ends the `partition` of a member.
 
         Without `member`, this ends every `partition` and `split`.
         """
         self._call("heal", member=member)
 
-    def set_read_only(self, read_only: bool = True, member: Optional[int] = None) -> Fault:
+    def set_read_only(self, read_only: bool = True, member: MemberLike = ALL) -> Fault:
         """Serves as without a quorum, or not any more. The end of the fault is the opposite."""
         self._call("set_read_only", read_only=read_only, member=member)
         return Fault(
@@ -198,13 +212,13 @@ class TestServer:
         """
         self._call("expire", session=session_text(session, "expire"))
 
-    def disconnect(self, session: Optional[SessionLike] = None) -> int:
+    def disconnect(self, session: Union[SessionLike, All] = ALL) -> int:
         """Closes the connection of a session, or all connections. Returns the number closed.
 
         Raises:
             NoSuchSession: the session has ended, or the client has none.
         """
-        text = None if session is None else session_text(session, "disconnect")
+        text = ALL if isinstance(session, All) else session_text(session, "disconnect")
         connections: int = self._call("disconnect", session=text)["connections"]
         return connections
 
@@ -215,7 +229,7 @@ class TestServer:
         """
         self._call("advance", by_ms=millis(seconds, "advance"))
 
-    def shift_wall_clock(self, seconds: float, member: Optional[int] = None) -> None:
+    def shift_wall_clock(self, seconds: float, member: MemberLike = ALL) -> None:
         """Changes the clock of `ctime` and `mtime` by at most 49 days. Negative values set it back.
 
         Sessions do not expire by this, unlike `advance`.
@@ -266,8 +280,8 @@ class TestServer:
         *,
         path: Optional[str] = None,
         under: Optional[str] = None,
-        session: Optional[SessionLike] = None,
-        member: Optional[int] = None,
+        session: Union[SessionLike, All] = ALL,
+        member: MemberLike = ALL,
         after: int = 0,
         times: Optional[int] = None,
         name: Optional[str] = None,
@@ -287,18 +301,19 @@ class TestServer:
                 `"lose_request"`: the request is not applied, and the connection ends after
                 earlier replies.
                 `"disconnect"`: the request is not applied, and the connection ends immediately.
-                `Delay(seconds)`: the request, and all after it on this connection, arrive later.
+                `Delay(seconds)`: the request, and all after it on this connection, arrive later,
+                at the latest when the rule is removed.
                 `Refuse(error)`: the request is answered with this error.
             operation: one operation or several. A transaction also matches by each of its
                 operations. Default: every operation, including `ping`.
             path: a pattern that one path of the request matches: `*` is any characters except
                 slashes, `?` is one, a component `**` is any number of components. Sequence
                 numbers are not part of the path. Default: every path, and requests without one.
-            under: the parent of a path of the request, without patterns.
+            under: the parent of a path of the request. A pattern is refused.
             session: a connected kazoo client or the id of a session. Default: every session.
             member: the member that receives the request. Default: every member.
             after: the number of matching requests that pass first.
-            times: the maximum number of times that the rule fires. Default: no limit.
+            times: the maximum number of times that the rule fires, at least 1. Default: no limit.
             name: the name for messages. Default: `rule-1`, `rule-2`, …
 
         Raises:
@@ -309,14 +324,14 @@ class TestServer:
         result = self._call(
             "add_rule",
             verdict=verdict_json(verdict),
-            operation=operation,
-            path=path,
-            under=under,
-            session=None if session is None else session_text(session, "add_rule"),
+            operation=unless_none(operation),
+            path=unless_none(path),
+            under=unless_none(under),
+            session=ALL if isinstance(session, All) else session_text(session, "add_rule"),
             member=member,
             after=after,
-            times=times,
-            name=name,
+            times=unless_none(times),
+            name=unless_none(name),
         )
         return Rule(self, result["rule"])
 
@@ -337,7 +352,7 @@ class TestServer:
         """Returns the roles of the members."""
         return self._parsed("info", info_of)
 
-    def probe(self, member: Optional[int] = None) -> Probe:
+    def probe(self, member: MemberLike = ALL) -> Probe:
         """Returns the state: nodes, sessions, watches, counts.
 
         Without `member`, the nodes are those of the member with the latest state. Watches and
@@ -406,7 +421,7 @@ class TestServer:
 
     def _within(self, timeout: float, call: str, **parameters: Any) -> Dict[str, Any]:
         try:
-            return self._connections.call(call, without_none(**parameters), timeout)
+            return self._connections.call(call, given(**parameters), timeout)
         except ServerEnded as error:
             code = None if self._connections.closed else self._process.exit_code()
             if code is None:
@@ -483,11 +498,11 @@ class TestCluster(TestServer):
         Raises:
             Unsupported: the ensemble has one member.
         """
-        milliseconds = None if delay is None else millis(delay, "lag")
+        milliseconds = ALL if delay is None else millis(delay, "lag")
         lag = self._call("lag", member=member, delay_ms=milliseconds)["lag"]
         return Fault(lambda: self._call("end_lag", lag=lag))
 
-    def change_leader(self, member: Optional[int] = None) -> int:
+    def change_leader(self, member: MemberLike = ALL) -> int:
         """Elects another leader, or this member. Returns the number of the leader.
 
         Sessions have their full timeout again. All connections of the quorum end.

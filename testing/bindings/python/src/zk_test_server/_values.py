@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import enum
 import math
 from typing import Any, Optional, Protocol, Tuple, Union
 
@@ -16,6 +17,23 @@ class KazooClient(Protocol):
     def client_id(self) -> Optional[Tuple[int, bytes]]:
         """The id and the password of the session."""
 
+
+
+class All(enum.Enum):
+    """The type of `ALL`."""
+
+    ALL = "all"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+#: Every member of an ensemble, or every session. `None` is neither: an ensemble without a leader
+#: has `leader` None, and `stop(None)` must not stop all of its members.
+ALL = All.ALL
+
+#: The number of a member, from 0, or `ALL`.
+MemberLike = Union[int, All]
 
 # A session: a connected kazoo client, or its id, which may be negative as in kazoo.
 SessionLike = Union[int, KazooClient]
@@ -69,6 +87,11 @@ def data_of(text: Optional[str]) -> Optional[bytes]:
     return None if text is None else base64.b64decode(text)
 
 
-def without_none(**parameters: Any) -> "dict[str, Any]":
-    """Returns the parameters that were given."""
-    return {name: value for name, value in parameters.items() if value is not None}
+def unless_none(value: Any) -> Any:
+    """Returns a parameter whose default is None as one whose default is `ALL`."""
+    return ALL if value is None else value
+
+
+def given(**parameters: Any) -> "dict[str, Any]":
+    """Returns the parameters but those that are `ALL`. The program refuses None."""
+    return {name: value for name, value in parameters.items() if value is not ALL}

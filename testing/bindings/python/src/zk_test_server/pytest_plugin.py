@@ -7,8 +7,8 @@ Markers: `@pytest.mark.zk_server(...)` and `@pytest.mark.zk_cluster(...)` have t
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Callable, Dict, Generator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Callable, Dict, Generator, Iterator, Type, TypeVar
 
 import pytest
 
@@ -19,17 +19,37 @@ if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
 
+# The servers of the fixtures that are open. Those that a test has got by `getfixturevalue` are not
+# among its fixtures.
+_OPEN: pytest.StashKey[Dict[str, TestServer]] = pytest.StashKey()
+# The calls to each server before the test.
+_CALLS: pytest.StashKey[Dict[str, int]] = pytest.StashKey()
+_SHARED = "zk_shared_server"
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Registers the markers."""
+    config.stash[_OPEN] = {}
     for name, of in (("zk_server", "TestServer"), ("zk_cluster", "TestCluster")):
         config.addinivalue_line(
             "markers", f"{name}(*args, **options): the arguments of {of} for the fixture {name}"
         )
 
 
-def _started(request: pytest.FixtureRequest, name: str, kind: Callable[..., TestServer]) -> Any:
+_S = TypeVar("_S", bound=TestServer)
+
+
+@contextmanager
+def _started(request: pytest.FixtureRequest, name: str, kind: Type[_S]) -> Iterator[_S]:
+    # The node of a fixture of the session has no markers.
     marker = request.node.get_closest_marker(name)
-    return kind(*marker.args, **marker.kwargs) if marker else kind()
+    open_servers = request.config.stash[_OPEN]
+    with kind(*marker.args, **marker.kwargs) if marker else kind() as server:
+        open_servers[name] = server
+        try:
+            yield server
+        finally:
+            del open_servers[name]
 
 
 @pytest.fixture
@@ -47,23 +67,26 @@ def zk_cluster(request: pytest.FixtureRequest) -> Generator[TestCluster, None, N
 
 
 @pytest.fixture(scope="session")
-def zk_shared_server() -> Generator[TestServer, None, None]:
+def zk_shared_server(request: pytest.FixtureRequest) -> Generator[TestServer, None, None]:
     """Returns the server that all tests of this process share.
 
     `reset` ends all faults after each test that uses it. Nodes and sessions stay: each test needs
     paths of its own, for example a chroot in its connect string.
     """
-    with TestServer() as server:
+    with _started(request, _SHARED, TestServer) as server:
         yield server
 
 
 @pytest.fixture(autouse=True)
 def _zk_reset(request: pytest.FixtureRequest) -> Generator[None, None, None]:
     # Automatic fixtures are set up first and end last, after the clients of the test.
+    servers = request.config.stash[_OPEN]
+    calls = {name: server._calls_so_far() for name, server in servers.items()}
+    request.node.stash[_CALLS] = calls
     yield
-    shared = _servers(request.node).get("zk_shared_server")
-    if shared is not None:
-        shared.reset()
+    # A test can have got it without naming it among its fixtures.
+    if _SHARED in servers:
+        servers[_SHARED].reset()
 
 
 @pytest.fixture
@@ -98,7 +121,7 @@ def zk_connect(
     with ends:
         yield connect
         # A client cannot end its session at a server that hangs.
-        for one in {server, *_servers(request.node).values()}:
+        for one in {server, *request.config.stash[_OPEN].values()}:
             try:
                 one.reset()
             except ZkTestServerError:
@@ -131,10 +154,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
         report.sections.append((f"zk-test-server {name}", _summary(server)))
 
 
-def _servers(item: Any) -> Dict[str, TestServer]:
-    """Returns the servers among the fixtures of a test. A `unittest.TestCase` has none."""
+def _servers(item: pytest.Item) -> Dict[str, TestServer]:
+    """Returns the servers that a test has used: its fixtures, and those that it has called."""
+    # A `unittest.TestCase` has no fixtures of its own.
     values = getattr(item, "funcargs", None) or {}
-    return {name: one for name, one in values.items() if isinstance(one, TestServer)}
+    servers = {name: one for name, one in values.items() if isinstance(one, TestServer)}
+    before = item.stash.get(_CALLS, {})
+    for name, server in item.config.stash[_OPEN].items():
+        if server._calls_so_far() != before.get(name):
+            servers.setdefault(name, server)
+    return servers
 
 
 def _summary(server: TestServer) -> str:
