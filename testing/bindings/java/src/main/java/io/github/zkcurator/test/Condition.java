@@ -93,6 +93,17 @@ public final class Condition {
     }
 
     /**
+     * The present session of a client has expired or was closed.
+     *
+     * @param client the client, which is asked for its session now
+     * @return the condition
+     * @throws IllegalStateException if the client has no session
+     */
+    public static Condition sessionEnded(HasSession client) {
+        return new Condition("session_ended", Values.session("sessionEnded", client));
+    }
+
+    /**
      * The session has a connection.
      *
      * @param sessionId the id of the session
@@ -103,6 +114,17 @@ public final class Condition {
     }
 
     /**
+     * The present session of a client has a connection.
+     *
+     * @param client the client, which is asked for its session now
+     * @return the condition
+     * @throws IllegalStateException if the client has no session
+     */
+    public static Condition sessionConnected(HasSession client) {
+        return new Condition("session_connected", Values.session("sessionConnected", client));
+    }
+
+    /**
      * The session has no connection, or has ended.
      *
      * @param sessionId the id of the session
@@ -110,6 +132,17 @@ public final class Condition {
      */
     public static Condition sessionDisconnected(long sessionId) {
         return new Condition("session_disconnected", Values.id(sessionId));
+    }
+
+    /**
+     * The present session of a client has no connection, or has ended.
+     *
+     * @param client the client, which is asked for its session now
+     * @return the condition
+     * @throws IllegalStateException if the client has no session
+     */
+    public static Condition sessionDisconnected(HasSession client) {
+        return new Condition("session_disconnected", Values.session("sessionDisconnected", client));
     }
 
     /**

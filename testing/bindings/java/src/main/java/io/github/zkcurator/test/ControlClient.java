@@ -26,8 +26,10 @@ import java.util.function.Supplier;
  */
 final class ControlClient implements AutoCloseable {
     private static final int VERSION = 1;
-    /** The server accepts 64 connections, of all its clients. More calls than these wait. */
-    private static final int MAX_CONNECTIONS = 48;
+    /** The server accepts 64 connections, of all its clients. More waits for conditions than these wait. */
+    private static final int MAX_WAITS = 40;
+    /** More other calls than these wait. A wait takes no room from them, because they may end it. */
+    private static final int MAX_CALLS = 8;
     /** The maximum length of a response in bytes. A probe of a server with many nodes is long. */
     private static final int MAX_RESPONSE = 512 << 20;
 
@@ -35,7 +37,8 @@ final class ControlClient implements AutoCloseable {
     private final String token;
     private final Duration timeout;
     private final Supplier<String> status;
-    private final Semaphore permits = new Semaphore(MAX_CONNECTIONS, true);
+    private final Semaphore waits = new Semaphore(MAX_WAITS, true);
+    private final Semaphore calls = new Semaphore(MAX_CALLS, true);
     private final Deque<Connection> idle = new ArrayDeque<>();
     private final Set<Connection> open = new HashSet<>();
     private boolean closed;
@@ -64,6 +67,7 @@ final class ControlClient implements AutoCloseable {
 
     /** Calls, and waits longer than the usual timeout for the response. */
     Fields call(String call, Map<String, Object> parameters, Duration longer) {
+        Semaphore permits = call.equals("until") ? waits : calls;
         boolean permitted = false;
         Connection connection = null;
         boolean reusable = false;

@@ -73,7 +73,8 @@ public final class RuleSpec {
     }
 
     /**
-     * The request, and all after it on this connection, arrive later.
+     * The request, and all after it on this connection, arrive later, at the latest when the rule is
+     * removed.
      *
      * @param delay from 0 to 4,294,967,295 ms, rounded up to milliseconds
      * @return a rule for every request
@@ -150,9 +151,12 @@ public final class RuleSpec {
      *
      * @param parent the path of the parent, without patterns
      * @return the rule for these paths
-     * @throws IllegalArgumentException if the path does not begin with a slash
+     * @throws IllegalArgumentException if the path does not begin with a slash, or is a pattern
      */
     public RuleSpec under(String parent) {
+        if (parent.contains("*") || parent.contains("?")) {
+            throw new IllegalArgumentException("under: '" + parent + "' is a pattern, which only path takes");
+        }
         return with("under", Values.path("under", parent));
     }
 
@@ -202,12 +206,12 @@ public final class RuleSpec {
     /**
      * Limits how many times the rule fires. The default is no limit.
      *
-     * @param count the maximum; 0 is a rule that never fires
+     * @param count the maximum, at least 1
      * @return the rule with a limit
-     * @throws IllegalArgumentException if the number is negative
+     * @throws IllegalArgumentException if the number is less than 1
      */
     public RuleSpec times(int count) {
-        return with("times", Values.atLeast(0, "times", "the number of times", count));
+        return with("times", Values.atLeast(1, "times", "the number of times", count));
     }
 
     /** Returns the parameters in the form of the protocol, for messages. */

@@ -212,7 +212,7 @@ class ControlClientTest {
     @Test
     void moreCallsThanConnectionsWait() throws Exception {
         int calls = 200;
-        int connections = 48;
+        int connections = 8;
         // No call ends before all connections are in use, so that the others would need more.
         CountDownLatch full = new CountDownLatch(connections);
         ControlClient client = client(Duration.ofSeconds(50), line -> {
@@ -242,5 +242,41 @@ class ControlClientTest {
         }
         CompletableFuture.allOf(all.toArray(new CompletableFuture<?>[0])).get(50, TimeUnit.SECONDS);
         assertEquals(connections, received.stream().filter(line -> line.contains("hello")).count());
+    }
+
+    @Test
+    void waitsLeaveRoomForTheCallThatEndsThem() throws Exception {
+        int most = 40;
+        CountDownLatch full = new CountDownLatch(most);
+        CountDownLatch ended = new CountDownLatch(1);
+        ControlClient client = client(Duration.ofSeconds(50), line -> {
+            if (line.contains("\"stop\"")) {
+                ended.countDown();
+            } else if (line.contains("\"until\"")) {
+                full.countDown();
+                try {
+                    ended.await();
+                } catch (InterruptedException error) {
+                    return null;
+                }
+            }
+            return "{\"id\":" + line.replaceAll(".*\"id\":(\\d+).*", "$1") + ",\"ok\":{}}\n";
+        });
+        List<CompletableFuture<Void>> all = new ArrayList<>();
+        for (int wait = 0; wait < 2 * most; wait++) {
+            CompletableFuture<Void> done = new CompletableFuture<>();
+            all.add(done);
+            new Thread(() -> {
+                try {
+                    client.call("until");
+                    done.complete(null);
+                } catch (Throwable error) {
+                    done.completeExceptionally(error);
+                }
+            }).start();
+        }
+        full.await();
+        client.call("stop");
+        CompletableFuture.allOf(all.toArray(new CompletableFuture<?>[0])).get(50, TimeUnit.SECONDS);
     }
 }

@@ -116,7 +116,13 @@ class ZkTestServerTest {
     void anExpiredSessionLosesItsEphemeralNodes() throws Exception {
         client.create().withMode(CreateMode.EPHEMERAL).forPath("/e");
         long id = Clients.id(client);
-        server.expire(Clients.session(client));
+        HasSession session = Clients.session(client);
+        server.until(Condition.sessionConnected(session), WAIT);
+        Condition ended = Condition.sessionEnded(session);
+        Condition disconnected = Condition.sessionDisconnected(session);
+        server.expire(session);
+        server.until(ended, WAIT);
+        server.until(disconnected, WAIT);
         server.until(Condition.sessionEnded(id), WAIT);
         server.until(Condition.absent("/e"), Duration.ZERO);
         ControlException error = assertThrows(ControlException.class, () -> server.expire(id));
@@ -351,6 +357,29 @@ class ZkTestServerTest {
         rule.close();
         error = assertThrows(ControlException.class, () -> server.addRule(RuleSpec.refuse("not_an_error")));
         assertEquals(ErrorCode.BAD_REQUEST, error.getCode());
+    }
+
+    @Test
+    void rulesWithoutAnEffectAreRefused() {
+        RuleSpec rule = RuleSpec.disconnect();
+        assertThrows(IllegalArgumentException.class, () -> rule.times(0));
+        assertThrows(IllegalArgumentException.class, () -> rule.under("/a/*"));
+        assertThrows(IllegalArgumentException.class, () -> rule.under("/a?"));
+    }
+
+    @Test
+    void aRemovedDelayHoldsNoRequest() throws Exception {
+        Rule late = server.addRule(RuleSpec.delay(Duration.ofDays(1)).on(Operation.CREATE));
+        CompletableFuture<String> created = CompletableFuture.supplyAsync(() -> {
+            try {
+                return client.create().forPath("/late");
+            } catch (Exception error) {
+                throw new IllegalStateException(error);
+            }
+        });
+        server.until(Condition.rule(late.getName(), 1), WAIT);
+        late.close();
+        assertEquals("/late", created.get(60, TimeUnit.SECONDS));
     }
 
     @Test

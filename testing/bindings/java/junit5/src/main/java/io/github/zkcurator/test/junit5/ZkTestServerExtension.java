@@ -37,7 +37,8 @@ import org.junit.jupiter.api.extension.ParameterResolver;
  * </ul>
  *
  * <p>Parameters of type {@link ZkTestServer}, or {@link ZkTestCluster} if the extension starts an ensemble,
- * are the server of the test. When a test fails, the faults that it has caused are published as the entry
+ * are the server of the test. If a test has both a server and an ensemble, a {@link ZkTestServer} is the
+ * single server. Of two extensions of the same kind, use {@link #getServer} or {@link #getCluster}. When a test fails, the faults that it has caused are published as the entry
  * {@value #JOURNAL} of its report.
  */
 public final class ZkTestServerExtension
@@ -46,6 +47,8 @@ public final class ZkTestServerExtension
     public static final String JOURNAL = "zk-test-server journal";
 
     private static final String SERVER = "server";
+    /** Of all extensions: the tests and classes that have a single server. */
+    private static final Namespace ALL = Namespace.create(ZkTestServerExtension.class);
 
     private final Supplier<? extends ZkTestServer> launch;
     private final Class<? extends ZkTestServer> type;
@@ -176,6 +179,9 @@ public final class ZkTestServerExtension
 
     /** Returns the server of a class around, or starts one that JUnit closes at the end of the context. */
     private Held serverOf(ExtensionContext context) {
+        if (type == ZkTestServer.class) {
+            context.getStore(ALL).put(SERVER, true);
+        }
         Held held = context.getStore(namespace).getOrComputeIfAbsent(
                 SERVER, key -> new Held(launch.get(), context), Held.class);
         current = held.server;
@@ -183,7 +189,8 @@ public final class ZkTestServerExtension
     }
 
     /**
-     * Returns {@code true} for parameters of the type of the server.
+     * Returns {@code true} for parameters of the type of the server. JUnit accepts only one extension for a
+     * parameter, so an ensemble leaves those of a single server to an extension that starts one.
      *
      * @param parameter the parameter
      * @param context the test
@@ -191,7 +198,8 @@ public final class ZkTestServerExtension
     @Override
     public boolean supportsParameter(ParameterContext parameter, ExtensionContext context) {
         Class<?> wanted = parameter.getParameter().getType();
-        return ZkTestServer.class.isAssignableFrom(wanted) && wanted.isAssignableFrom(type);
+        boolean isOfAnother = wanted != type && context.getStore(ALL).get(SERVER) != null;
+        return ZkTestServer.class.isAssignableFrom(wanted) && wanted.isAssignableFrom(type) && !isOfAnother;
     }
 
     /**

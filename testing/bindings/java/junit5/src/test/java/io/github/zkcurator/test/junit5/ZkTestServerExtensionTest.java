@@ -204,6 +204,55 @@ class ZkTestServerExtensionTest {
         assertFalse(used(Ensemble.class).get(0).isRunning());
     }
 
+    static class Both {
+        @RegisterExtension
+        final ZkTestServerExtension single = new ZkTestServerExtension();
+
+        @RegisterExtension
+        final ZkTestServerExtension ensemble = ZkTestServerExtension.cluster(3);
+
+        @Test
+        void one(ZkTestServer server, ZkTestCluster cluster) {
+            assertSame(single.getServer(), server);
+            assertSame(ensemble.getCluster(), cluster);
+            assertNotSame(server, cluster);
+        }
+    }
+
+    static class BothShared {
+        @RegisterExtension
+        static final ZkTestServerExtension ENSEMBLE = ZkTestServerExtension.cluster(3);
+
+        @RegisterExtension
+        static final ZkTestServerExtension SINGLE = new ZkTestServerExtension();
+
+        BothShared(ZkTestServer server, ZkTestCluster cluster) {
+            assertSame(SINGLE.getServer(), server);
+            assertSame(ENSEMBLE.getCluster(), cluster);
+        }
+
+        @BeforeAll
+        static void before(ZkTestServer server, ZkTestCluster cluster) {
+            assertSame(SINGLE.getServer(), server);
+            assertSame(ENSEMBLE.getCluster(), cluster);
+        }
+
+        @Nested
+        class Inner {
+            @Test
+            void one(ZkTestServer server, ZkTestCluster cluster) {
+                assertSame(SINGLE.getServer(), server);
+                assertSame(ENSEMBLE.getCluster(), cluster);
+            }
+        }
+    }
+
+    @Test
+    void aServerAndAnEnsembleShareAClass() {
+        run(Both.class).requireSuccess(1);
+        run(BothShared.class).requireSuccess(1);
+    }
+
     static class Wrong {
         @RegisterExtension
         final ZkTestServerExtension zk = new ZkTestServerExtension();
