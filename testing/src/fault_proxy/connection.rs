@@ -288,7 +288,7 @@ impl Connection {
                 if let Some(session) = self.session(out).await? {
                     self.shared.traffic.modify(|live| live.count_unknown(session));
                 }
-                self.conversation.modify(|talk| talk.forward(*xid));
+                self.conversation.modify(|talk| talk.forward(*xid, None));
             }
             Content::Request { xid, request } => {
                 if let Some(session) = self.session(out).await? {
@@ -350,7 +350,8 @@ impl Connection {
             }
             Verdict::LoseReply => {
                 *self.lost.lock() = Some(hit);
-                self.conversation.modify(|talk| talk.lose_reply(xid));
+                let opcode = Some(request.opcode());
+                self.conversation.modify(|talk| talk.lose_reply(xid, opcode));
                 out.push(piece).await?;
                 out.flush().await?;
                 return Ok(Some(Stop::Sealed));
@@ -360,7 +361,7 @@ impl Connection {
                 return Ok(Some(Stop::Disconnect(hit)));
             }
         }
-        self.conversation.modify(|talk| talk.forward(xid));
+        self.conversation.modify(|talk| talk.forward(xid, Some(request.opcode())));
         out.push(piece).await?;
         Ok(None)
     }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use bytes::{Bytes, BytesMut};
 use zk_curator_client::{SessionCredentials, SessionId};
 use zk_curator_proto::records::{ConnectRequest, ConnectResponse, ReplyHeader};
-use zk_curator_proto::{Decoder, ErrorCode, Record, XID_NOTIFICATION, frame};
+use zk_curator_proto::{Decoder, ErrorCode, OpCode, Record, XID_NOTIFICATION, XID_PING, frame};
 
 /// The maximum length of the first frame of a server, in bytes.
 const CONNECT: usize = 1024;
@@ -19,6 +19,9 @@ const HEADER: usize = 16;
 /// Requests wait above them, as a client may send requests without reading replies.
 const REFUSALS: usize = 10_000;
 const BACKLOG: usize = 1 << 20;
+
+/// The most requests without a reply that are remembered. The reply to an older one still passes.
+const REMEMBERED: usize = 50_000;
 
 /// The replies of one connection.
 #[derive(Debug)]
@@ -53,13 +56,33 @@ enum State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pending {
     /// The server replies.
-    Forwarded { xid: i32 },
+    Forwarded(Expected),
     /// The proxy replies after the requests before it.
     Refused { xid: i32, code: ErrorCode },
     /// The connection ends when the server replies.
-    LosesReply { xid: i32 },
+    LosesReply(Expected),
     /// The connection ends after the replies to the requests before it.
     End(Ended),
+}
+
+/// The reply that a server sends to a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Expected {
+    xid: i32,
+    /// `true` if the reply does not wait for those to earlier requests.
+    overtakes: bool,
+}
+
+impl Expected {
+    /// Returns the reply to a request; without an opcode, to one that was not decoded.
+    const fn of(xid: i32, opcode: Option<OpCode>) -> Self {
+        match opcode {
+            // ZooKeeper answers each ping with the same xid.
+            Some(OpCode::Ping) => Self { xid: XID_PING, overtakes: false },
+            Some(OpCode::Auth | OpCode::Sasl) => Self { xid, overtakes: true },
+            _ => Self { xid, overtakes: false },
+        }
+    }
 }
 
 /// The reason for the end of a connection.
@@ -117,10 +140,18 @@ impl Conversation {
     }
 
     /// The server receives the request.
-    pub(super) fn forward(&mut self, xid: i32) {
-        if !self.is_opaque() {
-            self.pending.push_back(Pending::Forwarded { xid });
+    pub(super) fn forward(&mut self, xid: i32, opcode: Option<OpCode>) {
+        let expected = Expected::of(xid, opcode);
+        // The reply could not be told from an event.
+        if self.is_opaque() || expected.xid == XID_NOTIFICATION {
+            return;
         }
+        // A refusal must not split a frame.
+        if self.state == State::Frames {
+            while self.pending.len() >= REMEMBERED && self.forget_first() {}
+            self.settle();
+        }
+        self.pending.push_back(Pending::Forwarded(expected));
     }
 
     /// The client receives this error in the place of a reply.
@@ -137,8 +168,8 @@ impl Conversation {
     }
 
     /// The server receives the request. The connection ends in the place of the reply.
-    pub(super) fn lose_reply(&mut self, xid: i32) {
-        self.pending.push_back(Pending::LosesReply { xid });
+    pub(super) fn lose_reply(&mut self, xid: i32, opcode: Option<OpCode>) {
+        self.pending.push_back(Pending::LosesReply(Expected::of(xid, opcode)));
     }
 
     /// Takes bytes of the server off `buf`: all complete frames, and the known parts of others.
@@ -245,29 +276,62 @@ impl Conversation {
 
     /// Removes the request of a reply. Returns `true` if the client receives the reply or event.
     fn passes(&mut self, header: &ReplyHeader) -> bool {
-        // Responses to `auth` overtake those to other requests.
+        let is_event = header.xid == XID_NOTIFICATION;
         let answered = self.pending.iter().position(|pending| match pending {
-            Pending::Forwarded { xid } | Pending::LosesReply { xid } => *xid == header.xid,
+            Pending::Forwarded(expected) | Pending::LosesReply(expected) => {
+                expected.xid == header.xid
+            }
             Pending::Refused { .. } | Pending::End(_) => false,
         });
-        if let Some(at) = answered.filter(|_| header.xid != XID_NOTIFICATION) {
-            if let Pending::LosesReply { .. } = self.pending[at] {
+        if let Some(at) = answered {
+            let at = self.skip_to(at);
+            if let Some(Pending::LosesReply(_)) = self.pending.get(at) {
                 self.pending[at] = Pending::End(Ended::ReplyLost);
                 return false;
             }
             self.pending.remove(at);
         }
         // The events since the request is the only one without a reply may be its effects.
-        if header.xid == XID_NOTIFICATION && self.loses_reply() {
+        if is_event && self.loses_reply() {
             return false;
         }
         self.zxid = self.zxid.max(header.zxid);
         true
     }
 
+    /// Forgets the requests before one that has its reply, unless that overtakes. The server will
+    /// not reply to them: it replies in order. Returns the new position of the request.
+    fn skip_to(&mut self, at: usize) -> usize {
+        let answered = match self.pending[at] {
+            Pending::Forwarded(expected) | Pending::LosesReply(expected) => expected,
+            Pending::Refused { .. } | Pending::End(_) => return at,
+        };
+        if answered.overtakes {
+            return at;
+        }
+        (0..at).rev().find(|_| !self.forget_first()).map_or(0, |left| left + 1)
+    }
+
+    /// Forgets the first request. Returns `false` if it has to stay, because it ends the connection.
+    fn forget_first(&mut self) -> bool {
+        match self.pending.front() {
+            Some(Pending::Forwarded(_)) => {}
+            Some(Pending::Refused { xid, code }) => self.send_refusal(*xid, *code),
+            Some(Pending::LosesReply(_) | Pending::End(_)) | None => return false,
+        }
+        self.pending.pop_front();
+        true
+    }
+
+    fn send_refusal(&mut self, xid: i32, code: ErrorCode) {
+        let header = ReplyHeader { xid, zxid: self.zxid, err: code.code() };
+        frame::put(&mut self.out, |out| header.encode(out));
+        self.refusals -= 1;
+    }
+
     /// Returns `true` if the reply that comes next is lost.
     fn loses_reply(&self) -> bool {
-        matches!(self.pending.front(), Some(Pending::LosesReply { .. }))
+        matches!(self.pending.front(), Some(Pending::LosesReply(_)))
     }
 
     fn end_frame(&mut self) {
@@ -281,13 +345,9 @@ impl Conversation {
     fn settle(&mut self) {
         while self.state == State::Frames && self.ended.is_none() {
             match self.pending.front() {
-                Some(Pending::Refused { xid, code }) => {
-                    let header = ReplyHeader { xid: *xid, zxid: self.zxid, err: code.code() };
-                    frame::put(&mut self.out, |out| header.encode(out));
-                    self.refusals -= 1;
-                }
+                Some(Pending::Refused { xid, code }) => self.send_refusal(*xid, *code),
                 Some(Pending::End(ended)) => self.ended = Some(*ended),
-                Some(Pending::Forwarded { .. } | Pending::LosesReply { .. }) | None => return,
+                Some(Pending::Forwarded(_) | Pending::LosesReply(_)) | None => return,
             }
             self.pending.pop_front();
         }
@@ -296,8 +356,10 @@ impl Conversation {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use proptest::prelude::*;
-    use zk_curator_proto::{XID_AUTH, XID_PING, XID_SET_WATCHES};
+    use zk_curator_proto::{XID_AUTH, XID_SET_WATCHES};
 
     use super::*;
 
@@ -342,6 +404,24 @@ mod tests {
         talk
     }
 
+    /// Returns the opcode of a request of the Java client with this xid.
+    fn opcode(xid: i32) -> Option<OpCode> {
+        Some(match xid {
+            XID_PING => OpCode::Ping,
+            XID_AUTH => OpCode::Auth,
+            XID_SET_WATCHES => OpCode::SetWatches,
+            _ => OpCode::Exists,
+        })
+    }
+
+    fn forward(talk: &mut Conversation, xid: i32) {
+        talk.forward(xid, opcode(xid));
+    }
+
+    fn lose_reply(talk: &mut Conversation, xid: i32) {
+        talk.lose_reply(xid, opcode(xid));
+    }
+
     /// Returns the frames that the client receives, and the end.
     fn receives(talk: &mut Conversation, frames: &[BytesMut]) -> (Vec<u8>, Option<Ended>) {
         for frame in frames {
@@ -356,10 +436,10 @@ mod tests {
         let mut talk = connected();
         talk.refuse(1, ErrorCode::NoAuth);
         assert_eq!(receives(&mut talk, &[]).0, refusal(1, 5, ErrorCode::NoAuth));
-        talk.forward(2);
+        forward(&mut talk, 2);
         talk.refuse(3, ErrorCode::NoNode);
         talk.refuse(4, ErrorCode::NoNode);
-        talk.forward(XID_PING);
+        forward(&mut talk, XID_PING);
         talk.refuse(5, ErrorCode::NoAuth);
         assert!(!talk.has_output());
         let event = reply(XID_NOTIFICATION, -1, b"event");
@@ -376,7 +456,7 @@ mod tests {
     #[test]
     fn requests_wait_for_room() {
         let mut talk = connected();
-        talk.forward(1);
+        forward(&mut talk, 1);
         for xid in 0..REFUSALS as i32 {
             assert!(talk.has_room());
             talk.refuse(2 + xid, ErrorCode::NoAuth);
@@ -407,8 +487,8 @@ mod tests {
     #[test]
     fn a_lost_request_ends_the_connection_after_earlier_replies() {
         let mut talk = connected();
-        talk.forward(1);
-        talk.forward(XID_SET_WATCHES);
+        forward(&mut talk, 1);
+        forward(&mut talk, XID_SET_WATCHES);
         talk.lose_request();
         let event = reply(XID_NOTIFICATION, -1, b"event");
         let first = [event.clone(), reply(1, 9, b"")];
@@ -421,8 +501,8 @@ mod tests {
     #[test]
     fn a_lost_reply_is_dropped_with_its_events() {
         let mut talk = connected();
-        talk.forward(XID_PING);
-        talk.lose_reply(XID_PING);
+        forward(&mut talk, XID_PING);
+        lose_reply(&mut talk, XID_PING);
         let event = reply(XID_NOTIFICATION, -1, b"event");
         let passes = [event.clone(), reply(XID_PING, 9, b"")];
         let all = [&passes[..], std::slice::from_ref(&event)].concat();
@@ -434,15 +514,15 @@ mod tests {
     #[test]
     fn authentication_overtakes_other_replies() {
         let mut talk = connected();
-        talk.forward(1);
+        forward(&mut talk, 1);
         talk.refuse(2, ErrorCode::NoNode);
-        talk.forward(XID_AUTH);
+        forward(&mut talk, XID_AUTH);
         let auth = reply(XID_AUTH, 0, b"");
         assert_eq!(receives(&mut talk, std::slice::from_ref(&auth)).0, auth);
         let expected = [reply(1, 9, b"a"), refusal(2, 9, ErrorCode::NoNode)].concat();
         assert_eq!(receives(&mut talk, &[reply(1, 9, b"a")]).0, expected);
-        talk.forward(3);
-        talk.lose_reply(XID_AUTH);
+        forward(&mut talk, 3);
+        lose_reply(&mut talk, XID_AUTH);
         assert_eq!(receives(&mut talk, &[auth]), (Vec::new(), None));
         let last = reply(3, 9, b"a");
         let all = [last.clone(), reply(XID_NOTIFICATION, -1, b"late")];
@@ -450,9 +530,53 @@ mod tests {
     }
 
     #[test]
+    fn requests_without_a_reply_are_forgotten() {
+        let mut talk = connected();
+        // The reply to a ping has an xid of its own, and one to -1 looks like an event.
+        for _ in 0..10 {
+            talk.forward(7, Some(OpCode::Ping));
+            talk.forward(XID_NOTIFICATION, Some(OpCode::Exists));
+            let replies = [reply(XID_PING, 9, b""), reply(XID_NOTIFICATION, 9, b"body")];
+            assert_eq!(receives(&mut talk, &replies).0, replies.concat());
+            assert_eq!(talk.pending.len(), 0);
+        }
+        // A server replies in order, so these have none.
+        forward(&mut talk, 1);
+        talk.refuse(2, ErrorCode::NoNode);
+        forward(&mut talk, 3);
+        forward(&mut talk, 4);
+        let expected = [refusal(2, 9, ErrorCode::NoNode), reply(4, 10, b"")].concat();
+        assert_eq!(receives(&mut talk, &[reply(4, 10, b"")]).0, expected);
+        assert_eq!(talk.pending.len(), 0);
+    }
+
+    #[test]
+    fn memory_for_requests_is_bounded() {
+        let mut talk = connected();
+        for xid in 1..=REMEMBERED as i32 {
+            forward(&mut talk, xid);
+            talk.refuse(xid, ErrorCode::NoNode);
+        }
+        assert!(talk.pending.len() <= REMEMBERED + 1);
+        // The refusals in front of the oldest remembered request are sent.
+        assert!(!talk.take().bytes.is_empty());
+        let replies = [reply(1, 9, b"late"), reply(REMEMBERED as i32, 9, b"last")];
+        assert!(receives(&mut talk, &replies).0.starts_with(&replies[0]));
+        assert_eq!((talk.pending.len(), talk.refusals), (0, 0));
+    }
+
+    #[test]
+    fn a_lost_reply_that_looks_like_an_event_ends_the_connection() {
+        let mut talk = connected();
+        lose_reply(&mut talk, XID_NOTIFICATION);
+        let reply = reply(XID_NOTIFICATION, 9, b"body");
+        assert_eq!(receives(&mut talk, &[reply]), (Vec::new(), Some(Ended::ReplyLost)));
+    }
+
+    #[test]
     fn a_reply_of_any_length_is_not_collected() {
         let mut talk = connected();
-        talk.forward(1);
+        forward(&mut talk, 1);
         let mut head = reply(1, 9, b"");
         head[..PREFIX].copy_from_slice(&i32::MAX.to_be_bytes());
         assert_eq!(receives(&mut talk, std::slice::from_ref(&head)).0, head);
@@ -485,11 +609,11 @@ mod tests {
     fn the_last_bytes_pass_unless_they_may_be_a_lost_reply() {
         let part = &reply(1, 9, b"body")[..10];
         let mut talk = connected();
-        talk.forward(1);
+        forward(&mut talk, 1);
         talk.receive_last(&mut part.into());
         assert_eq!(talk.take().bytes, part);
         let mut talk = connected();
-        talk.lose_reply(1);
+        lose_reply(&mut talk, 1);
         talk.receive_last(&mut part.into());
         assert_eq!(talk.take().bytes, b""[..]);
     }
@@ -497,6 +621,8 @@ mod tests {
     #[derive(Debug, Clone)]
     enum Step {
         Forward,
+        /// A request that the server never replies to.
+        Unanswered,
         Refuse,
         Event(usize),
         Reply(usize),
@@ -505,6 +631,7 @@ mod tests {
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
             Just(Step::Forward),
+            Just(Step::Unanswered),
             Just(Step::Refuse),
             (0..40usize).prop_map(Step::Event),
             (0..40usize).prop_map(Step::Reply),
@@ -535,13 +662,18 @@ mod tests {
                 talk.receive(&mut buf);
             };
             let (mut next, mut replied, mut forwarded) = (0, 0, Vec::new());
-            let mut events = 0;
+            let (mut events, mut unanswered) = (0, BTreeSet::new());
             for step in &steps {
                 match step {
                     Step::Forward => {
                         next += 1;
                         forwarded.push(next);
-                        talk.forward(next);
+                        forward(&mut talk, next);
+                    }
+                    Step::Unanswered => {
+                        next += 1;
+                        unanswered.insert(next);
+                        forward(&mut talk, next);
                     }
                     Step::Refuse => {
                         next += 1;
@@ -561,12 +693,16 @@ mod tests {
                 feed(&mut talk, &mut wire, false);
                 seen.extend_from_slice(&talk.take().bytes);
             }
+            // Its reply shows that others have none.
+            next += 1;
+            forwarded.push(next);
+            forward(&mut talk, next);
             match last {
                 Last::Nothing => {}
                 Last::LoseRequest => talk.lose_request(),
                 Last::LoseReply => {
                     forwarded.push(next + 1);
-                    talk.lose_reply(next + 1);
+                    lose_reply(&mut talk, next + 1);
                 }
             }
             for xid in &forwarded[replied..] {
@@ -582,10 +718,12 @@ mod tests {
             }
             prop_assert!(seen.is_empty());
             let replies: Vec<_> = xids.iter().copied().filter(|xid| *xid > 0).collect();
-            prop_assert_eq!(replies, (1..=next).collect::<Vec<_>>());
+            let answered = (1..=next).filter(|xid| !unanswered.contains(xid)).collect::<Vec<_>>();
             if last == Last::Nothing {
-                prop_assert_eq!(xids.len(), next as usize + events);
+                prop_assert_eq!(xids.len(), answered.len() + events);
             }
+            prop_assert_eq!(replies, answered);
+            prop_assert!(talk.pending.is_empty());
             let ended = match last {
                 Last::Nothing => None,
                 Last::LoseRequest => Some(Ended::RequestLost),

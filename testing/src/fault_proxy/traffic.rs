@@ -1,5 +1,6 @@
 //! [`ProxyTraffic`]: what a proxy has seen.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
@@ -13,8 +14,16 @@ use crate::collections::Map;
 const PATHS: usize = 10_000;
 const PATH_LENGTH: usize = 1024;
 
+/// The maximum number of children of one node with counts of their own or below them. Names that are
+/// used once must not take the room of all other paths.
+const CHILDREN: usize = 1000;
+
 /// The length of a sequence number.
 const DIGITS: usize = 10;
+
+/// The lengths of the groups of a GUID, with hyphens between them, and without hyphens.
+const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
+const GUID: usize = 32;
 
 /// The maximum number of sessions without a connection.
 const SESSIONS: usize = 1000;
@@ -29,6 +38,8 @@ pub struct ProxyTraffic {
     requests: Map<OpCode, u64>,
     unknown: u64,
     paths: Map<String, Map<OpCode, u64>>,
+    /// The counted paths and their ancestors, with the number of their children among them.
+    known: Map<String, usize>,
     other_paths: u64,
     sessions: Map<i64, ProxySession>,
 }
@@ -71,22 +82,24 @@ impl ProxyTraffic {
 
     /// Returns the number of requests for this path. Each operation of a multi counts as a request.
     /// Paths that differ only in a sequence number (ten digits at the end) count as one path: those
-    /// of the nodes, and that of their create, which has no number yet.
+    /// of the nodes, and that of their create, which has no number yet. So do paths that differ only
+    /// in GUIDs, such as those in the names of protected nodes: 32 hexadecimal digits, also in
+    /// groups of 8, 4, 4, 4 and 12 with hyphens.
     #[must_use]
     pub fn requests_of(&self, path: &str) -> u64 {
-        self.paths.get(without_number(path)).into_iter().flat_map(Map::values).sum()
+        self.paths.get(&*counted(path)).into_iter().flat_map(Map::values).sum()
     }
 
     /// Returns the number of requests for this path of each opcode, sorted by the number on the
-    /// wire. The operations of a multi count with their own opcodes. Sequence numbers are left out,
-    /// as by [`requests_of`](Self::requests_of).
+    /// wire. The operations of a multi count with their own opcodes. Sequence numbers and GUIDs do
+    /// not matter, as for [`requests_of`](Self::requests_of).
     #[must_use]
     pub fn opcodes_of(&self, path: &str) -> Vec<(OpCode, u64)> {
-        self.paths.get(without_number(path)).map(sorted).unwrap_or_default()
+        self.paths.get(&*counted(path)).map(sorted).unwrap_or_default()
     }
 
-    /// Returns the paths with counts, sorted and without sequence numbers: the first 10,000 of at
-    /// most 1,024 bytes.
+    /// Returns the paths with counts, sorted, without sequence numbers and with `*` for a GUID: the
+    /// first 10,000 of at most 1,024 bytes, below the first 1,000 children of each node.
     #[must_use]
     pub fn paths(&self) -> Vec<&str> {
         let mut paths: Vec<_> = self.paths.keys().map(String::as_str).collect();
@@ -115,20 +128,105 @@ impl ProxyTraffic {
     }
 
     fn count_path(&mut self, path: &str, opcode: OpCode) {
-        let path = without_number(path);
-        if let Some(counts) = self.paths.get_mut(path) {
-            *counts.entry(opcode).or_default() += 1;
-        } else if self.paths.len() < PATHS && path.len() <= PATH_LENGTH {
-            let counts = self.paths.entry(path.to_owned()).or_default();
-            *counts.entry(opcode).or_default() += 1;
-        } else {
+        let path = counted(path);
+        if !self.paths.contains_key(&*path) && !self.admit(&path) {
             self.other_paths += 1;
+            return;
         }
+        let counts = self.paths.entry(path.into_owned()).or_default();
+        *counts.entry(opcode).or_default() += 1;
+    }
+
+    /// Makes room for the count of a path, if there is any. Every new ancestor needs room, too.
+    fn admit(&mut self, path: &str) -> bool {
+        if path.len() > PATH_LENGTH {
+            return false;
+        }
+        let new: Vec<_> =
+            ancestors(path).take_while(|path| !self.known.contains_key(*path)).collect();
+        let Some(first) = new.last() else { return true };
+        let parent = ancestors(first).nth(1);
+        let siblings = parent.and_then(|parent| self.known.get(parent)).copied();
+        if self.known.len() + new.len() > PATHS || siblings.unwrap_or(0) >= CHILDREN {
+            return false;
+        }
+        for path in new {
+            self.known.entry(path.to_owned()).or_default();
+            if let Some(parent) = ancestors(path).nth(1) {
+                *self.known.entry(parent.to_owned()).or_default() += 1;
+            }
+        }
+        true
     }
 }
 
-/// Removes the sequence number at the end of a path, if there is one. Otherwise the nodes of a lock
-/// would fill the table.
+/// Returns a path and its ancestors, the root last.
+fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(path), |path| match path.rsplit_once('/') {
+        Some(("", "")) | None => None,
+        Some(("", _)) => Some("/"),
+        Some((parent, _)) => Some(parent),
+    })
+}
+
+/// Returns the path under which requests for a path count. Otherwise the nodes of a lock would fill
+/// the table.
+fn counted(path: &str) -> Cow<'_, str> {
+    let mut path = without_guids(path);
+    // The last ten digits of a GUID are no sequence number, but one may follow a GUID.
+    let end = without_number(&path).len();
+    match &mut path {
+        Cow::Borrowed(path) => *path = &path[..end],
+        Cow::Owned(path) => path.truncate(end),
+    }
+    match path {
+        Cow::Borrowed(path) => without_guids(path),
+        Cow::Owned(path) => Cow::Owned(without_guids(&path).into_owned()),
+    }
+}
+
+/// Replaces each GUID by an asterisk.
+fn without_guids(path: &str) -> Cow<'_, str> {
+    let (mut replaced, mut rest) = (String::new(), path);
+    while let Some(start) = rest.find(|letter: char| letter.is_ascii_hexdigit()) {
+        let (before, from) = rest.split_at(start);
+        replaced.push_str(before);
+        if let Some(length) = guid(from) {
+            replaced.push('*');
+            rest = &from[length..];
+        } else {
+            let end = from.find(|letter: char| !letter.is_ascii_hexdigit()).unwrap_or(from.len());
+            replaced.push_str(&from[..end]);
+            rest = &from[end..];
+        }
+    }
+    if replaced.len() + rest.len() == path.len() {
+        return Cow::Borrowed(path);
+    }
+    replaced.push_str(rest);
+    Cow::Owned(replaced)
+}
+
+/// Returns the length of the GUID at the beginning of a text. No hexadecimal digit follows it.
+fn guid(text: &str) -> Option<usize> {
+    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_hexdigit).count();
+    if digits(text) == GUID {
+        return Some(GUID);
+    }
+    let mut at = 0;
+    for (group, length) in GROUPS.into_iter().enumerate() {
+        if group > 0 {
+            at += text[at..].starts_with('-').then_some(1)?;
+        }
+        if digits(&text[at..]) != length {
+            return None;
+        }
+        at += length;
+    }
+    Some(at)
+}
+
+/// Removes the sequence number at the end of a path, if there is one.
 fn without_number(path: &str) -> &str {
     let at = path.len().saturating_sub(DIGITS);
     match path.split_at_checked(at) {
@@ -299,18 +397,71 @@ mod tests {
     }
 
     #[test]
+    fn guids_in_names_are_left_out() {
+        let mut live = Live::default();
+        let guid = |number: u128| format!("{number:032x}");
+        let hyphenated = |number: u128| {
+            let digits = guid(number);
+            let cuts = [0..8, 8..12, 12..16, 16..20, 20..32];
+            cuts.map(|cut| digits[cut].to_owned()).join("-")
+        };
+        for number in 0..2 * PATHS as u128 {
+            let number = number << 64 | number;
+            live.count(1, &exists(&format!("/c/_c_{}-lock-", hyphenated(number))));
+            live.count(1, &exists(&format!("/c/_c_{}-lock-0000000007", hyphenated(number))));
+            live.count(1, &exists(&format!("/k/{}__lock__0000000007", guid(number))));
+            live.count(1, &exists(&format!("/jobs/{}/lease", hyphenated(number))));
+        }
+        live.count(1, &exists("/orders"));
+        assert_eq!(live.traffic.requests_of("/orders"), 1);
+        let paths = ["/c/_c_*-lock-", "/jobs/*/lease", "/k/*__lock__", "/orders"];
+        assert_eq!(live.traffic.paths(), paths);
+        let one = format!("/c/_c_{}-lock-0000000009", hyphenated(7));
+        assert_eq!(live.traffic.requests_of(&one), 4 * PATHS as u64);
+        for guid in [guid(7), hyphenated(7), guid(u128::MAX)] {
+            for number in ["", "0000000001"] {
+                assert_eq!(counted(&format!("/{guid}/{guid}{number}")), "/*/*", "{guid}{number}");
+            }
+        }
+        // One digit less or more, or a group of another length.
+        let (guid, hyphenated) = (guid(u128::MAX), hyphenated(u128::MAX));
+        for other in [&guid[1..], &format!("{guid}a"), &hyphenated[1..], "ä-b", "a", "0/f-"] {
+            let path = format!("/other/{other}");
+            assert_eq!(counted(&path), path);
+        }
+    }
+
+    #[test]
+    fn names_that_are_used_once_leave_room_for_others() {
+        let mut live = Live::default();
+        for number in 0..PATHS {
+            live.count(1, &exists(&format!("/jobs/order-{number}/lease")));
+        }
+        for path in ["/orders", "/orders/a/b", "/jobs", "/jobs/order-0/lease"] {
+            let before = live.traffic.requests_of(path);
+            live.count(1, &exists(path));
+            assert_eq!(live.traffic.requests_of(path), before + 1, "{path}");
+        }
+        assert_eq!(live.traffic.requests_of_other_paths(), (PATHS - CHILDREN) as u64);
+    }
+
+    #[test]
     fn memory_for_paths_is_bounded() {
         let mut live = Live::default();
         live.count(1, &exists(&format!("/{}", "a".repeat(PATH_LENGTH))));
+        let path = |number: usize| format!("/{}/{number}", number % 20);
         for number in 0..PATHS + 10 {
-            live.count(1, &exists(&format!("/{number}")));
+            live.count(1, &exists(&path(number)));
         }
-        live.count(1, &exists("/0"));
-        assert_eq!(live.traffic.paths().len(), PATHS);
-        assert_eq!(
-            (live.traffic.requests_of("/0"), live.traffic.requests_of_other_paths()),
-            (2, 11)
-        );
+        live.count(1, &exists(&path(0)));
+        // The root and the twenty parents take room, too.
+        let (room, counted) = (PATHS - 21, live.traffic.paths().len());
+        assert_eq!((counted, live.traffic.known.len()), (room, PATHS));
+        assert_eq!(live.traffic.requests_of(&path(0)), 2);
+        assert_eq!(live.traffic.requests_of_other_paths(), (PATHS + 10 - room) as u64 + 1);
+        let deep = format!("/deep{}", "/d".repeat(PATHS / 2));
+        live.count(1, &exists(&deep));
+        assert_eq!((live.traffic.requests_of(&deep), live.traffic.known.len()), (0, PATHS));
     }
 
     #[test]
