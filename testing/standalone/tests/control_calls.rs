@@ -93,6 +93,63 @@ async fn a_stopped_server_starts_after_changes_of_its_mode() {
 }
 
 #[tokio::test]
+async fn a_reset_ends_every_sequence_of_faults() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    for options in [CONTROL, ENSEMBLE] {
+        let program = Program::start(options).await;
+        let mut control = program.controlled().await;
+        let members = program.addresses.len();
+        for round in 0..25 {
+            let mut stopped = vec![false; members];
+            let mut faults = Vec::new();
+            for _ in 0..rng.usize(1..12) {
+                let one = rng.usize(..members);
+                let of_all = rng.bool();
+                let mut parameters = if of_all { json!({}) } else { json!({ "member": one }) };
+                let call = match rng.u8(..9) {
+                    0 | 1 => "stop",
+                    2 => "start",
+                    3 => "restart",
+                    4 => "pause",
+                    5 => "partition",
+                    6 => ["resume", "heal"][rng.usize(..2)],
+                    7 => {
+                        parameters["verdict"] = json!({ "delay_ms": u32::MAX });
+                        "add_rule"
+                    }
+                    _ => {
+                        parameters["read_only"] = json!(rng.bool());
+                        "set_read_only"
+                    }
+                };
+                faults.push(format!("{call} {parameters}"));
+                control.ok(call, parameters).await;
+                for (at, stopped) in stopped.iter_mut().enumerate() {
+                    match call {
+                        "stop" if of_all || at == one => *stopped = true,
+                        "start" | "restart" if of_all || at == one => *stopped = false,
+                        _ => {}
+                    }
+                    let role = member(&mut control, at).await["role"].take();
+                    assert_eq!(role == "stopped", *stopped, "member {at}: {faults:?}");
+                }
+            }
+            control.ok("reset", json!({})).await;
+            for (at, address) in program.addresses.iter().enumerate() {
+                let created = async {
+                    let mut zk = RawClient::over_tcp(address).await;
+                    zk.create(&format!("/{round}-{at}"), CreateMode::Persistent).await
+                };
+                let created = tokio::time::timeout(crate::common::LONG, created).await;
+                assert!(matches!(created, Ok(Ok(_))), "member {at}, {created:?}: {faults:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_paused_server_answers_later_and_expires_no_session() {
     let program = Program::start(CONTROL).await;
     let mut control = program.controlled().await;
