@@ -158,6 +158,27 @@ async fn what_a_server_saved_the_next_one_has() {
 }
 
 #[tokio::test]
+async fn a_directory_has_one_server_at_a_time() {
+    let directory = TempDir::new("zk-test-server-two").unwrap();
+    let path = directory.path().to_str().unwrap();
+    let options = ["--port", "0", "--data-dir", path];
+    let server = Program::start(&options).await;
+    server.client().await.create("/kept", CreateMode::Persistent).await.unwrap();
+    let text = refusal(&options).await;
+    assert!(text.ends_with("belongs to another server\n"), "{text}");
+    let same = format!("{path}/.");
+    refusal(&["--port", "0", "--data-dir", &same]).await;
+    server.end("TERM").await;
+    // A server that was killed keeps no lock.
+    let mut killed = Program::start(&options).await;
+    killed.client().await.exists("/kept", false).await.unwrap();
+    killed.signal("KILL").await;
+    let server = Program::start(&options).await;
+    server.client().await.exists("/kept", false).await.unwrap();
+    server.end("TERM").await;
+}
+
+#[tokio::test]
 async fn an_unusable_directory_is_reported_and_left_unchanged() {
     let directory = TempDir::new("zk-test-server-damaged").unwrap();
     let path = directory.path().to_str().unwrap();

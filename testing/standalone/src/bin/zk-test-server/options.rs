@@ -29,7 +29,7 @@ cannot be saved.
   --max-client-connections N  the maximum number of connections of one address; 0 is no limit [0]
   --jute-max-buffer BYTES     the longest frame a client may send [1048575]
   --data-dir DIR              the directory to load nodes and sessions from at the start, and to save them to at the
-                              end; for one server only [none]
+                              end; for one server only, and no other program may serve from it [none]
   --max-backlog BYTES         the maximum size of the queue for a client that does not read [16777216]
   --container-interval MS     the interval at which empty containers and expired nodes are removed [1000]
   --zookeeper-version V       behave like 3.8 or 3.9 where they differ [3.9]
