@@ -111,6 +111,7 @@ impl fmt::Display for Fault {
             Self::Restart => f.write_str("restarted"),
             Self::ReadOnly(true) => f.write_str("read-only"),
             Self::ReadOnly(false) => f.write_str("no longer read-only"),
+            Self::Split(sides) if sides.is_empty() => f.write_str("split no more"),
             Self::Split(sides) => write!(f, "split into {sides:?} and the rest"),
             Self::Lag(None) => f.write_str("lags"),
             Self::Lag(Some(delay)) => write!(f, "lags by {delay:?}"),

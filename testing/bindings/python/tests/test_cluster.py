@@ -91,6 +91,16 @@ def test_minority_of_a_split_does_not_serve(zk_cluster: TestCluster) -> None:
     assert zk_cluster.info().members[0].role in ("leader", "follower")
 
 
+def test_end_of_a_split_keeps_partitions(zk_cluster: TestCluster) -> None:
+    with zk_cluster.partition(0):
+        with zk_cluster.split([0], [1, 2]):
+            assert zk_cluster.info().members[0].role == "looking"
+        assert zk_cluster.info().members[0].role in ("leader", "follower")
+        faults = [entry.fault for entry in zk_cluster.journal()]
+        assert "healed" not in faults and faults[-1] == "split no more"
+    assert zk_cluster.journal()[-1].fault == "healed"
+
+
 def test_lagging_follower_serves_stale_reads(
     zk_cluster: TestCluster, zk_connect: Connect
 ) -> None:

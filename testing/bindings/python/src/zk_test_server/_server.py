@@ -483,10 +483,10 @@ class TestCluster(TestServer):
 
         Members that no side has form one more side. A side with more than half of all members
         continues, under a new leader if necessary. This replaces an earlier split. The end of the
-        fault is `heal`, which also ends every `partition`.
+        fault is a split into no sides: it keeps every `partition`, unlike `heal`.
         """
         self._call("split", sides=[list(side) for side in sides])
-        return Fault(self.heal)
+        return Fault(lambda: self._call("split", sides=[]))
 
     def lag(self, member: int, delay: Optional[float] = None) -> Fault:
         """Lets a follower apply commits later: it serves stale reads.
