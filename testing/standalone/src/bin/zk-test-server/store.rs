@@ -1,16 +1,13 @@
 //! The directory in which a server is kept.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use zk_curator_testing::{Snapshot, SnapshotError, TestCluster};
 
-/// The file of nodes and sessions in the directory.
+/// The file in the directory.
 const FILE: &str = "snapshot";
-/// The file that the server of the directory has locked. It stays, because another server may wait
-/// to open it.
-const LOCK: &str = "lock";
 
 /// The place of nodes and sessions while no server runs.
 #[derive(Debug)]
@@ -30,7 +27,7 @@ impl Store {
         fs::create_dir_all(&directory).map_err(|error| {
             format!("cannot make the directory {}: {error}", directory.display())
         })?;
-        let lock = lock(&directory.join(LOCK)).map_err(|error| match error.kind() {
+        let lock = lock(&directory).map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => {
                 format!("the directory {} belongs to another server", directory.display())
             }
@@ -61,25 +58,28 @@ impl Store {
     }
 }
 
-/// Opens a file for this process alone. Fails with [`io::ErrorKind::WouldBlock`] if another has it.
+/// Locks a directory for this process alone, without a file that a failed start would leave there.
+/// Fails with [`io::ErrorKind::WouldBlock`] if another process has it.
 #[cfg(unix)]
-fn lock(path: &Path) -> io::Result<File> {
+fn lock(directory: &Path) -> io::Result<File> {
     use rustix::fs::{FlockOperation, flock};
 
-    let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+    let file = File::open(directory)?;
     flock(&file, FlockOperation::NonBlockingLockExclusive)?;
     Ok(file)
 }
 
-/// Opens a file for this process alone. Fails with [`io::ErrorKind::WouldBlock`] if another has it.
+/// Locks a directory for this process alone. Fails with [`io::ErrorKind::WouldBlock`] if another
+/// process has it. Windows cannot lock directories, but deletes a file with its last handle.
 #[cfg(windows)]
-fn lock(path: &Path) -> io::Result<File> {
+fn lock(directory: &Path) -> io::Result<File> {
     use std::os::windows::fs::OpenOptionsExt;
 
     const SHARING_VIOLATION: i32 = 32;
-    let mut options = OpenOptions::new();
-    options.create(true).truncate(false).write(true).share_mode(0);
-    options.open(path).map_err(|error| match error.raw_os_error() {
+    const DELETE_ON_CLOSE: u32 = 0x0400_0000;
+    let mut options = fs::OpenOptions::new();
+    options.create(true).truncate(false).write(true).share_mode(0).custom_flags(DELETE_ON_CLOSE);
+    options.open(directory.join("lock")).map_err(|error| match error.raw_os_error() {
         Some(SHARING_VIOLATION) => io::ErrorKind::WouldBlock.into(),
         _ => error,
     })
