@@ -17,6 +17,9 @@ use super::token::Token;
 
 /// The maximum number of open connections that have said hello.
 const MAX_CONNECTIONS: usize = 64;
+/// The time within which a connection must end to make room for another one. A client that closes
+/// connections and opens others does not know when the program has noticed their end.
+const ROOM_WITHIN: Duration = Duration::from_secs(1);
 /// The time within which a connection must say hello.
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
 /// The time within which a client must read a part of a response.
@@ -41,8 +44,9 @@ impl Room {
         Self(Arc::new(Semaphore::new(MAX_CONNECTIONS)))
     }
 
-    fn take(&self) -> Result<OwnedSemaphorePermit, CallError> {
-        Arc::clone(&self.0).try_acquire_owned().map_err(|_| {
+    async fn take(&self) -> Result<OwnedSemaphorePermit, CallError> {
+        let place = tokio::time::timeout(ROOM_WITHIN, Arc::clone(&self.0).acquire_owned()).await;
+        place.ok().and_then(Result::ok).ok_or_else(|| {
             let text = format!("hello: {MAX_CONNECTIONS} connections are open");
             CallError::new(Code::Failed, text)
         })
@@ -99,7 +103,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             if !is_allowed(&call, token) {
                 return Err(self.close(Some(id), &unauthorized()).await);
             }
-            let place = match room.take() {
+            let place = match room.take().await {
                 Ok(place) => place,
                 Err(error) => return Err(self.close(Some(id), &error).await),
             };
@@ -276,6 +280,20 @@ mod tests {
         client.write_all(b"{\"id\":1,").await.unwrap();
         served.await.unwrap();
         assert_eq!(client.read_to_end(&mut Vec::new()).await.unwrap(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_waits_for_the_end_of_another() {
+        let room = Room::new();
+        let mut places = Vec::new();
+        for _ in 0..MAX_CONNECTIONS {
+            places.push(room.take().await.unwrap());
+        }
+        assert_eq!(room.take().await.unwrap_err().code(), Code::Failed);
+        let mut next = std::pin::pin!(room.take());
+        assert!(tokio::time::timeout(ROOM_WITHIN / 2, &mut next).await.is_err());
+        places.pop();
+        assert!(next.await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]
