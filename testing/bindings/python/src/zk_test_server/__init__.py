@@ -6,6 +6,7 @@
 ...     server.add_rule("lose_reply", "create", under="/locks", after=1, times=1)
 """
 
+from ._async import AsyncFault, AsyncRule, AsyncTestCluster, AsyncTestServer
 from ._binary import find_binary
 from ._probe import Info, JournalEntry, Member, Node, Probe, Session, Watch
 from ._rules import Delay, Fault, Operation, Refuse, Rule, Verdict
@@ -35,6 +36,10 @@ from .errors import (
 __all__ = [
     "ALL",
     "All",
+    "AsyncFault",
+    "AsyncRule",
+    "AsyncTestCluster",
+    "AsyncTestServer",
     "BadRequest",
     "BinaryNotFound",
     "CallFailed",

@@ -16,17 +16,58 @@ PROTOCOL_VERSION = 1
 _MOST_IDLE = 4
 # The maximum number of waits at the same time, and of other calls. They have separate limits, because
 # a wait may last until another call ends it.
-_MOST_WAITS = 40
-_MOST_CALLS = 8
+MOST_WAITS = 40
+MOST_CALLS = 8
 
 
-class Connection:
-    """One connection. Its requests run one after another."""
+class Messages:
+    """The requests and responses of one connection."""
 
-    def __init__(self, port: int, token: str, timeout: float) -> None:
+    def __init__(self) -> None:
         self._ids = 0
         # True between a response and the next request.
         self.usable = False
+
+    def request(self, call: str, parameters: Dict[str, Any]) -> bytes:
+        """Returns the line of the next request."""
+        self._ids += 1
+        self.usable = False
+        request = {"id": self._ids, "call": call, **parameters}
+        return json.dumps(request, separators=(",", ":")).encode() + b"\n"
+
+    def result(self, line: bytes, call: str) -> Dict[str, Any]:
+        """Returns the result in a response.
+
+        Raises:
+            ZkTestServerError: by the code of the response.
+            ServerEnded, MalformedResponse: the connection is unusable after it.
+        """
+        if not line.endswith(b"\n"):
+            raise ServerEnded(f"{call}: the program has closed the connection", call=call)
+        try:
+            response = json.loads(line)
+        except ValueError:
+            response = None
+        if isinstance(response, dict):
+            # The program closes the connection after an error without an id.
+            self.usable = response.get("id") == self._ids
+            error, result = response.get("error"), response.get("ok")
+            if isinstance(error, dict) and (self.usable or response.get("id") is None):
+                failure = error_of(str(error.get("code")), str(error.get("message")), call)
+                self.usable = self.usable and not isinstance(failure, Unauthorized)
+                raise failure
+            if isinstance(result, dict) and self.usable:
+                return result
+            self.usable = False
+        start = line[:200].decode("utf-8", "replace")
+        raise MalformedResponse(f"{call}: unexpected response {start!r}", call=call)
+
+
+class Connection(Messages):
+    """One connection. Its requests run one after another."""
+
+    def __init__(self, port: int, token: str, timeout: float) -> None:
+        super().__init__()
         try:
             self._socket = socket.create_connection(("127.0.0.1", port), timeout)
         except OSError as error:
@@ -49,10 +90,7 @@ class Connection:
             ZkTestServerError: by the code of the response.
             ServerEnded, NoResponse, MalformedResponse: the connection is unusable after it.
         """
-        self._ids += 1
-        self.usable = False
-        request = {"id": self._ids, "call": call, **parameters}
-        line = json.dumps(request, separators=(",", ":")).encode() + b"\n"
+        line = self.request(call, parameters)
         try:
             self._socket.settimeout(timeout)
             self._socket.sendall(line)
@@ -61,28 +99,7 @@ class Connection:
             raise NoResponse(f"{call}: no response within {timeout:g} s", call=call) from error
         except OSError as error:
             raise ServerEnded(f"{call}: the connection is broken: {error}", call=call) from error
-        if not answer.endswith(b"\n"):
-            raise ServerEnded(f"{call}: the program has closed the connection", call=call)
-        return self._result(answer, call)
-
-    def _result(self, line: bytes, call: str) -> Dict[str, Any]:
-        try:
-            response = json.loads(line)
-        except ValueError:
-            response = None
-        if isinstance(response, dict):
-            # The program closes the connection after an error without an id.
-            self.usable = response.get("id") == self._ids
-            error, result = response.get("error"), response.get("ok")
-            if isinstance(error, dict) and (self.usable or response.get("id") is None):
-                failure = error_of(str(error.get("code")), str(error.get("message")), call)
-                self.usable = self.usable and not isinstance(failure, Unauthorized)
-                raise failure
-            if isinstance(result, dict) and self.usable:
-                return result
-            self.usable = False
-        start = line[:200].decode("utf-8", "replace")
-        raise MalformedResponse(f"{call}: unexpected response {start!r}", call=call)
+        return self.result(answer, call)
 
     def close(self) -> None:
         """Closes the connection."""
@@ -107,10 +124,10 @@ class Connections:
     def call(self, call: str, parameters: Dict[str, Any], timeout: float) -> Dict[str, Any]:
         """Makes a call, see `Connection.call`.
 
-        Threads do not wait for calls of other threads, unless there are `_MOST_CALLS` of them, or
-        `_MOST_WAITS` waits. A wait never keeps another call from running.
+        Threads do not wait for calls of other threads, unless there are `MOST_CALLS` of them, or
+        `MOST_WAITS` waits. A wait never keeps another call from running.
         """
-        self.calls += 1
+        self.start(call)
         with self._waits if call == "until" else self._others:
             connection = self._take(call, timeout)
             try:
@@ -119,6 +136,12 @@ class Connections:
                 # After a time limit or Ctrl-C, the response of this call can still arrive on this
                 # connection, and must not become the response of the next call.
                 self._give_back(connection)
+
+    def start(self, call: str) -> None:
+        """Counts a call. Raises `ServerEnded` after `close`."""
+        self.calls += 1
+        if self._closed is not None:
+            raise ServerEnded(f"{call}: {self._closed}", call=call)
 
     def _take(self, call: str, timeout: float) -> Connection:
         with self._lock:
@@ -149,8 +172,8 @@ class Connections:
             connection.close()
 
     def _limit(self) -> None:
-        self._waits = threading.BoundedSemaphore(_MOST_WAITS)
-        self._others = threading.BoundedSemaphore(_MOST_CALLS)
+        self._waits = threading.BoundedSemaphore(MOST_WAITS)
+        self._others = threading.BoundedSemaphore(MOST_CALLS)
 
     def _forget(self) -> None:
         idle, self._idle, self._lock = self._idle, [], threading.Lock()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Dict, Literal, Optional, Type, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Literal, Optional, Sequence, Type, Union
 
-from ._values import millis
+from ._values import ALL, All, MemberLike, SessionLike, millis, session_text, unless_none
 from .errors import NoSuchRule, ServerEnded
 
 if TYPE_CHECKING:
@@ -72,6 +72,33 @@ def verdict_json(verdict: Verdict) -> Union[str, Dict[str, Any]]:
     if isinstance(verdict, Refuse):
         return {"refuse": verdict.error}
     return verdict
+
+
+def rule_parameters(
+    verdict: Verdict,
+    operation: Union[Operation, Sequence[Operation], None],
+    path: Optional[str],
+    under: Optional[str],
+    session: Union[SessionLike, All],
+    member: MemberLike,
+    after: int,
+    times: Optional[int],
+    name: Optional[str],
+) -> Dict[str, Any]:
+    """Returns the parameters of `add_rule`."""
+    if isinstance(operation, (list, tuple)):
+        operation = list(operation)
+    return {
+        "verdict": verdict_json(verdict),
+        "operation": unless_none(operation),
+        "path": unless_none(path),
+        "under": unless_none(under),
+        "session": ALL if isinstance(session, All) else session_text(session, "add_rule"),
+        "member": member,
+        "after": after,
+        "times": unless_none(times),
+        "name": unless_none(name),
+    }
 
 
 class Fault:

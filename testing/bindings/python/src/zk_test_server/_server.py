@@ -10,7 +10,7 @@ from ._binary import find_binary
 from ._connection import Connections
 from ._probe import Info, JournalEntry, Probe, info_of, journal_of, probe_of
 from ._process import Process
-from ._rules import Fault, Operation, Rule, Verdict, verdict_json
+from ._rules import Fault, Operation, Rule, Verdict, rule_parameters
 from ._values import (
     ALL,
     All,
@@ -20,15 +20,26 @@ from ._values import (
     millis,
     session_id,
     session_text,
-    unless_none,
 )
 from .errors import MalformedResponse, ServerEnded
 
 # The time for a response, in seconds, after the time for which the call itself waits.
-_RESPONSE_TIMEOUT = 30.0
+RESPONSE_TIMEOUT = 30.0
 
 _S = TypeVar("_S", bound="TestServer")
 _T = TypeVar("_T")
+
+
+def parsed(call: str, parse: Callable[[Dict[str, Any]], _T], result: Dict[str, Any]) -> _T:
+    """Returns the result of a call in another form.
+
+    Raises:
+        MalformedResponse: it does not have this form.
+    """
+    try:
+        return parse(result)
+    except (KeyError, TypeError, ValueError) as error:
+        raise MalformedResponse(f"{call}: unexpected result: {error!r}", call=call) from error
 
 
 class TestServer:
@@ -319,21 +330,10 @@ class TestServer:
         Raises:
             BadRequest: a parameter is wrong, or there is a rule of this name.
         """
-        if isinstance(operation, (list, tuple)):
-            operation = list(operation)
-        result = self._call(
-            "add_rule",
-            verdict=verdict_json(verdict),
-            operation=unless_none(operation),
-            path=unless_none(path),
-            under=unless_none(under),
-            session=ALL if isinstance(session, All) else session_text(session, "add_rule"),
-            member=member,
-            after=after,
-            times=unless_none(times),
-            name=unless_none(name),
+        parameters = rule_parameters(
+            verdict, operation, path, under, session, member, after, times, name
         )
-        return Rule(self, result["rule"])
+        return Rule(self, self._call("add_rule", **parameters)["rule"])
 
     def remove_rules(self) -> None:
         """Removes all rules."""
@@ -350,7 +350,7 @@ class TestServer:
 
     def info(self) -> Info:
         """Returns the roles of the members."""
-        return self._parsed("info", info_of)
+        return parsed("info", info_of, self._call("info"))
 
     def probe(self, member: MemberLike = ALL) -> Probe:
         """Returns the state: nodes, sessions, watches, counts.
@@ -358,11 +358,11 @@ class TestServer:
         Without `member`, the nodes are those of the member with the latest state. Watches and
         counts are of all members.
         """
-        return self._parsed("probe", probe_of, member=member)
+        return parsed("probe", probe_of, self._call("probe", member=member))
 
     def journal(self) -> List[JournalEntry]:
         """Returns the faults so far, in order."""
-        return self._parsed("journal", journal_of)
+        return parsed("journal", journal_of, self._call("journal"))
 
     # Waits
 
@@ -410,33 +410,32 @@ class TestServer:
 
     def _until(self, condition: Dict[str, Any], timeout: float) -> float:
         waits = millis(timeout, "until")
-        limit = timeout + _RESPONSE_TIMEOUT
+        limit = timeout + RESPONSE_TIMEOUT
         result = self._within(limit, "until", condition=condition, timeout_ms=waits)
         return float(result["waited_ms"]) / 1000
 
     # Calls
 
     def _call(self, call: str, **parameters: Any) -> Dict[str, Any]:
-        return self._within(_RESPONSE_TIMEOUT, call, **parameters)
+        return self._within(RESPONSE_TIMEOUT, call, **parameters)
 
     def _within(self, timeout: float, call: str, **parameters: Any) -> Dict[str, Any]:
         try:
             return self._connections.call(call, given(**parameters), timeout)
         except ServerEnded as error:
-            code = None if self._connections.closed else self._process.exit_code()
-            if code is None:
+            explained = self._explained(error, call)
+            if explained is error:
                 raise
-            text = f"{error}; the program has ended with exit code {code}"
-            raise ServerEnded(text + self._process.last_errors(), call=call) from error
+            raise explained from error
 
-    def _parsed(
-        self, call: str, parse: Callable[[Dict[str, Any]], _T], **parameters: Any
-    ) -> _T:
-        result = self._call(call, **parameters)
-        try:
-            return parse(result)
-        except (KeyError, TypeError, ValueError) as error:
-            raise MalformedResponse(f"{call}: unexpected result: {error!r}", call=call) from error
+    def _explained(self, error: ServerEnded, call: str) -> ServerEnded:
+        if self._connections.closed:
+            return error
+        code = self._process.exit_code()
+        if code is None:
+            return error
+        text = f"{error}; the program has ended with exit code {code}"
+        return ServerEnded(text + self._process.last_errors(), call=call)
 
 
 class TestCluster(TestServer):
