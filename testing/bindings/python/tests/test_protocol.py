@@ -51,7 +51,7 @@ def test_missing_response_is_an_error(
 ) -> None:
     fake_program("mute")
     with TestServer() as server:
-        monkeypatch.setattr(_server, "_RESPONSE_TIMEOUT", 0.2)
+        monkeypatch.setattr(_server, "RESPONSE_TIMEOUT", 0.2)
         with pytest.raises(NoResponse, match="probe: no response within 0.2 s"):
             server.probe()
         server.reset()  # On another connection.
