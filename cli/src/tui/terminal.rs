@@ -3,6 +3,7 @@
 use std::io::{self, Stdout, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc as threads;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ use super::model::{Event, Key};
 
 /// The longest time until the thread that reads keys notices that it should end.
 const POLL: Duration = Duration::from_millis(50);
+/// The longest time for which the end of that thread is awaited.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The terminal in raw mode, on its alternate screen. Dropping it restores the terminal, also when
 /// a panic unwinds.
@@ -72,39 +75,112 @@ pub(crate) fn copy(text: &str) -> io::Result<()> {
 /// The keys, read by a thread of their own. Dropping it ends the thread.
 pub(crate) struct Keys {
     pub(crate) events: mpsc::UnboundedReceiver<Event>,
-    ended: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    _reader: Reader,
 }
 
 impl Keys {
     pub(crate) fn read() -> Self {
         let (sender, events) = mpsc::unbounded_channel();
-        let ended = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&ended);
-        let thread = std::thread::spawn(move || {
-            while !flag.load(Ordering::Relaxed) {
-                let event = match event::poll(POLL) {
-                    Ok(false) => continue,
-                    Ok(true) => event::read(),
-                    Err(error) => Err(error),
-                };
-                // The end of the channel tells that the terminal is gone.
-                let Ok(event) = event else { return };
-                if let Some(event) = translate(&event)
-                    && sender.send(event).is_err()
-                {
-                    return;
-                }
-            }
-        });
-        Self { events, ended, thread: Some(thread) }
+        // The end of the channel tells that the terminal is gone.
+        let _reader = Reader::start(move |is_wanted| while is_wanted() && pass_on(&sender) {});
+        Self { events, _reader }
     }
 }
 
-impl Drop for Keys {
+/// Passes on the next event, if one comes soon. Returns `false` after the last one.
+fn pass_on(sender: &mpsc::UnboundedSender<Event>) -> bool {
+    // At the end of the terminal, a read of crossterm does not return.
+    let Some(has_input) = input::within(POLL) else { return false };
+    let event = match event::poll(Duration::ZERO) {
+        // The rest of a long input is read with the next key.
+        Ok(false) => return !has_input || input::is_open_after(POLL),
+        Ok(true) => event::read(),
+        Err(error) => Err(error),
+    };
+    let Ok(event) = event else { return false };
+    translate(&event).is_none_or(|event| sender.send(event).is_ok())
+}
+
+/// The input of the terminal.
+#[cfg(unix)]
+mod input {
+    use std::io;
+    use std::os::fd::AsFd;
+    use std::time::Duration;
+
+    use nix::errno::Errno;
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+    /// Waits for input. Returns `false` if there is none, and `None` if the terminal is gone.
+    pub(super) fn within(time: Duration) -> Option<bool> {
+        wait(time, PollFlags::POLLIN)
+    }
+
+    /// Waits for all of this time, and returns `false` as soon as the terminal is gone.
+    pub(super) fn is_open_after(time: Duration) -> bool {
+        wait(time, PollFlags::empty()).is_some()
+    }
+
+    fn wait(time: Duration, wanted: PollFlags) -> Option<bool> {
+        let stdin = io::stdin();
+        let mut polled = [PollFd::new(stdin.as_fd(), wanted)];
+        match poll(&mut polled, PollTimeout::try_from(time).unwrap_or(PollTimeout::ZERO)) {
+            Ok(_) => {}
+            Err(Errno::EINTR) => return Some(false),
+            Err(_) => return None,
+        }
+        let seen = polled[0].revents().unwrap_or(PollFlags::empty());
+        let is_gone =
+            seen.intersects(PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL);
+        (!is_gone).then(|| seen.contains(PollFlags::POLLIN))
+    }
+}
+
+#[cfg(not(unix))]
+mod input {
+    use std::time::Duration;
+
+    use crossterm::event;
+
+    pub(super) fn within(time: Duration) -> Option<bool> {
+        event::poll(time).ok()
+    }
+
+    pub(super) const fn is_open_after(_: Duration) -> bool {
+        true
+    }
+}
+
+/// A thread that reads. Dropping it ends the thread, or leaves it to the end of the process if it
+/// does not return: a read of half a key waits for the other half.
+struct Reader {
+    is_unwanted: Arc<AtomicBool>,
+    /// Closed at the end of the thread.
+    running: threads::Receiver<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Reader {
+    /// Starts the thread. Its function ends when it is no longer wanted.
+    fn start(read: impl FnOnce(&dyn Fn() -> bool) + Send + 'static) -> Self {
+        let is_unwanted = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&is_unwanted);
+        let (runs, running) = threads::channel();
+        let thread = std::thread::spawn(move || {
+            let _runs: threads::Sender<()> = runs;
+            read(&|| !flag.load(Ordering::Relaxed));
+        });
+        Self { is_unwanted, running, thread: Some(thread) }
+    }
+}
+
+impl Drop for Reader {
     fn drop(&mut self) {
-        self.ended.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
+        self.is_unwanted.store(true, Ordering::Relaxed);
+        let ended = self.running.recv_timeout(PATIENCE);
+        if ended == Err(threads::RecvTimeoutError::Disconnected)
+            && let Some(thread) = self.thread.take()
+        {
             // A panic of the thread was printed.
             drop(thread.join());
         }
@@ -137,4 +213,34 @@ fn key_of(key: &KeyEvent) -> Option<Key> {
         KeyCode::End => Key::End,
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_is_awaited() {
+        let (sender, ended) = threads::channel();
+        drop(Reader::start(move |is_wanted| {
+            while is_wanted() {
+                std::thread::yield_now();
+            }
+            sender.send(()).expect("a receiver");
+        }));
+        assert_eq!(ended.recv(), Ok(()));
+    }
+
+    #[test]
+    fn a_reader_that_does_not_return_is_left() {
+        let (sender, input) = threads::channel::<()>();
+        let (ends, end) = threads::channel();
+        // It waits until the sender is dropped.
+        drop(Reader::start(move |_| {
+            assert!(input.recv().is_err());
+            ends.send(()).expect("a receiver");
+        }));
+        drop(sender);
+        assert_eq!(end.recv(), Ok(()));
+    }
 }

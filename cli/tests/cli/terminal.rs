@@ -1,12 +1,13 @@
 //! A pseudo-terminal.
 
 use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
+use std::io::{PipeWriter, Read, Write, pipe};
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::Stdio;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -21,11 +22,18 @@ pub(crate) struct Terminal {
     pub(crate) user: OwnedFd,
     written: mpsc::Receiver<Vec<u8>>,
     seen: String,
+    /// Dropping it ends the thread that reads.
+    reads: PipeWriter,
 }
 
 impl Terminal {
     pub(crate) fn open() -> Self {
-        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        // A command that had the controller too would keep its own terminal open.
+        #[cfg(target_os = "linux")]
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        #[cfg(not(target_os = "linux"))]
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
+        let controller = openpt(flags).expect("a terminal");
         grantpt(&controller).expect("permission");
         unlockpt(&controller).expect("an open terminal");
         let name = ptsname(&controller, Vec::new()).expect("a name");
@@ -35,15 +43,22 @@ impl Terminal {
         let controller = File::from(controller);
         let mut reader = controller.try_clone().expect("a copy");
         let (sender, written) = mpsc::channel();
+        let (is_read, reads) = pipe().expect("a pipe");
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
-            while let Ok(count @ 1..) = reader.read(&mut bytes) {
+            loop {
+                let wanted = |fd| PollFd::new(fd, PollFlags::POLLIN);
+                let mut polled = [wanted(reader.as_fd()), wanted(is_read.as_fd())];
+                if poll(&mut polled, PollTimeout::NONE).is_err() || polled[1].any() != Some(false) {
+                    return;
+                }
+                let Ok(count @ 1..) = reader.read(&mut bytes) else { return };
                 if sender.send(bytes[..count].to_vec()).is_err() {
                     return;
                 }
             }
         });
-        Self { controller, user, written, seen: String::new() }
+        Self { controller, user, written, seen: String::new(), reads }
     }
 
     fn stdio(&self) -> Stdio {
@@ -69,6 +84,13 @@ impl Terminal {
 
     pub(crate) fn press(&mut self, keys: &str) {
         self.controller.write_all(keys.as_bytes()).expect("a terminal");
+    }
+
+    /// Closes the terminal, as a window or a connection does, and waits until it is gone.
+    pub(crate) fn close(self) {
+        let Self { controller, written, reads, .. } = self;
+        drop((controller, reads));
+        while written.recv().is_ok() {}
     }
 
     /// Starts a command on the terminal.

@@ -29,6 +29,33 @@ async fn top_leaves_the_terminal_as_it_was() {
     assert_eq!(after.output_modes, before.output_modes);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn top_ends_with_its_terminal() {
+    let zkc = Zkc::start().await;
+    let mut terminal = Terminal::open();
+    let mut top = terminal.start(&mut zkc.command(&["top", "--interval", "200ms"]));
+    terminal.expect("standalone");
+    terminal.close();
+    tokio::time::timeout(PATIENCE, top.wait()).await.expect("an end").expect("zkc");
+    zkc.server.until(|probe| probe.sessions().is_empty()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_commands_end_with_their_terminal() {
+    for (arguments, shown) in [(&["shell"][..], "(connected)> "), (&["rm", "-r", "/a"], "?")] {
+        let zkc = Zkc::start().await;
+        zkc.run(&["create", "/a"]).await.ok();
+        zkc.run(&["create", "/a/b"]).await.ok();
+        let mut terminal = Terminal::open();
+        let mut child = terminal.start(&mut zkc.command(arguments));
+        terminal.expect(shown);
+        terminal.close();
+        tokio::time::timeout(PATIENCE, child.wait()).await.expect("an end").expect("zkc");
+        zkc.server.until(|probe| probe.sessions().is_empty()).await;
+        assert!(zkc.server.probe().exists("/a"), "{arguments:?}");
+    }
+}
+
 /// Starts `top` in the tree, in which `/a` is selected.
 async fn in_tree(zkc: &Zkc, terminal: &mut Terminal, options: &[&str]) -> tokio::process::Child {
     zkc.run(&["create", "/a", "data-of-a"]).await.ok();
