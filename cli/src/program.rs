@@ -41,8 +41,10 @@ impl Program<'_> {
         loop {
             tokio::select! {
                 biased;
-                event = group.next() => if let Event::Exited(code) = event? {
-                    return Ok(code);
+                event = group.next() => match event? {
+                    Event::Exited(code) => return Ok(code),
+                    Event::HungUp => group.signal(Signal::SIGHUP)?,
+                    Event::Continued | Event::InBackground => {}
                 },
                 () = &mut stop, if !is_stopped => {
                     is_stopped = true;

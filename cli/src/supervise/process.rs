@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
@@ -13,9 +14,13 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::signal::unix::{Signal as Arrivals, SignalKind, signal};
+use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::exec;
-use super::terminal::Terminal;
+use super::terminal::{Awaited, Reply, Terminal};
+
+/// The time between two looks at the terminal that a command has, or waits for.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The variable with the number of a descriptor that is closed when the command should stop.
 const DEADLINE_FD: &str = "ZKC_DEADLINE_FD";
@@ -38,6 +43,9 @@ pub(crate) struct Group {
     /// Closed when the command should stop.
     alive: Option<PipeWriter>,
     terminal: Option<Terminal>,
+    /// The command is stopped, because it has used the terminal in the background.
+    awaited: Option<Awaited>,
+    looks: Interval,
     children: Arrivals,
     /// A byte ends the process that kills the group when this process is killed.
     watched: PipeWriter,
@@ -73,19 +81,36 @@ impl Group {
         let id = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
         let id = id.ok_or_else(|| io::Error::other("the command has no process"))?;
         let (of_watcher, watched) = io::pipe()?;
-        let alive = Some(alive);
-        let group = Self { child, id, exited: false, alive, terminal, children, watched };
+        let mut looks = interval(LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let group = Self {
+            child,
+            id,
+            exited: false,
+            alive: Some(alive),
+            terminal,
+            awaited: None,
+            looks,
+            children,
+            watched,
+        };
         // If it fails, dropping the group kills the command.
         watch(id, of_watcher)?;
         Ok(group)
     }
 
-    /// Sends a signal to every process of the group. A group that is gone is no error.
+    /// Sends a signal to every process of the group. A group that is gone is no error. A signal
+    /// that asks for the end also continues the group: a stopped process would not get it.
     pub(crate) fn signal(&self, signal: Signal) -> Result<(), Errno> {
-        match killpg(self.id, signal) {
-            Err(Errno::ESRCH) => Ok(()),
-            sent => sent,
+        let asks = [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT];
+        let continues = asks.contains(&signal).then_some(Signal::SIGCONT);
+        for signal in std::iter::once(signal).chain(continues) {
+            match killpg(self.id, signal) {
+                Ok(()) | Err(Errno::ESRCH) => {}
+                failed => return failed,
+            }
         }
+        Ok(())
     }
 
     /// Closes the descriptor of `ZKC_DEADLINE_FD`.
@@ -93,10 +118,11 @@ impl Group {
         self.alive = None;
     }
 
-    /// Waits for the end of the command, or until the user suspends it (Ctrl-Z) and it is
-    /// continued. After the end, takes the terminal back.
+    /// Waits for the end of the command, or for what happens to its terminal. After the end, takes
+    /// the terminal back.
     pub(crate) async fn next(&mut self) -> io::Result<Event> {
         loop {
+            let looks = self.terminal.is_some() || self.awaited.is_some();
             tokio::select! {
                 biased;
                 status = self.child.wait() => {
@@ -104,12 +130,48 @@ impl Group {
                     self.terminal = None;
                     return Ok(Event::Exited(code(status?)));
                 }
-                Some(()) = self.children.recv() => if is_suspended(self.id) {
-                    self.signal(Signal::SIGCONT)?;
-                    return Ok(Event::Continued);
-                }
+                Some(()) = self.children.recv() => match stopped_by(self.id) {
+                    Some(Signal::SIGTSTP) => {
+                        self.signal(Signal::SIGCONT)?;
+                        return Ok(Event::Continued);
+                    }
+                    Some(Signal::SIGTTIN | Signal::SIGTTOU) => {
+                        self.awaited = Some(Awaited::begin());
+                        if let Some(event) = self.look()? {
+                            return Ok(event);
+                        }
+                        if self.awaited.is_some() {
+                            return Ok(Event::InBackground);
+                        }
+                    }
+                    _ => {}
+                },
+                _ = self.looks.tick(), if looks => if let Some(event) = self.look()? {
+                    return Ok(event);
+                },
             }
         }
+    }
+
+    /// Looks at the terminal. A command that waits for it gets it in the foreground.
+    fn look(&mut self) -> io::Result<Option<Event>> {
+        if self.terminal.as_ref().is_some_and(Terminal::is_gone) {
+            self.terminal = None;
+            self.awaited = None;
+            return Ok(Some(Event::HungUp));
+        }
+        let Some(awaited) = &mut self.awaited else { return Ok(None) };
+        match awaited.ask(self.id) {
+            Reply::Wait => return Ok(None),
+            Reply::Lent(terminal) => self.terminal = Some(terminal),
+            Reply::Gone => {
+                self.awaited = None;
+                return Ok(Some(Event::HungUp));
+            }
+        }
+        self.awaited = None;
+        self.signal(Signal::SIGCONT)?;
+        Ok(None)
     }
 }
 
@@ -120,6 +182,11 @@ pub(crate) enum Event {
     Exited(u8),
     /// The user has suspended it, and it was continued.
     Continued,
+    /// It is stopped until it is in the foreground, because it uses the terminal.
+    InBackground,
+    /// The terminal that it had, or has waited for, is gone. A command that waits for it is
+    /// stopped.
+    HungUp,
 }
 
 impl Drop for Group {
@@ -162,17 +229,19 @@ fn code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
 }
 
-/// Returns `true` if the terminal has suspended the process since the last call.
+/// Returns the signal that has stopped the process since the last call.
 #[cfg(target_os = "linux")]
-fn is_suspended(id: Pid) -> bool {
+fn stopped_by(id: Pid) -> Option<Signal> {
     use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-    let stopped = waitid(Id::Pid(id), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG);
-    matches!(stopped, Ok(WaitStatus::Stopped(_, Signal::SIGTSTP)))
+    match waitid(Id::Pid(id), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG) {
+        Ok(WaitStatus::Stopped(_, signal)) => Some(signal),
+        _ => None,
+    }
 }
 
 #[cfg(not(target_os = "linux"))]
-const fn is_suspended(_: Pid) -> bool {
-    false
+const fn stopped_by(_: Pid) -> Option<Signal> {
+    None
 }
 
 #[cfg(test)]

@@ -11,11 +11,12 @@ use zk_curator::ConnectionState;
 use zk_curator::state::StateWatch;
 use zk_curator_client::internal::sleep_until;
 
-use super::machine::{Effect, Input, Machine, Plan, Why};
+use super::machine::{Caught, Effect, Input, Machine, Plan, Why};
 use super::process::{Event, Group};
 use super::signals::Signals;
 use super::talk::Talk;
 use super::tenure::Tenure;
+use crate::stop::is_heeded;
 
 /// The greatest time between two checks of the clock. The clock may jump when a machine was
 /// suspended, and timers do not notice that.
@@ -163,6 +164,19 @@ impl Driver<'_> {
                 self.talk.say(format!(
                     "continued: a command cannot be suspended while it holds a {what}"
                 ));
+                None
+            }
+            Ok(Event::InBackground) => {
+                let what = self.hold.what;
+                self.talk.say(format!(
+                    "stopped: the command uses the terminal, and gets it in the foreground (fg); \
+                     it holds the {what} until then"
+                ));
+                None
+            }
+            Ok(Event::HungUp) if is_heeded(Signal::SIGHUP) => Some(Input::Signal(Caught::Hangup)),
+            Ok(Event::HungUp) => {
+                self.send(Signal::SIGCONT);
                 None
             }
             Err(error) => {

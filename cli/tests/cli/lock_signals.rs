@@ -177,3 +177,113 @@ async fn ctrl_z_does_not_suspend_the_command() {
     shell.write("\n").await;
     assert_eq!(shell.finish().await.code, Some(4));
 }
+
+/// Waits until a process is stopped.
+#[cfg(target_os = "linux")]
+async fn stopped(process: &str) {
+    let is_stopped = async || {
+        std::fs::read_to_string(format!("/proc/{process}/stat"))
+            .is_ok_and(|stat| stat.contains(") T "))
+    };
+    timeout(LIMIT, wait::until(is_stopped)).await.expect("a stopped process");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn signals_that_end_reach_a_stopped_command() {
+    let server = TestServer::start().await;
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT] {
+        let script = "trap 'exit 5' TERM INT HUP QUIT; echo $$; kill -STOP $$; exit 9";
+        let arguments = ["lock", "/locks/a", "--", "sh", "-c", script];
+        let mut holder = Running::start(&server.connect_string(), &arguments);
+        stopped(&holder.line().await).await;
+        holder.signal(signal);
+        let finished = holder.finish().await;
+        assert_eq!(finished.code, Some(5), "{signal}: {finished:?}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_stopped_command_can_end_before_its_lock_does() {
+    let server = TestServer::start().await;
+    let servers = server.connect_string();
+    let script = "trap 'echo stopped; exit 5' TERM; echo $$; kill -STOP $$; exit 9";
+    let mut holder = Running::start(&servers, &["lock", "/locks/a", "--", "sh", "-c", script]);
+    stopped(&holder.line().await).await;
+    assert_eq!(crate::running::run(&servers, &["revoke", "/locks/a"]).await.code, Some(0));
+    let finished = holder.finish().await;
+    assert_eq!((finished.code, &*finished.stdout), (Some(123), "stopped\n"), "{finished:?}");
+}
+
+/// A shell starts the command in the background, and then asks on the terminal whether to go on.
+#[cfg(target_os = "linux")]
+fn in_background(server: &TestServer, folder: &Folder, then: &str) -> Running {
+    let command = "sh -c 'echo $$ > pid; read x; echo \"read $x\"; exit 4'";
+    on_terminal(server, folder, &format!("set -m; zkc lock /locks/a -- {command} & {then}"))
+}
+
+/// Starts a shell with a terminal.
+#[cfg(target_os = "linux")]
+fn on_terminal(server: &TestServer, folder: &Folder, line: &str) -> Running {
+    std::fs::write(folder.file("script"), line).expect("a script");
+    let mut command = program("script", &server.connect_string());
+    let script = format!("bash {}", folder.file("script"));
+    command.args(["-qec", &script, "/dev/null"]).stdin(std::process::Stdio::piped());
+    Running::spawn(command.current_dir(folder.file("")))
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_command_in_the_background_waits_for_fg() {
+    let (server, folder) = (TestServer::start().await, Folder::new());
+    let mut shell = in_background(&server, &folder, "read go; fg %1; exit $?");
+    assert!(shell.line().await.contains("gets it in the foreground (fg)"));
+    shell.write("\n").await;
+    while !shell.line().await.starts_with("zkc lock") {}
+    shell.write("hello\n").await;
+    while shell.line().await != "read hello" {}
+    assert_eq!(shell.finish().await.code, Some(4));
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_stopped_command_ends_with_its_terminal() {
+    let (server, folder) = (TestServer::start().await, Folder::new());
+    let mut shell = in_background(&server, &folder, "wait");
+    assert!(shell.line().await.contains("gets it in the foreground (fg)"));
+    let command = file_with(&folder.file("pid"), "\n").await;
+    shell.signal(Signal::SIGKILL);
+    gone(command.trim()).await;
+    server.until(|probe| probe.sessions().is_empty()).await;
+}
+
+/// The shell does not end with its terminal, so the kernel sends nothing to the command.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_command_with_the_terminal_ends_with_it() {
+    let (server, folder) = (TestServer::start().await, Folder::new());
+    let command = "sh -c 'echo $$ > pid; echo ready; exec sleep 600'";
+    let line = format!("trap : HUP; zkc lock /locks/a -- {command}; echo \"code $?\" > code");
+    let mut shell = on_terminal(&server, &folder, &line);
+    assert_eq!(shell.line().await, "ready");
+    let command = file_with(&folder.file("pid"), "\n").await;
+    shell.signal(Signal::SIGKILL);
+    gone(command.trim()).await;
+    assert_eq!(file_with(&folder.file("code"), "\n").await, "code 129\n");
+}
+
+/// It reads the terminal, although standard input is none.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_command_without_standard_input_gets_the_terminal() {
+    let server = TestServer::start().await;
+    let line = "zkc lock /locks/a --no-stdin -- \
+                sh -c 'echo one; read x < /dev/tty; echo \"read $x\"'; read y; exit 6";
+    let mut shell = with_terminal(&server, line);
+    assert_eq!(shell.line().await, "one");
+    shell.write("hello\n").await;
+    while shell.line().await != "read hello" {}
+    shell.write("there\n").await;
+    assert_eq!(shell.finish().await.code, Some(6));
+}
