@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::flw::Mode;
-use super::probe::Report;
+use super::probe::{Report, Trouble};
 
 /// The greatest lag of a healthy follower, in transactions.
 pub(crate) const GREATEST_LAG: u64 = 1_000;
@@ -20,25 +20,74 @@ pub(crate) fn lag(reports: &[Report], server: &Report) -> Option<u64> {
     (first >> 32 == second >> 32).then(|| u64::try_from(first - second).unwrap_or_default())
 }
 
+/// The evidence about a quorum in the answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Quorum {
+    Present,
+    /// Without the voting servers that say that they have none, or do not listen, the others are
+    /// no majority.
+    Missing,
+    /// All servers that are known are without one or down. There may be others.
+    MissingHere,
+    Unknown,
+}
+
+/// Judges by what servers say of themselves. A server that cannot be asked from here may lead.
+fn quorum(reports: &[Report], voters: Option<usize>) -> Quorum {
+    // A follower has a leader, which perhaps was not asked.
+    let follows = |report: &Report| matches!(report.mode(), Some(Mode::Follower | Mode::Observer));
+    if reports.iter().any(|report| report.leads() || follows(report)) {
+        return Quorum::Present;
+    }
+    let has_none = |report: &Report| {
+        report.srvr == Err(Trouble::NotServing) || report.mode() == Some(Mode::ReadOnly)
+    };
+    let voting = || reports.iter().filter(|report| !report.server.observer);
+    let without = voting().filter(|report| has_none(report)).count();
+    let down = voting().filter(|report| is_down(report)).count();
+    // With more servers than voters, it is not known which of them vote.
+    let left = match voters.filter(|voters| voting().count() <= *voters) {
+        Some(voters) if voters.saturating_sub(without + down) <= voters / 2 => Quorum::Missing,
+        Some(_) => Quorum::Unknown,
+        None if without + down == voting().count() => Quorum::MissingHere,
+        None => Quorum::Unknown,
+    };
+    if without > 0 { left } else { Quorum::Unknown }
+}
+
+/// Returns `true` if no process listens at the address of the server.
+fn is_down(report: &Report) -> bool {
+    matches!(&report.srvr, Err(Trouble::Unreachable(why)) if why.contains("refused"))
+}
+
 /// Returns everything that makes the ensemble degraded, a line each.
 pub(crate) fn problems(reports: &[Report], voters: Option<usize>) -> Vec<String> {
     let mut problems = Vec::new();
     let leaders = reports.iter().filter(|report| report.leads()).count();
-    // A follower follows a leader, perhaps one that was not asked.
-    let follows = |report: &Report| matches!(report.mode(), Some(Mode::Follower | Mode::Observer));
-    match leaders {
-        0 if !reports.iter().any(follows) => {
-            problems.push("no quorum: no server leads".to_owned());
-        }
-        0 | 1 => {}
+    match quorum(reports, voters) {
         // Two answers are from two instants: an election in between looks the same.
-        _ => problems.push(format!("{leaders} servers lead; ask again")),
+        Quorum::Present if leaders > 1 => {
+            problems.push(format!("{leaders} servers lead; ask again"));
+        }
+        Quorum::Present => {}
+        Quorum::Missing => problems.push("no quorum: no server leads".to_owned()),
+        Quorum::MissingHere => problems.push("no quorum among the named servers".to_owned()),
+        Quorum::Unknown => {
+            let text = "unknown if there is a quorum: no server has said that it leads or follows";
+            problems.push(text.to_owned());
+        }
     }
     let voting = reports.iter().filter(|report| !report.server.observer);
     if let Some(voters) = voters.filter(|voters| voting.clone().count() >= *voters) {
-        let serving = voting.filter(|report| report.mode().is_some()).count();
+        let is_serving =
+            |report: &&Report| report.mode().is_some_and(|mode| mode != Mode::ReadOnly);
+        let serving = voting.clone().filter(is_serving).count();
+        let is_known = |report: &Report| {
+            report.mode().is_some() || report.srvr == Err(Trouble::NotServing) || is_down(report)
+        };
+        let known = if voting.clone().all(is_known) { "" } else { "known to be " };
         if serving <= voters / 2 {
-            problems.push(format!("{serving} of {voters} voting servers are serving"));
+            problems.push(format!("{serving} of {voters} voting servers are {known}serving"));
         }
     }
     for report in reports {
@@ -65,7 +114,7 @@ pub(crate) fn problems(reports: &[Report], voters: Option<usize>) -> Vec<String>
 pub(crate) mod tests {
     use super::*;
     use crate::ensemble::flw::Srvr;
-    use crate::ensemble::probe::{Server, Trouble};
+    use crate::ensemble::probe::Server;
 
     /// Returns the report of a server that serves.
     pub(crate) fn serving(port: u16, mode: Mode, zxid: i64) -> Report {
@@ -80,6 +129,47 @@ pub(crate) mod tests {
 
     fn without(port: u16, trouble: Trouble) -> Report {
         Report { srvr: Err(trouble), ..serving(port, Mode::Follower, 0) }
+    }
+
+    const UNKNOWN: &str =
+        "unknown if there is a quorum: no server has said that it leads or follows";
+    const HERE: &str = "no quorum among the named servers";
+    const MISSING: &str = "no quorum: no server leads";
+
+    fn unreachable(why: &str) -> Trouble {
+        Trouble::Unreachable(why.to_owned())
+    }
+
+    #[test]
+    fn a_quorum_is_missing_only_if_its_servers_say_so() {
+        use Trouble::{Late, NotListed, NotServing, Silent};
+
+        let refused = || unreachable("connection refused");
+        let cases: [(Vec<Trouble>, Option<usize>, &str); 12] = [
+            // This address has too many connections.
+            (vec![Silent], None, UNKNOWN),
+            (vec![Silent, Silent, Silent], Some(3), UNKNOWN),
+            // One of the servers is named, and down.
+            (vec![refused()], None, UNKNOWN),
+            (vec![refused()], Some(3), UNKNOWN),
+            (vec![NotServing], None, HERE),
+            (vec![NotServing, refused(), refused()], None, HERE),
+            (vec![NotServing, Late, refused()], None, UNKNOWN),
+            (vec![NotServing], Some(3), UNKNOWN),
+            // The other two may be a quorum.
+            (vec![NotServing, Late, unreachable("no route to host")], Some(3), UNKNOWN),
+            (vec![NotServing, NotListed, refused()], Some(3), MISSING),
+            (vec![NotServing, NotServing, Late], Some(3), MISSING),
+            (vec![refused(), refused(), refused()], Some(3), UNKNOWN),
+        ];
+        for (troubles, voters, expected) in cases {
+            let reports = (1..).zip(&troubles).map(|(port, why)| without(port, why.clone()));
+            let reports: Vec<_> = reports.collect();
+            assert_eq!(problems(&reports, voters)[0], expected, "{troubles:?} of {voters:?}");
+        }
+        let read_only = [serving(1, Mode::ReadOnly, 0), serving(2, Mode::ReadOnly, 0)];
+        assert_eq!(problems(&read_only, Some(3))[0], MISSING);
+        assert_eq!(problems(&read_only, None)[0], HERE);
     }
 
     #[test]
@@ -114,8 +204,8 @@ pub(crate) mod tests {
                     without(3, Trouble::Late),
                 ],
                 &[
-                    "no quorum: no server leads",
-                    "0 of 3 voting servers are serving",
+                    UNKNOWN,
+                    "0 of 3 voting servers are known to be serving",
                     "zk:1: not serving",
                     "zk:2: no response in time",
                     "zk:3: no response in time",

@@ -324,9 +324,12 @@ pub(crate) async fn ask(server: &Server, word: Word, options: &Options) -> Asked
 
 /// Sends a request, and reads the response up to its end.
 async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str) -> Asked<String> {
-    let unreachable = |error: io::Error| Trouble::Unreachable(describe(&error));
-    stream.write_all(request.as_bytes()).await.map_err(unreachable)?;
-    stream.flush().await.map_err(unreachable)?;
+    let unsent = |error: io::Error| match error.kind() {
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Trouble::Silent,
+        _ => Trouble::Unreachable(describe(&error)),
+    };
+    stream.write_all(request.as_bytes()).await.map_err(unsent)?;
+    stream.flush().await.map_err(unsent)?;
     let mut bytes = Vec::new();
     let read = (&mut stream).take(LONGEST + 1).read_to_end(&mut bytes).await;
     match read {

@@ -17,7 +17,8 @@ pub(crate) enum Trouble {
     NotListed,
     /// The server has no quorum, or is not ready yet.
     NotServing,
-    /// The server closed the connection without a response.
+    /// The server closed the connection without a response, as it does if the address of this
+    /// machine has `maxClientCnxns` connections.
     Silent,
     /// The response is longer than 64 MiB.
     TooLong,
@@ -54,7 +55,10 @@ impl fmt::Display for Trouble {
             Self::Late => f.write_str("no response in time"),
             Self::NotListed => f.write_str("refused: not in 4lw.commands.whitelist"),
             Self::NotServing => f.write_str("not serving"),
-            Self::Silent => f.write_str("closed the connection without a response"),
+            Self::Silent => f.write_str(
+                "closed the connection without a response: \
+                 perhaps this machine has maxClientCnxns connections",
+            ),
             Self::TooLong => f.write_str("the response is too long"),
             Self::Unknown => f.write_str("the response was not understood"),
         }

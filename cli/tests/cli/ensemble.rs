@@ -79,10 +79,30 @@ async fn a_degraded_ensemble_has_status_1() {
     assert!(told.contains("unreachable: connection refused"), "{told}");
     cluster.kill(1).await;
     let told = on(&zkc, &all, &["status"]).await.fails(1);
-    assert!(told.contains("degraded: no quorum: no server leads"), "{told}");
+    assert!(told.contains("degraded: no quorum among the named servers"), "{told}");
     assert!(told.contains("not serving"), "{told}");
     let told = on(&zkc, &all, &["doctor", "-o", "json"]).await;
     assert_eq!(told.code, 1, "{told:?}");
+}
+
+#[tokio::test]
+async fn a_quorum_that_cannot_be_asked_is_unknown() {
+    let zkc = Zkc::start().await;
+    let cluster = TestCluster::start(3).await;
+    let one = cluster.member(0).connect_string();
+    cluster.kill(0).await;
+    let full = TestServer::builder().max_client_connections(1).start().await.unwrap();
+    let _first = owner(&zkc, &full.connect_string(), &full).await;
+    for servers in [one, full.connect_string()] {
+        let told = on(&zkc, &servers, &["status"]).await.fails(1);
+        assert!(told.contains("unknown if there is a quorum"), "{told}");
+        assert!(!told.contains("no quorum"), "{told}");
+        let told = on(&zkc, &servers, &["--timeout", "100ms", "doctor"]).await;
+        assert!(!told.stdout.contains("no quorum"), "{told:?}");
+        assert!(!told.stdout.contains("one server"), "{told:?}");
+    }
+    let told = on(&zkc, &full.connect_string(), &["status"]).await.fails(1);
+    assert!(told.contains("maxClientCnxns"), "{told}");
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ use zk_curator::Stat;
 
 use self::finding::finding;
 pub(crate) use self::finding::{Finding, Severity};
+use crate::ensemble::flw::Mode;
 use crate::ensemble::health::{self, leader};
 use crate::ensemble::probe::{Report, Server, Trouble};
 use crate::ensemble::sessions::whitelist_line;
@@ -59,12 +60,14 @@ pub(crate) fn servers(reports: &[Report], voters: Option<usize>, named: usize) -
 fn members(reports: &[Report], voters: Option<usize>, named: usize) -> Vec<Finding> {
     let mut findings = Vec::new();
     match voters {
-        None if reports.len() == 1 => findings.push(finding(
-            Severity::Note,
-            "ensemble",
-            "one server: no failure is tolerated",
-            "three servers tolerate the failure of one",
-        )),
+        None if reports.len() == 1 && reports[0].mode() == Some(Mode::Standalone) => {
+            findings.push(finding(
+                Severity::Note,
+                "ensemble",
+                "one server: no failure is tolerated",
+                "three servers tolerate the failure of one",
+            ));
+        }
         Some(voters) if voters % 2 == 0 => findings.push(finding(
             Severity::Warning,
             "ensemble",
