@@ -22,7 +22,7 @@ const OF_CURATOR: &str = "\
 /inspected/mutex: mutex of Curator; holds exclusive one; waits exclusive two
 /inspected/queue: simple queue of ZooKeeper's recipes; waits item one
 /inspected/rw: read/write lock of Curator; holds reader one; waits writer two
-/inspected/semaphore: semaphore of Curator; holds lease one; waits lease two, acquirer
+/inspected/semaphore: semaphore of Curator; holds lease one; waits acquirer two
 /inspected/group: group of Curator, perhaps; holds member one
 ";
 

@@ -56,6 +56,11 @@ impl<'n> Draft<'n> {
         self.finding.parts.push(name);
     }
 
+    /// Adds another node of a contender that is counted already.
+    pub(super) fn part_of(&mut self, node: &Contender) {
+        self.finding.parts.push(node.name.clone());
+    }
+
     /// Adds a directory of the layout whose children contend.
     pub(super) fn inside(&mut self, directory: &'n Node) {
         self.part(directory);

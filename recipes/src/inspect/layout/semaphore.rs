@@ -29,17 +29,22 @@ fn curators(node: &Node) -> Option<Finding> {
     let mut draft = Draft::new(node, RecipeKind::Semaphore, Library::Curator);
     draft.details(Details::Semaphore { limit: None });
     draft.inside(leases);
-    let acquirers = node.get(LOCKS).map_or_else(Vec::new, |locks| {
+    let mut acquirers = node.get(LOCKS).map_or_else(Vec::new, |locks| {
         draft.inside(locks);
         let (first, rest) = contenders(&draft, locks, &mutex(tag::LOCK));
         first.into_iter().chain(rest).collect()
     });
     let leases = leases_of(&draft, leases);
-    // A client has one request at a time: its other leases are held.
+    // A client has one request at a time: its other leases are held. It waits once, for its turn.
     let requested = leases.iter().rposition(|lease| is_requested(lease, acquirers.first()));
     for (place, lease) in leases.into_iter().enumerate() {
         if Some(place) == requested {
-            draft.waits(lease);
+            draft.part_of(&lease);
+            // Java's Curator has the label of the client only here.
+            if let Some(turn) = acquirers.first_mut().filter(|_| !lease.label.is_empty()) {
+                turn.is_revoked |= lease.is_revoked;
+                turn.label = lease.label;
+            }
         } else {
             draft.holds(lease);
         }

@@ -121,6 +121,18 @@ fn elections() {
     );
 }
 
+/// Java's Curator has the address of the client in one of its nodes, and its label in the other.
+#[test]
+fn a_waiter_of_a_semaphore_has_the_label_of_its_lease() {
+    let found = recognise(&tree(
+        "/r",
+        "locks/_c_{b}-lock-0000000009 @2 =10.0.0.7
+         leases/_c_{c}-lease-0000000005 @2 =worker-2",
+    ));
+    let labels: Vec<_> = found.waiting.iter().map(|one| one.label_str().into_owned()).collect();
+    assert_eq!((labels, found.holders.len()), (vec!["worker-2".to_owned()], 0));
+}
+
 #[test]
 fn semaphores() {
     assert_recognised(
@@ -131,10 +143,10 @@ fn semaphores() {
          leases/note",
         "semaphore of Curator
          holds lease leases/_c_{a}-lease-0000000004
-         waits lease leases/_c_{c}-lease-0000000005
          waits acquirer locks/_c_{b}-lock-0000000009
          waits acquirer locks/_c_{d}-lock-0000000010
          part leases
+         part leases/_c_{c}-lease-0000000005
          part locks
          ignored leases/note",
     );
