@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use zk_curator::SessionId;
 
-use super::flw::Word;
+use super::flw::{self, Word};
 use super::health::leader;
 use super::members;
 use super::probe::{self, Options, Report, Trouble};
@@ -22,9 +22,11 @@ pub(crate) struct Session {
     pub(crate) server: Option<String>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) last_operation: Option<String>,
-    /// The session was not answered for at least this long. A server tells only by its own clock
-    /// when it answered, so this is counted from its last answer to any client.
+    /// The servers have not heard from the client for at least this long. A server tells only by
+    /// its own clock when it answered, so this is counted from its last answer to any client.
     pub(crate) silent: Option<Duration>,
+    /// The leader expires it after this time at the latest, unless it hears of it.
+    pub(crate) within: Option<Duration>,
     /// The time at which the leader expires it unless it hears of it, in the leader's words.
     pub(crate) expires: Option<String>,
     /// The time of the connect, in milliseconds since 1970.
@@ -52,8 +54,14 @@ pub(crate) struct Sessions {
 /// Asks all servers for their connections, and the leader for the sessions.
 pub(crate) async fn sessions(app: &App, options: &Options) -> Result<Sessions, Failure> {
     let members = members::find(app, options).await?;
-    let words = [Word::Srvr, Word::Cons, Word::Dump];
-    let mut sessions = join(&probe::ask_all(&members.servers, &words, options).await);
+    // The settings have the tick, in which sessions expire.
+    let words = [Word::Srvr, Word::Conf, Word::Cons, Word::Dump];
+    let mut reports = probe::ask_all(&members.servers, &words, options).await;
+    for report in reports.iter_mut().filter(|report| report.conf.is_err()) {
+        // Without it, only an end is not known.
+        report.conf = Err(Trouble::NotAsked);
+    }
+    let mut sessions = join(&reports);
     if let Some(note) = members.note() {
         sessions.notes.push(note);
         sessions.all_connections = false;
@@ -88,7 +96,44 @@ pub(crate) fn join(reports: &[Report]) -> Sessions {
     for report in reports {
         add_connections(&mut sessions.by_id, report);
     }
+    if let Some(leader) = leader(reports) {
+        add_expiry(&mut sessions.by_id, leader);
+    }
     sessions
+}
+
+/// Adds the times until sessions expire, by the clock of the leader. It is known from the sessions
+/// themselves: when a leader hears of a session, it sets its end to the timeout later, rounded up
+/// to the next tick. So now is at least the latest of all ends, less its timeout and a tick.
+fn add_expiry(sessions: &mut BTreeMap<SessionId, Session>, leader: &Report) {
+    let tick = leader.conf.as_ref().ok().and_then(|conf| conf.number("tickTime"));
+    let Some(tick) = tick.and_then(|tick| i64::try_from(tick).ok()) else { return };
+    let ends: Vec<_> = sessions
+        .iter()
+        .filter_map(|(id, session)| {
+            let (zone, end) = flw::java_date(session.expires.as_deref()?)?;
+            let timeout = session.timeout.and_then(|time| i64::try_from(time.as_millis()).ok());
+            Some((*id, zone.to_owned(), end, timeout))
+        })
+        .collect();
+    // The clock may be changed between two zones, as in spring.
+    let Some(zone) = ends.first().map(|(_, zone, ..)| zone) else { return };
+    if ends.iter().any(|(_, other, ..)| other != zone) {
+        return;
+    }
+    let heard = ends.iter().filter_map(|(_, _, end, timeout)| Some(end - (*timeout)? - tick));
+    let Some(now) = heard.max() else { return };
+    let duration = |ms: i64| Duration::from_millis(u64::try_from(ms).unwrap_or_default());
+    for (id, _, end, timeout) in &ends {
+        let Some(session) = sessions.get_mut(id) else { continue };
+        // Ends are told to the second.
+        let latest = end + 999;
+        session.within = Some(duration(latest - now));
+        if let Some(timeout) = timeout {
+            let silent = duration(now - (latest - timeout));
+            session.silent = session.silent.max(Some(silent));
+        }
+    }
 }
 
 fn add_connections(sessions: &mut BTreeMap<SessionId, Session>, report: &Report) {
@@ -110,6 +155,7 @@ fn add_connections(sessions: &mut BTreeMap<SessionId, Session>, report: &Report)
             timeout: connection.timeout.map(Duration::from_millis).or(session.timeout),
             last_operation: connection.last_operation.clone(),
             silent: silent.map(Duration::from_millis),
+            within: None,
             expires: session.expires.take(),
             established: connection.established,
             requests: Some(connection.received),
@@ -163,7 +209,7 @@ pub(crate) fn whitelist_line(refused: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ensemble::flw::{self, Mode};
+    use crate::ensemble::flw::{Conf, Mode};
     use crate::ensemble::health::tests::serving;
 
     #[test]
@@ -193,6 +239,42 @@ mod tests {
         assert_eq!((&away.address, away.expires.as_deref()), (&None, Some("Thu")));
         assert!(sessions.by_id.contains_key(&SessionId::new(0x13)));
         assert!(!sessions.by_id.contains_key(&SessionId::new(0x14)));
+    }
+
+    /// Session 0x11 is ours, which the leader has just heard of, 0x12 was silent, and 0x13 is gone.
+    fn expiring(zone: &str, tick: &str) -> Sessions {
+        let mut leader = serving(1, Mode::Leader, 9);
+        leader.conf = Ok(Conf::parse(tick).expect("settings"));
+        leader.dump = Ok(flw::dump(&format!(
+            "SessionTracker dump:\nSession Sets (3)/(3):\n\
+             1 expire at Thu Dec 31 23:59:58 UTC 2026:\n\t0x12\n\
+             1 expire at Fri Jan 01 00:00:00 UTC 2027:\n\t0x13\n\
+             1 expire at Fri Jan 01 00:00:04 {zone} 2027:\n\t0x11\n",
+        )));
+        leader.cons = Ok(flw::connections(
+            " /a:1[1](recved=1,sid=0x11,est=5,to=8000,lresp=900)\n \
+             /b:1[1](recved=1,sid=0x12,est=5,to=30000,lresp=900)\n",
+        ));
+        join(&[leader])
+    }
+
+    #[test]
+    fn the_end_of_a_session_is_known_from_the_others() {
+        let sessions = expiring("UTC", "tickTime=2000");
+        let of = |id: i64| &sessions.by_id[&SessionId::new(id)];
+        // The leader has heard of 0x11 at 23:59:54 at the earliest.
+        assert_eq!(of(0x12).within, Some(Duration::from_millis(4_999)));
+        assert_eq!(of(0x12).silent, Some(Duration::from_millis(25_001)));
+        assert_eq!(of(0x13).within, Some(Duration::from_millis(6_999)));
+        assert_eq!((of(0x13).silent, of(0x11).silent), (None, Some(Duration::ZERO)));
+    }
+
+    #[test]
+    fn an_end_that_cannot_be_computed_is_not_told() {
+        for sessions in [expiring("CEST", "tickTime=2000"), expiring("UTC", "clientPort=1")] {
+            assert_eq!(sessions.by_id[&SessionId::new(0x12)].within, None);
+            assert_eq!(sessions.by_id[&SessionId::new(0x12)].silent, Some(Duration::ZERO));
+        }
     }
 
     #[test]

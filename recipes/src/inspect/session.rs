@@ -41,8 +41,10 @@ pub struct KnownSession {
     pub timeout: Option<Duration>,
     /// Its connection, if one was found.
     pub connection: Option<Connection>,
-    /// The time since the servers last heard from the client.
+    /// The least time since the servers last heard from the client.
     pub heard: Option<Duration>,
+    /// The longest time until its end unless the servers hear from the client, as they tell it.
+    pub expires: Option<Duration>,
 }
 
 /// The connection of a session.
@@ -107,12 +109,23 @@ impl Sessions {
         if self.connection(id).is_some() { Some(false) } else { self.is_complete.then_some(true) }
     }
 
-    /// Returns the time after which a session without a connection has expired, unless its client
-    /// connects again; `None` if that is unknown.
+    /// Returns the longest time until the end of a session, unless its client is heard; `None` if
+    /// that is unknown.
     #[must_use]
     pub fn expires_within(&self, id: SessionId) -> Option<Duration> {
         let session = self.get(id)?;
-        Some(session.timeout?.saturating_sub(session.heard.unwrap_or_default()))
+        let heard = session.heard.unwrap_or_default();
+        let by_timeout = session.timeout.map(|timeout| timeout.saturating_sub(heard));
+        by_timeout.into_iter().chain(session.expires).min()
+    }
+
+    /// Returns the time for which a session has been silent, if that is more than two thirds of its
+    /// timeout. Clients send something after a third or a half of it.
+    #[must_use]
+    pub fn silent_for(&self, id: SessionId) -> Option<Duration> {
+        let session = self.get(id)?;
+        let (heard, timeout) = session.heard.zip(session.timeout)?;
+        (heard > timeout * 2 / 3).then_some(heard)
     }
 
     /// Returns `true` if this is a session of the process that asks.
@@ -155,10 +168,17 @@ impl KnownSession {
         self
     }
 
-    /// Sets the time since the servers last heard from the client.
+    /// Sets the least time since the servers last heard from the client.
     #[must_use]
     pub const fn heard(mut self, ago: Duration) -> Self {
         self.heard = Some(ago);
+        self
+    }
+
+    /// Sets the longest time until its end, unless the servers hear from the client.
+    #[must_use]
+    pub const fn expires(mut self, within: Duration) -> Self {
+        self.expires = Some(within);
         self
     }
 }

@@ -43,6 +43,18 @@ pub enum Verdict {
         /// The maximum time until the end.
         within: Duration,
     },
+    /// The session of a contender has a connection, but its client has been silent for more than
+    /// two thirds of the timeout: it is stopped, or the network is cut.
+    Silent {
+        /// The contender.
+        owner: Owner,
+        /// `true` if it holds, `false` if it waits.
+        holds: bool,
+        /// The least time for which it has been silent.
+        since: Duration,
+        /// The maximum time until the end.
+        within: Duration,
+    },
     /// The session of a contender has no connection to any server, and its timeout is unknown.
     Orphan {
         /// The contender.
@@ -51,7 +63,8 @@ pub enum Verdict {
         holds: bool,
     },
     /// The session of a contender has no connection, and another contender with the same label has
-    /// one: the client has a new session, and its old node remains until the old session ends.
+    /// one: perhaps the client has a new session, and its old node remains until the old session
+    /// ends. Several clients may have one label, such as the address of their host.
     FormerSession {
         /// The contender with the old session.
         owner: Owner,
@@ -215,9 +228,14 @@ impl Judge<'_> {
         verdicts
     }
 
-    /// Verdicts about a session without a connection.
+    /// Verdicts about a session without a connection, or with a silent one.
     fn session(&self, contender: &Contender, holds: bool) -> Vec<Verdict> {
         let Some(id) = contender.session else { return Vec::new() };
+        let silence = self.sessions.silent_for(id).zip(self.sessions.expires_within(id));
+        if let Some((since, within)) = silence.filter(|_| self.sessions.connection(id).is_some()) {
+            let owner = self.owner(contender);
+            return vec![Verdict::Silent { owner, holds, since, within }];
+        }
         if self.sessions.is_disconnected(id) != Some(true) {
             return Vec::new();
         }
@@ -312,6 +330,13 @@ impl fmt::Display for Verdict {
                 verb(*holds),
                 within.as_millis().div_ceil(1000),
             ),
+            Self::Silent { owner, holds, since, within } => write!(
+                f,
+                "{} {owner}, silent for at least {} s: gone in at most {} s unless it continues",
+                verb(*holds),
+                since.as_secs(),
+                within.as_millis().div_ceil(1000),
+            ),
             Self::Orphan { owner, holds } => write!(
                 f,
                 "{} {owner}, which has no connection to any server: gone when its session expires",
@@ -319,7 +344,7 @@ impl fmt::Display for Verdict {
             ),
             Self::FormerSession { owner, successor } => write!(
                 f,
-                "{owner} is the node of an earlier session of the same client, which now has {successor}",
+                "{owner} is perhaps of an earlier session of the same client: {successor} has the same label",
             ),
             Self::SameSession { session, paths } => write!(
                 f,

@@ -83,3 +83,18 @@ fn session(line: &str) -> Option<(i64, Option<u64>)> {
     let timeout = words.next().and_then(|word| word.strip_suffix("ms")?.parse().ok());
     Some((session, timeout))
 }
+
+/// Parses a time as Java writes it, such as `Thu Nov 26 10:20:08 UTC 2026`. Returns the zone, and
+/// milliseconds that are those since 1970 if the zone is UTC.
+pub(crate) fn java_date(text: &str) -> Option<(&str, i64)> {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let words: Vec<_> = text.split_ascii_whitespace().collect();
+    let [_, month, day, time, zone, year] = words[..] else { return None };
+    let month = MONTHS.iter().position(|name| *name == month)? + 1;
+    let year: u32 = year.parse().ok()?;
+    let day: u32 = day.parse().ok()?;
+    let text = format!("{year:04}-{month:02}-{day:02}T{time}Z");
+    let time = humantime::parse_rfc3339(&text).ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+    Some((zone, i64::try_from(time.as_millis()).ok()?))
+}

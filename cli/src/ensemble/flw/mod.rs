@@ -11,7 +11,7 @@ mod server;
 mod watches;
 
 pub(crate) use clients::{Connection, connections};
-pub(crate) use dump::{Dump, DumpedSession, dump};
+pub(crate) use dump::{Dump, DumpedSession, dump, java_date};
 pub(crate) use server::{Conf, Mntr, Mode, Srvr, release};
 pub(crate) use watches::{Lists, WatchSummary, lists};
 

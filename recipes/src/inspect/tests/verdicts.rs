@@ -79,6 +79,33 @@ fn sessions_without_a_connection_end() {
 }
 
 #[test]
+fn a_silent_holder_is_not_said_to_hold_on() {
+    let mut sessions = sessions();
+    sessions.insert(id(1), connected().heard(Duration::from_millis(21_200)));
+    let silent = "held by one (_c_{a}-lock-0000000001), session 0x1, from 10.0.3.17:41234 at zk2, \
+                  silent for at least 21 s: gone in at most 9 s unless it continues";
+    assert_told(LOCK, &sessions, &[silent]);
+    sessions.insert(id(1), connected().heard(Duration::from_secs(19)));
+    assert!(!told(LOCK, &sessions)[0].contains("silent"));
+}
+
+#[test]
+fn the_end_that_the_servers_tell_is_used() {
+    let mut sessions = sessions();
+    let away = KnownSession::new().timeout(Duration::from_secs(30));
+    for (session, within) in [
+        (away.clone(), "30 s"),
+        (away.clone().expires(Duration::from_secs(3)), "3 s"),
+        (away.expires(Duration::from_secs(33)), "30 s"),
+        (KnownSession::new().expires(Duration::from_secs(4)), "4 s"),
+    ] {
+        sessions.insert(id(1), session);
+        let told = told(LOCK, &sessions);
+        assert!(told[0].contains(&format!("gone in at most {within} unless")), "{told:?}");
+    }
+}
+
+#[test]
 fn a_session_is_only_lost_if_all_servers_were_asked() {
     let mut sessions = Sessions::new();
     sessions.insert(id(1), KnownSession::new());
