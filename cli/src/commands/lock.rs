@@ -5,8 +5,9 @@ use clap::Args;
 use nix::unistd::gethostname;
 use serde_json::json;
 use tokio::time::timeout;
-use zk_curator::CuratorFramework;
+use zk_curator::{CuratorFramework, SessionId};
 use zk_curator_client::internal::sleep;
+use zk_curator_recipes::inspect::within_mark;
 use zk_curator_recipes::lock::{
     AnyGuard, Error, InterProcessLock, InterProcessMutex, InterProcessReadWriteLock,
     InterProcessSemaphore,
@@ -14,10 +15,11 @@ use zk_curator_recipes::lock::{
 
 use crate::app::App;
 use crate::exit::{Exit, Failure};
+use crate::holders::parse_token;
 use crate::output::{Answer, Report};
 use crate::supervise::process::{Group, Start};
 use crate::supervise::{
-    Hold, Signals, Supervision, Talk, before_the_command, environment, supervise,
+    Hold, SESSION, Signals, Supervision, Talk, before_the_command, environment, supervise,
 };
 use crate::{node, path};
 
@@ -55,7 +57,7 @@ Environment of the command:
   ZKC_LOCK_PATH      the lock
   ZKC_LOCK_NODE      the node of the holder; `zkc set --fenced` needs it
   ZKC_FENCING_TOKEN  a number that grows from holder to holder
-  ZKC_SESSION        the session
+  ZKC_SESSION        the session; a `zkc lock` below names it in its label, for `zkc deadlocks`
   ZKC_DEADLINE_FD    a descriptor for reading, at its end when the command should stop
   ZK_CONNECT, ZKC_CONFIG, ZKC_CONTEXT, ZKC_NAMESPACE, as used by zkc
 
@@ -176,7 +178,10 @@ impl Lock {
     }
 
     async fn attempt(&self, zk: &CuratorFramework) -> Result<Option<AnyGuard>, Error> {
-        let label = self.label.clone().unwrap_or_else(|| label(self.command.first()));
+        let mut label = self.label.clone().unwrap_or_else(|| label(self.command.first()));
+        if let Some(outer) = outer_session() {
+            label.push_str(&within_mark(outer));
+        }
         if let Some(leases) = self.leases {
             let semaphore = InterProcessSemaphore::new(zk, &self.path, leases).label(label);
             let lease = match self.at_once {
@@ -285,6 +290,12 @@ async fn release(guard: AnyGuard, talk: &Talk) {
         Ok(Err(error)) => talk.say(format!("the release is not confirmed: {error}")),
         Err(_) => talk.say("the release is not confirmed; the lock ends with its session"),
     }
+}
+
+/// Returns the session of the `zkc` whose command this process is, and which waits for its end.
+fn outer_session() -> Option<SessionId> {
+    let id = std::env::var(SESSION).ok()?;
+    parse_token(&id).ok().map(SessionId::new)
 }
 
 /// Returns the default label. The arguments of the command may be secret.

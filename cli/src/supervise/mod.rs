@@ -35,6 +35,9 @@ use crate::program::{self, Program};
 /// The longest grace time by default.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// The variable with the session that waits for the end of a command.
+pub(crate) const SESSION: &str = "ZKC_SESSION";
+
 /// The variables of a command, in addition to those of this process.
 pub(crate) type Environment = Vec<(&'static str, OsString)>;
 
@@ -117,7 +120,7 @@ pub(crate) fn connection(app: &App, zk: &CuratorFramework) -> Environment {
         ("ZKC_CONFIG", Some(app.config_file().display().to_string())),
         ("ZKC_CONTEXT", app.used_context().map(ToOwned::to_owned)),
         ("ZKC_NAMESPACE", global.namespace.clone()),
-        ("ZKC_SESSION", zk.session().map(|session| session.id.to_string())),
+        (SESSION, zk.session().map(|session| session.id.to_string())),
     ];
     given.into_iter().filter_map(|(name, value)| Some((name, value?.into()))).collect()
 }

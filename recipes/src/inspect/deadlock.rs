@@ -71,6 +71,9 @@ pub struct Victim {
 /// Elections are left out, because candidates do other work while they wait; a `LeaderSelector` has
 /// the nodes of a mutex, and is included.
 ///
+/// The command of a `zkc lock` may be another one, with a session of its own. The label of that
+/// ends with a [mark](super::within_mark), and the outer one does not let go before it ends.
+///
 /// The graph is about sessions, not tasks. A process that uses one session for independent tasks
 /// may appear in a cycle that is not a deadlock, because one task will release what another one
 /// waits for. Check the labels before you break a lock.
@@ -125,28 +128,39 @@ struct Edge {
 
 struct Graph<'a> {
     waits: Vec<Blocked<'a>>,
-    /// The waits of each session.
+    /// The waits of each session, and of the sessions for whose end it waits.
     by_session: BTreeMap<SessionId, Vec<usize>>,
 }
 
 impl<'a> Graph<'a> {
     fn of(findings: &'a [Finding]) -> Self {
         let waits: Vec<_> = findings.iter().flat_map(waits_of).collect();
+        let contenders = findings.iter().flat_map(|one| one.holders.iter().chain(&one.waiting));
+        let outer: BTreeMap<_, _> =
+            contenders.filter_map(|one| Some((one.session?, one.within?))).collect();
         let mut by_session = BTreeMap::<SessionId, Vec<usize>>::new();
         for (index, wait) in waits.iter().enumerate() {
-            by_session.entry(wait.session).or_default().push(index);
+            let above = |session: &SessionId| outer.get(session).copied();
+            // Labels may say anything, also that two sessions are within each other.
+            let mut seen = BTreeSet::new();
+            let all = std::iter::successors(Some(wait.session), above);
+            for session in all.take_while(|session| seen.insert(*session)) {
+                by_session.entry(session).or_default().push(index);
+            }
         }
         Self { waits, by_session }
     }
 
     /// The waits that must end before a blocker in a lock lets go: its own, and those of its
     /// session in other locks. In one lock, the contenders of a session are granted one after the
-    /// other. Waits of a session behind itself are reported apart.
+    /// other. Waits of a session behind itself are reported apart. A session within that of the
+    /// blocker has to end first, whatever it waits for.
     fn before(&self, lock: &Finding, blocker: &Contender) -> impl Iterator<Item = usize> {
         let of_session = blocker.session.and_then(|session| self.by_session.get(&session));
         of_session.into_iter().flatten().copied().filter(move |wait| {
-            let Blocked { lock: other, waiter, own, .. } = &self.waits[*wait];
-            waiter.path == blocker.path || (other.path != lock.path && own.is_none())
+            let Blocked { lock: other, waiter, own, session, .. } = &self.waits[*wait];
+            let is_within = blocker.session != Some(*session);
+            waiter.path == blocker.path || ((is_within || other.path != lock.path) && own.is_none())
         })
     }
 

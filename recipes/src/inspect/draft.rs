@@ -8,6 +8,7 @@ use zk_curator::certain::is_receipt;
 use super::details::Details;
 use super::finding::{Contender, Finding, Library, RecipeKind, Role};
 use super::node::Node;
+use super::within::within;
 use crate::lock::is_revocation;
 
 /// A finding without the nodes that remain: [`finish`](Self::finish) computes them, so that no
@@ -80,6 +81,7 @@ impl<'n> Draft<'n> {
             stat: node.stat,
             waits_on: None,
             is_revoked: node.is_ephemeral() && is_revocation(&node.data),
+            within: within(&node.data),
         }
     }
 

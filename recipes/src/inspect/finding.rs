@@ -65,6 +65,9 @@ pub struct Contender {
     pub waits_on: Option<String>,
     /// `true` if its data ask it to let go: `__REVOKE__`, or `unlock`.
     pub is_revoked: bool,
+    /// The session that waits for its end, if its label ends with a
+    /// [mark](super::within_mark): that of a `zkc lock` whose command it is.
+    pub within: Option<SessionId>,
 }
 
 impl Contender {

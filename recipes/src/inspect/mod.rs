@@ -98,6 +98,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 mod verdict;
+mod within;
 
 pub use deadlock::{Cycle, Deadlocks, Victim, Wait, deadlocks};
 pub use details::Details;
@@ -107,3 +108,4 @@ pub use read::{Found, find, inspect};
 pub use recognise::{recognise, recognise_all};
 pub use session::{Connection, KnownSession, Sessions};
 pub use verdict::{Owner, Verdict, verdicts};
+pub use within::within_mark;

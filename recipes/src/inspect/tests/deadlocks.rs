@@ -38,6 +38,36 @@ fn two_locks_in_two_orders_are_a_deadlock() {
     assert_eq!(cycle.victim.frees, 2);
 }
 
+/// `zkc lock /a -- zkc lock /b`, and the same the other way round: four sessions.
+#[test]
+fn commands_under_locks_are_a_deadlock() {
+    let a = lock("/a", "lock-0000000000 @1\nlock-0000000001 @4 =x (within 0x3)");
+    let b = lock("/b", "lock-0000000000 @3\nlock-0000000001 @2 =x (within 0x1)");
+    let found = deadlocks(&[a, b]);
+    assert_eq!(cycles(&found), ["2-3 4-1"]);
+    assert_eq!((found.stuck, found.cycles[0].victim.frees), (2, 2));
+    // Without the marks, they are four independent processes.
+    assert_eq!(deadlocks(&[mutex("/a", &[1, 4]), mutex("/b", &[3, 2])]).stuck, 0);
+}
+
+#[test]
+fn a_command_that_waits_for_the_lock_above_it_is_a_deadlock() {
+    let below = lock("/a", "lock-0000000000 @1\nlock-0000000001 @2 =x (within 0x1)");
+    assert_eq!(cycles(&deadlocks(&[below])), ["2-1"]);
+    // Also two levels below, and behind others.
+    let below =
+        lock("/a", "lock-0000000000 @1\nlock-0000000001 @9\nlock-0000000002 @3 =x (within 0x2)");
+    let between = lock("/b", "lock-0000000000 @2 =x (within 0x1)");
+    let found = deadlocks(&[below, between]);
+    assert_eq!((found.cycles.len(), found.stuck), (1, 2));
+}
+
+#[test]
+fn sessions_within_each_other_are_no_hang() {
+    let a = lock("/a", "lock-0000000000 @1 =x (within 0x2)\nlock-0000000001 @2 =x (within 0x1)");
+    assert_eq!(deadlocks(&[a]).cycles.len(), 1);
+}
+
 #[test]
 fn the_same_order_is_no_deadlock() {
     let found = deadlocks(&[mutex("/a", &[1, 2, 3]), mutex("/b", &[1, 2])]);
