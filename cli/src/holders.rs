@@ -1,7 +1,8 @@
 //! The clients that hold a lock or wait for it, of any layout.
 
+use bytes::Bytes;
 use zk_curator::{CuratorFramework, Stat};
-use zk_curator_recipes::inspect::{self, Contender, RecipeKind};
+use zk_curator_recipes::inspect::{self, Contender, Library, RecipeKind};
 
 use crate::exit::Failure;
 
@@ -21,6 +22,24 @@ pub(crate) struct Holder {
     pub(crate) stat: Stat,
     /// `false` for a client that waits.
     pub(crate) holds: bool,
+    /// The data of its node.
+    pub(crate) label: Bytes,
+    /// Why it does not listen to a request to let go.
+    pub(crate) deaf: Option<&'static str>,
+}
+
+/// Returns the reason why a contender does not listen to a request to let go; `None` if it may.
+pub(crate) fn deaf(library: Library, contender: &Contender) -> Option<&'static str> {
+    let is_kazoos = || contender.name.contains("__lock__") || contender.name.contains("__rlock__");
+    match library {
+        _ if contender.session.is_none() && contender.stat.is_some() => {
+            Some("it is persistent, and no client has it")
+        }
+        Library::Kazoo => Some("kazoo's clients do not look at their nodes"),
+        Library::Mixed if is_kazoos() => Some("kazoo's clients do not look at their nodes"),
+        Library::ZooKeeper => Some("the recipes of ZooKeeper know another request"),
+        _ => None,
+    }
 }
 
 /// Returns the clients that hold a lock, and then the clients that wait for it. If the path is the
@@ -34,9 +53,12 @@ pub(crate) async fn contenders(
     if !kinds.contains(&finding.kind) {
         return Ok(Vec::new());
     }
+    let library = finding.library;
     let contender = |holds| {
         move |contender: Contender| {
-            Some(Holder { path: contender.path, stat: contender.stat?, holds })
+            let deaf = deaf(library, &contender);
+            let Contender { path, stat, label, .. } = contender;
+            Some(Holder { path, stat: stat?, holds, label, deaf })
         }
     };
     let holders = finding.holders.into_iter().filter_map(contender(true));

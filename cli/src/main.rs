@@ -11,6 +11,7 @@ mod args;
 mod commands;
 mod complete;
 mod context;
+mod deletion;
 mod ensemble;
 mod exit;
 mod holders;

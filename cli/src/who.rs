@@ -3,16 +3,22 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use zk_curator::SessionId;
 use zk_curator_recipes::inspect::{
     Contender, Finding, KnownSession, RecipeKind, Sessions, verdicts,
 };
 
 use crate::app::App;
+use crate::ensemble::flw::Word;
 use crate::ensemble::probe::Options;
-use crate::ensemble::sessions;
+use crate::ensemble::{self, sessions};
 use crate::exit::Failure;
-use crate::node;
+use crate::holders::parse_token;
 use crate::output::{data, printable, time};
+use crate::{node, path};
+
+/// The note about a recipe with nodes that were not read.
+pub(crate) const PARTIAL: &str = "not all nodes were read: too many, or no permission";
 
 /// The facts about the sessions, and what is not known of them.
 pub(crate) struct Facts {
@@ -25,11 +31,15 @@ impl Facts {
     pub(crate) async fn gather(app: &App, options: &Options) -> Result<Self, Failure> {
         // The servers are asked while the session begins.
         let (zk, details) = tokio::join!(app.zk(), sessions::sessions(app, options));
-        let own = zk?.session();
+        let own = zk?.session().map(|session| session.id);
         let details = details.unwrap_or_else(|failure| sessions::Sessions {
             notes: vec![failure.to_string()],
             ..Default::default()
         });
+        Ok(Self::of(details, own))
+    }
+
+    fn of(details: sessions::Sessions, own: Option<SessionId>) -> Self {
         let mut sessions = Sessions::new();
         for (id, session) in &details.by_id {
             let mut known = KnownSession::new();
@@ -42,15 +52,58 @@ impl Facts {
             if let Some(silent) = session.silent {
                 known = known.heard(silent);
             }
+            if let Some(within) = session.within {
+                known = known.expires(within);
+            }
             sessions.insert(*id, known);
         }
         if details.all_connections {
             sessions.all_servers_asked();
         }
         if let Some(own) = own {
-            sessions.own(own.id);
+            sessions.own(own);
         }
-        Ok(Self { sessions, details })
+        Self { sessions, details }
+    }
+
+    /// Adds the watches, so that a waiter without one is found. The servers are asked twice: a
+    /// client that has just been notified has no watch until its next request.
+    pub(crate) async fn add_watches(
+        &mut self,
+        app: &App,
+        options: &Options,
+    ) -> Result<(), Failure> {
+        let zk = app.zk().await?;
+        let root = zk.server_path("/");
+        for _ in 0..2 {
+            let (members, reports) =
+                ensemble::survey(app, &[Word::Srvr, Word::Wchp], options).await?;
+            let is_complete = members.note().is_none();
+            if !is_complete || reports.iter().any(|report| report.wchp.is_err()) {
+                self.details.notes.extend(sessions::notes(&reports));
+                return Ok(());
+            }
+            for (path, ids) in reports.iter().flat_map(|report| report.wchp.iter().flatten()) {
+                if !path::is_within(path, &root) {
+                    continue;
+                }
+                let path = path::moved(path, &root, "/");
+                for id in ids.iter().filter_map(|id| parse_token(id).ok()) {
+                    self.sessions.watch(path.clone(), SessionId::new(id));
+                }
+            }
+        }
+        self.sessions.all_watches_known();
+        Ok(())
+    }
+
+    /// Returns `true` if the client of a contender may read a request to let go: its session has a
+    /// connection that is not silent, as far as that is known.
+    pub(crate) fn may_listen(&self, contender: &Contender) -> bool {
+        contender.session.is_some_and(|id| {
+            self.sessions.is_disconnected(id) != Some(true)
+                && self.sessions.silent_for(id).is_none()
+        })
     }
 
     /// Returns lines about the servers that did not tell something.
@@ -66,16 +119,40 @@ impl Facts {
             .collect()
     }
 
-    /// Describes the session of a contender: its client, and whether it is alive.
-    fn session(&self, contender: &Contender) -> (String, String) {
-        let Some(id) = contender.session else {
+    /// Returns the longest time until the end of a session without a connection, or with a silent
+    /// one; `None` for others, and if it is unknown.
+    fn gone_within(&self, id: SessionId) -> Option<Duration> {
+        let is_ending = self.sessions.is_disconnected(id) == Some(true)
+            || self.sessions.silent_for(id).is_some();
+        self.sessions.expires_within(id).filter(|_| is_ending)
+    }
+
+    /// Describes the owner of an ephemeral node.
+    pub(crate) fn owner(&self, id: SessionId) -> String {
+        let (state, client) = self.session(Some(id));
+        let client = if client.is_empty() { client } else { format!(", {client}") };
+        format!("ephemeral: session {id} ({state}{client}) may create it again")
+    }
+
+    /// Describes a session: the state of its connection, and its client.
+    fn session(&self, id: Option<SessionId>) -> (String, String) {
+        let Some(id) = id else {
             return ("persistent: stays without its client".to_owned(), String::new());
         };
         let details = self.details.by_id.get(&id);
         let connection = self.sessions.connection(id);
         let timeout = details.and_then(|session| session.timeout).map(time::duration);
         let state = match (connection, self.sessions.is_disconnected(id)) {
-            (Some(_), _) => "alive".to_owned(),
+            (Some(_), _) => {
+                match self.sessions.silent_for(id).zip(self.sessions.expires_within(id)) {
+                    Some((silent, within)) => format!(
+                        "silent for at least {}: gone in at most {}",
+                        time::duration(silent),
+                        time::duration(within)
+                    ),
+                    None => "connected".to_owned(),
+                }
+            }
             (None, Some(true)) => match self.sessions.expires_within(id) {
                 Some(within) => {
                     format!("no connection: gone in at most {}", time::duration(within))
@@ -100,6 +177,7 @@ pub(crate) fn contender_lines(
 ) -> Vec<String> {
     let label = match contender.label.as_ref() {
         [] => "(no label)".to_owned(),
+        b"__REVOKE__" | b"unlock" => "(the request has replaced its label)".to_owned(),
         label => data::line(label, 60),
     };
     let since = contender.created_ms().map(|created| {
@@ -117,7 +195,7 @@ pub(crate) fn contender_lines(
     if contender.is_revoked {
         first.push("asked to let go".to_owned());
     }
-    let (state, client) = facts.session(contender);
+    let (state, client) = facts.session(contender.session);
     let session = contender.session.map(|id| format!("session {id}"));
     let mut second = vec![format!("{:<8} {}", "", printable(&contender.name))];
     second.extend(session);
@@ -150,6 +228,9 @@ pub(crate) fn contender_value(facts: &Facts, contender: &Contender, now: i64) ->
         "client": session.and_then(|session| session.address.clone()),
         "server": session.and_then(|session| session.server.clone()),
         "timeout_ms": session.and_then(|session| session.timeout).map(millis),
+        "silent_ms": session.and_then(|session| session.silent).map(millis),
+        "gone_within_ms": contender.session.and_then(|id| facts.gone_within(id)).map(millis),
+        "within": contender.within.map(|id| id.to_string()),
     })
 }
 
@@ -164,4 +245,39 @@ pub(crate) fn kind(finding: &Finding) -> String {
     }
     let guess = if finding.is_guess { "perhaps " } else { "" };
     format!("{guess}{} ({})", finding.kind, finding.library)
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_curator_recipes::inspect::{Node, recognise};
+
+    use super::*;
+
+    fn state(session: sessions::Session) -> String {
+        let stat = zk_curator::Stat { ephemeral_owner: 7, ..Default::default() };
+        let node = Node::new("/a/lock-0000000001").stat(stat);
+        let finding = recognise(&Node::new("/a").with(node));
+        let details = sessions::Sessions {
+            by_id: [(SessionId::new(7), session)].into(),
+            all_connections: true,
+            ..Default::default()
+        };
+        Facts::of(details, None).session(finding.holders[0].session).0
+    }
+
+    #[test]
+    fn a_connection_is_not_a_life() {
+        let known = || sessions::Session {
+            address: Some("10.0.0.7:4000".to_owned()),
+            server: Some("zk:1".to_owned()),
+            timeout: Some(Duration::from_secs(30)),
+            ..Default::default()
+        };
+        assert_eq!(state(known()), "connected, timeout 30 s");
+        let silent = Some(Duration::from_secs(25));
+        let told = "silent for at least 25 s: gone in at most 5.0 s, timeout 30 s";
+        assert_eq!(state(sessions::Session { silent, ..known() }), told);
+        let away = sessions::Session { address: None, within: silent, ..known() };
+        assert_eq!(state(away), "no connection: gone in at most 25 s, timeout 30 s");
+    }
 }

@@ -3,15 +3,19 @@ use zk_curator_recipes::lock::attempt_revoke;
 
 use crate::app::App;
 use crate::exit::{Exit, Failure};
-use crate::output::{Answer, Rows, text};
+use crate::output::{Answer, Rows, data, text};
 use crate::{holders, node, path};
+
+/// The most characters of a label.
+const SHOWN: usize = 60;
 
 const AFTER_HELP: &str = "\
 Writes `__REVOKE__` into the node of each holder, in place of its label, as Curator's Revoker does. \
-The holder decides: `zkc lock` stops its command and releases the lock, unless it runs with \
-`--on-revoke ignore`; a Java client does so only if it was made revocable.
+The label is printed, because it is lost. The holder decides: `zkc lock` stops its command and \
+releases the lock, unless it runs with `--on-revoke ignore`; a Java client does so only if it was \
+made revocable. Clients of kazoo do not read their nodes, so they are not asked.
 
-Exit codes: 0 asked, 1 nobody holds the lock.";
+Exit codes: 0 asked, 1 nobody holds the lock, 6 nobody who holds it listens.";
 
 /// The arguments of `zkc revoke`.
 #[derive(Debug, Args)]
@@ -31,14 +35,20 @@ pub(crate) struct Revoke {
 impl Revoke {
     pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
         let zk = if self.dry_run { app.zk().await? } else { app.zk_to_change().await? };
-        let mut rows = Rows::new(const { &[text("node"), text("token"), text("session")] });
-        let mut asked = false;
+        let mut rows =
+            Rows::new(const { &[text("node"), text("token"), text("session"), text("label")] });
+        let (mut asked, mut deaf) = (false, false);
         let contenders = holders::contenders(zk, &self.path, holders::LOCKS).await?;
         let wanted = |holder: &holders::Holder| match self.token {
             Some(token) => token == holder.stat.czxid,
             None => holder.holds || holder.path == self.path,
         };
         for holder in contenders.into_iter().filter(wanted) {
+            if let Some(why) = holder.deaf {
+                deaf = true;
+                app.out().warn(format!("not asked: {}: {why}: see zkc why", holder.path));
+                continue;
+            }
             if self.dry_run || attempt_revoke(zk, &holder.path).await? {
                 asked = true;
                 let owner = node::owner(&holder.stat);
@@ -46,12 +56,18 @@ impl Revoke {
                     holder.path.into(),
                     node::hex(holder.stat.czxid).into(),
                     owner.into(),
+                    data::line(&holder.label, SHOWN).into(),
                 ]);
             }
         }
-        if !asked {
-            app.out().say(format!("not held: {}", self.path));
-        }
-        Ok(Answer::from(rows).with_exit(if asked { Exit::DONE } else { Exit::NO }))
+        let exit = match (asked, deaf) {
+            (true, _) => Exit::DONE,
+            (false, true) => Exit::CONFLICT,
+            (false, false) => {
+                app.out().say(format!("not held: {}", self.path));
+                Exit::NO
+            }
+        };
+        Ok(Answer::from(rows).with_exit(exit))
     }
 }

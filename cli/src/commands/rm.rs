@@ -13,7 +13,7 @@ use crate::node::Seen;
 use crate::output::{Answer, Out, Rows, text, time};
 use crate::progress::Progress;
 use crate::unreadable::{self, Unreadable};
-use crate::{path, walk};
+use crate::{deletion, path, walk};
 
 /// The deletions that are requested at a time.
 const AT_ONCE: usize = 256;
@@ -116,11 +116,24 @@ impl Rm {
                 let text = format!("deleted {deleted} nodes, not {}", kept.reasons.len());
                 Err(Failure::new(Exit::PARTLY, text))
             }
-            Err(failure) if deleted == 0 => Err(failure),
+            Err(failure) if deleted == 0 => Err(self.explained(zk, failure).await),
             Err(failure) => {
                 let text = format!("deleted {deleted} of {number} nodes; then {failure}");
                 Err(Failure::new(Exit::PARTLY, text))
             }
+        }
+    }
+
+    /// Names the missing permission, if that is the failure.
+    async fn explained(&self, zk: &CuratorFramework, failure: Failure) -> Failure {
+        let path = self.paths.first().filter(|_| failure.exit() == Exit::NO_PERMISSION);
+        let why = match path {
+            Some(path) => deletion::permission(zk, path).await.ok().flatten(),
+            None => None,
+        };
+        match why {
+            Some(why) => failure.hint(why),
+            None => failure,
         }
     }
 
@@ -243,7 +256,7 @@ impl Rm {
                     return Err(conflict(text));
                 }
                 Some(Seen::Present(stat)) if stat.num_children > 0 => {
-                    kept.add(conflict(format!("not empty: {path}")))?;
+                    kept.add(not_empty(&path, kept.is_single && !self.recursive))?;
                 }
                 Some(Seen::Present(_) | Seen::Hidden) | None => rows.push(vec![path.into()]),
             }
@@ -366,7 +379,7 @@ impl Deletion<'_> {
             ErrorKind::NoNode if may_be_gone => Ok(()),
             ErrorKind::BadVersion if target.selected.is_some() => self.kept.add(changed(path)),
             ErrorKind::NotEmpty => {
-                self.kept.add(Failure::new(Exit::CONFLICT, format!("not empty: {path}")))
+                self.kept.add(not_empty(path, self.kept.is_single && !self.rm.recursive))
             }
             ErrorKind::NoAuth => {
                 self.kept.add(Failure::new(Exit::NO_PERMISSION, format!("no permission: {path}")))
@@ -374,6 +387,11 @@ impl Deletion<'_> {
             _ => Err(error.into()),
         }
     }
+}
+
+fn not_empty(path: &str, with_hint: bool) -> Failure {
+    let failure = Failure::new(Exit::CONFLICT, format!("not empty: {path}"));
+    if with_hint { failure.hint("-r also deletes what is below it") } else { failure }
 }
 
 fn changed(path: &str) -> Failure {

@@ -5,13 +5,16 @@ use zk_curator_recipes::inspect::{self, Finding};
 use crate::app::App;
 use crate::ensemble::probe::Options;
 use crate::exit::Failure;
-use crate::holders::LOCKS;
+use crate::holders::{LOCKS, deaf};
 use crate::output::{Answer, Report, printable, time};
 use crate::who::{self, Facts};
-use crate::{node, path};
+use crate::{deletion, node, path};
 
 /// The most waiters that are shown without --all.
 const SHOWN: usize = 20;
+
+/// The most ignored nodes that are named.
+const IGNORED: usize = 5;
 
 /// The arguments of `zkc why`.
 #[derive(Debug, Args)]
@@ -22,6 +25,10 @@ pub(crate) struct Why {
     /// Show all waiters
     #[arg(short, long)]
     all: bool,
+    /// Also ask the servers for all watches, to find a waiter that does not watch. Servers with
+    /// many watches are slow to answer
+    #[arg(long)]
+    watches: bool,
     #[command(flatten)]
     options: Options,
 }
@@ -32,7 +39,11 @@ impl Why {
         let zk = app.zk().await?;
         let (finding, facts) =
             tokio::join!(inspect::inspect(zk, &self.path), Facts::gather(app, &self.options));
-        let (finding, facts) = (finding?, facts?);
+        let (finding, mut facts) = (finding?, facts?);
+        if self.watches {
+            facts.add_watches(app, &self.options).await?;
+        }
+        let deletion = deletion::explain(zk, &self.path, &finding, &facts).await?;
         let now = time::now_ms();
         let mut lines = vec![headline(&finding, now)];
         for holder in &finding.holders {
@@ -54,16 +65,19 @@ impl Why {
         let verdicts = facts.verdicts(&finding);
         lines.push(String::new());
         lines.extend(titled("BECAUSE", &verdicts));
-        lines.extend(titled("NEXT", &next(&finding)));
+        lines.extend(titled("DELETE", &deletion));
+        lines.extend(titled("NEXT", &next(&finding, &facts)));
         let mut notes = facts.notes().to_vec();
         if finding.is_partial {
-            notes.push("not all nodes were read: too many, or no permission".to_owned());
+            notes.push(who::PARTIAL.to_owned());
         }
         lines.extend(titled("NOTE", &notes));
         if !finding.ignored.is_empty() {
             let names: Vec<_> =
-                finding.ignored.iter().take(5).map(|name| printable(name)).collect();
-            lines.extend(titled("IGNORED", &[names.join(", ")]));
+                finding.ignored.iter().take(IGNORED).map(|name| printable(name)).collect();
+            let more = finding.ignored.len().saturating_sub(IGNORED);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            lines.extend(titled("IGNORED", &[format!("{}{more}", names.join(", "))]));
         }
         let contenders = |of: &[inspect::Contender]| -> Vec<_> {
             of.iter().map(|one| who::contender_value(&facts, one, now)).collect()
@@ -77,6 +91,7 @@ impl Why {
             "waiting": contenders(&finding.waiting),
             "ignored": finding.ignored,
             "verdicts": verdicts,
+            "deletion": deletion,
             "partial": finding.is_partial,
             "notes": notes,
         });
@@ -104,10 +119,14 @@ fn titled(title: &str, lines: &[String]) -> Vec<String> {
 }
 
 /// Returns the commands that may help.
-fn next(finding: &Finding) -> Vec<String> {
+fn next(finding: &Finding, facts: &Facts) -> Vec<String> {
     let is_lock = LOCKS.contains(&finding.kind);
     let Some(holder) = finding.holders.first().filter(|_| is_lock) else { return Vec::new() };
-    let mut next = vec![format!("zkc revoke {}  (asks the holder to let go)", holder.path)];
+    let mut next = Vec::new();
+    let listens = deaf(finding.library, holder).is_none() && facts.may_listen(holder);
+    if listens && !holder.is_revoked {
+        next.push(format!("zkc revoke {}  (asks the holder to let go)", holder.path));
+    }
     if let Some(token) = holder.token() {
         let token = node::hex(token.get());
         next.push(format!("zkc break {} --token {token}  (deletes this node only)", holder.path));

@@ -65,12 +65,16 @@ async fn data_are_searched() {
     zkc.run(&["set", "/a/d", r#"{"port": 80, "host": "zk"}"#]).await.ok();
     let found = zkc.run(&["grep", "^8", "/a", "--json-pointer", "/port"]).await.ok();
     assert_eq!(found, "/a/d  80\n");
+    zkc.run(&["create", "/long", &"x".repeat(1_000)]).await.ok();
+    let found = zkc.run(&["grep", "x", "/long"]).await.ok();
+    assert!(found.len() < 900 && found.ends_with("x…\n"), "{found}");
 }
 
 #[tokio::test]
 async fn subtrees_are_deleted_on_request_only() {
     let zkc = forest().await;
-    assert_eq!(zkc.run(&["rm", "/a"]).await.fails(6), "not empty: /a\n");
+    let refused = "not empty: /a (-r also deletes what is below it)\n";
+    assert_eq!(zkc.run(&["rm", "/a"]).await.fails(6), refused);
     zkc.run(&["rm", "-r", "/a"]).await.fails(2);
     zkc.run(&["rm", "/a", "--matching", "*"]).await.fails(2);
     for path in ["/", "/zookeeper", "/zookeeper/quota"] {

@@ -1,5 +1,5 @@
 use serde_json::json;
-use zk_curator::CuratorFramework;
+use zk_curator::{CreateMode, CuratorFramework};
 use zk_curator_recipes::inspect::{Found, find};
 use zk_curator_recipes::lock::InterProcessMutex;
 
@@ -106,4 +106,143 @@ async fn a_deadlock_is_shown_with_the_break_that_ends_it() {
     waiting.iter().for_each(tokio::task::JoinHandle::abort);
     ann.close().await.expect("closed");
     ben.close().await.expect("closed");
+}
+
+/// Creates a node that contends like those of a recipe, and that nobody looks after.
+async fn contender(zk: &CuratorFramework, path: &str, label: &str) -> String {
+    let create = zk.create(path).creating_parents().mode(CreateMode::EphemeralSequential);
+    create.data(label.to_owned()).await.expect("created").path
+}
+
+#[tokio::test]
+async fn only_holders_that_listen_are_asked() {
+    let zkc = Zkc::start().await;
+    let zk = client(&zkc).await;
+    let kazoos = format!("/locks/kazoo/{}__lock__", "a".repeat(32));
+    let kazoos = contender(&zk, &kazoos, "worker-1").await;
+    let curators = contender(&zk, "/locks/curator/lock-", "worker-2").await;
+    zkc.run(&["create", "-p", "-S", "/locks/ghost/lock-", "worker-3"]).await.ok();
+    for lock in ["/locks/kazoo", "/locks/ghost"] {
+        let told = zkc.run(&["revoke", lock]).await.fails(6);
+        assert!(told.contains("not asked: "), "{told}");
+        let told = zkc.run(&["why", lock]).await.ok();
+        assert!(told.contains("zkc break") && !told.contains("zkc revoke"), "{told}");
+    }
+    assert_eq!(&*zkc.server.probe().data(&kazoos).expect("a node"), b"worker-1");
+    // The request replaces the label, so it is told before.
+    let told = zkc.run(&["why", "/locks/curator"]).await.ok();
+    assert!(told.contains("NEXT     zkc revoke "), "{told}");
+    let asked = zkc.run(&["revoke", "/locks/curator", "-o", "json"]).await.json();
+    assert_eq!(asked[0]["label"], "worker-2");
+    assert_eq!(&*zkc.server.probe().data(&curators).expect("a node"), b"__REVOKE__");
+    let told = zkc.run(&["why", "/locks/curator"]).await.ok();
+    assert!(!told.contains("zkc revoke") && !told.contains("HOLDER   __REVOKE__"), "{told}");
+    zk.close().await.expect("closed");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_dead_holder_is_not_asked() {
+    use nix::sys::signal::Signal;
+
+    use crate::running::Running;
+
+    let zkc = Zkc::start().await;
+    let mut holder = Running::start(&zkc.servers, &["lock", "/locks/a"]);
+    holder.line().await;
+    holder.signal(Signal::SIGKILL);
+    holder.ended().await;
+    zkc.server.until(|probe| probe.sessions().iter().all(|session| !session.connected)).await;
+    let told = zkc.run(&["why", "/locks/a"]).await.ok();
+    assert!(told.contains("no connection: gone in at most "), "{told}");
+    assert!(!told.contains("zkc revoke"), "{told}");
+    let told = zkc.run(&["why", "/locks/a", "-o", "json"]).await.json();
+    assert!(told["holders"][0]["gone_within_ms"].as_u64().is_some(), "{told}");
+}
+
+#[tokio::test]
+async fn a_waiter_that_does_not_watch_is_found() {
+    let zkc = Zkc::start().await;
+    let (ann, ben) = (client(&zkc).await, client(&zkc).await);
+    contender(&ann, "/locks/a/lock-", "ann").await;
+    contender(&ben, "/locks/a/lock-", "ben").await;
+    let told = zkc.run(&["why", "/locks/a", "--watches"]).await.ok();
+    assert!(told.contains("watches nothing here"), "{told}");
+    let told = zkc.run(&["why", "/locks/a"]).await.ok();
+    assert!(!told.contains("watches nothing here"), "{told}");
+
+    let waiter = InterProcessMutex::new(&ben, "/locks/a");
+    let waiting = tokio::spawn(async move { waiter.acquire().await });
+    zkc.server.until(|probe| !probe.watches().is_empty()).await;
+    let told = zkc.run(&["why", "/locks/a", "--watches", "-o", "json"]).await.json();
+    let verdicts = told["verdicts"].as_array().expect("sentences");
+    let watchless = verdicts.iter().filter(|one| one.to_string().contains("watches nothing"));
+    // The session watches here, for one of its two contenders.
+    assert_eq!(watchless.count(), 0, "{told}");
+    waiting.abort();
+    ann.close().await.expect("closed");
+    ben.close().await.expect("closed");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn commands_under_locks_that_wait_for_each_other_are_found() {
+    use std::process::Stdio;
+
+    use crate::running::{Running, zkc as start};
+
+    let zkc = Zkc::start().await;
+    let nested = |outer: &str, inner: &str| {
+        let script = format!("echo ready; read x; exec zkc lock {inner} -- true");
+        let arguments = ["lock", outer, "--label", "job", "--", "sh", "-c", &script];
+        Running::spawn(start(&zkc.servers, &arguments).stdin(Stdio::piped()))
+    };
+    let mut both = [nested("/locks/a", "/locks/b"), nested("/locks/b", "/locks/a")];
+    for one in &mut both {
+        assert_eq!(one.line().await, "ready");
+    }
+    assert_eq!(zkc.run(&["deadlocks"]).await.ok(), "no deadlock\n");
+    for one in &mut both {
+        one.write("\n").await;
+    }
+    let count = |probe: &zk_curator_testing::Probe| {
+        ["/locks/a", "/locks/b"].map(|lock| probe.children(lock).len())
+    };
+    zkc.server.until(|probe| count(probe) == [2, 2]).await;
+    let found = zkc.run(&["deadlocks"]).await;
+    assert_eq!(found.code, 1, "{found:?}");
+    assert!(found.stdout.contains("2 sessions cannot continue"), "{found:?}");
+}
+
+#[tokio::test]
+async fn what_is_in_the_way_of_a_deletion_is_told() {
+    let zkc = Zkc::start().await;
+    let zk = client(&zkc).await;
+    zkc.run(&["create", "-p", "/a/b", "x"]).await.ok();
+    zkc.run(&["create", "/p", "x", "--acl", "world:anyone:cr,world:anyone:a"]).await.ok();
+    zkc.run(&["create", "/p/q", "x"]).await.ok();
+    zk.create("/owned").mode(CreateMode::Ephemeral).data("x").await.expect("created");
+    for (path, words) in [
+        ("/a", "DELETE   not possible while it has 1 child: zkc rm -r"),
+        ("/p/q", "DELETE   needs DELETE on /p: nobody has it"),
+        ("/owned", "DELETE   ephemeral: session 0x"),
+    ] {
+        let told = zkc.run(&["why", path]).await.ok();
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    let told = zkc.run(&["why", "/a/b"]).await.ok();
+    assert!(!told.contains("DELETE"), "{told}");
+    let told = zkc.run(&["rm", "/a"]).await.fails(6);
+    assert!(told.contains("not empty: /a (-r also deletes what is below it)"), "{told}");
+    let told = zkc.run(&["rm", "/p/q"]).await.fails(5);
+    assert!(told.contains("no permission: /p/q (needs DELETE on /p: nobody has it)"), "{told}");
+    zk.close().await.expect("closed");
+}
+
+#[tokio::test]
+async fn a_search_in_part_finds_no_absence() {
+    let zkc = Zkc::start().await;
+    zkc.run(&["create", "-p", "/locks/a"]).await.ok();
+    let told = zkc.run(&["deadlocks", "--limit", "2"]).await;
+    assert_eq!((told.code, &*told.stdout), (8, "no deadlock in what was read\n"), "{told:?}");
 }
