@@ -39,8 +39,14 @@ impl Deadlocks {
             lines.push(format!("{} waits behind itself:", printable(&wait.waiter_label)));
             lines.push(format!("  {}", line(wait)));
         }
+        let partial = found.findings.iter().filter(|finding| finding.is_partial).count();
+        let is_complete = found.is_complete && found.unreadable.is_empty() && partial == 0;
+        if partial > 0 {
+            app.out().warn(format!("{partial} recipes were read in part"));
+        }
         if deadlocks.cycles.is_empty() {
-            lines.push("no deadlock".to_owned());
+            let extent = if is_complete { "" } else { " in what was read" };
+            lines.push(format!("no deadlock{extent}"));
         } else {
             lines.push(format!("{} sessions cannot continue", deadlocks.stuck));
         }
@@ -48,10 +54,10 @@ impl Deadlocks {
             "cycles": deadlocks.cycles.iter().map(cycle_value).collect::<Vec<_>>(),
             "behind_themselves": deadlocks.behind_themselves.iter().map(value).collect::<Vec<_>>(),
             "stuck": deadlocks.stuck,
-            "complete": found.is_complete && found.unreadable.is_empty(),
+            "complete": is_complete,
         });
         let victims = deadlocks.cycles.iter().map(|cycle| cycle.victim.path.clone());
-        let exit = match (deadlocks.cycles.is_empty(), found.is_complete) {
+        let exit = match (deadlocks.cycles.is_empty(), found.is_complete && partial == 0) {
             (false, _) => Exit::NO,
             (true, false) => Exit::PARTLY,
             (true, true) => Exit::DONE,

@@ -166,7 +166,12 @@ async fn locks_of(app: &App, root: &str) -> Result<Vec<Finding>, Failure> {
         )
     });
     let contenders = recipes.flat_map(|recipe| recipe.holders.iter().chain(&recipe.waiting));
-    let contenders = contenders.map(|contender| contender.path.as_str()).take(CONTENDERS);
+    let contenders: Vec<_> = contenders.map(|contender| contender.path.as_str()).collect();
+    if contenders.len() > CONTENDERS {
+        let all = contenders.len();
+        app.out().say(format!("note: ACLs were compared of {CONTENDERS} of {all} contenders only"));
+    }
+    let contenders = contenders.into_iter().take(CONTENDERS);
     let mut locks = Vec::new();
     for (directory, names) in locks::directories(contenders) {
         let paths: Vec<_> = names.iter().map(|name| path::join(&directory, name)).collect();

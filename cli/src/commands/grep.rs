@@ -82,6 +82,7 @@ impl Grep {
             },
         };
         let line = text.lines().find(|line| pattern.is_match(line))?;
-        Some(printable(&line.chars().take(SHOWN).collect::<String>()))
+        let cut = printable(&line.chars().take(SHOWN).collect::<String>());
+        Some(if line.chars().count() > SHOWN { format!("{cut}…") } else { cut })
     }
 }

@@ -44,7 +44,9 @@ impl Inspect {
         );
         let (found, facts) = (found?, facts?);
         let mut rows = Rows::new(COLUMNS);
+        let mut partial = 0;
         for finding in &found.findings {
+            partial += usize::from(finding.is_partial);
             rows.push(vec![
                 finding.path.as_str().into(),
                 who::kind(finding).into(),
@@ -56,7 +58,11 @@ impl Inspect {
             ]);
         }
         facts.notes().iter().for_each(|note| app.out().say(format!("note: {note}")));
-        let exit = if found.is_complete { Exit::DONE } else { Exit::PARTLY };
+        let is_complete = found.is_complete && partial == 0;
+        let exit = if is_complete { Exit::DONE } else { Exit::PARTLY };
+        if partial > 0 {
+            app.out().warn(format!("{partial} recipes were read in part"));
+        }
         if !found.is_complete {
             app.out().warn(format!("only {} nodes were read: --limit", found.nodes));
         }

@@ -37,6 +37,10 @@ impl Low {
                 "{parent}: has a child with the number {highest}, and would count from {next}"
             ));
         }
+        let more = hazards.len().saturating_sub(NAMED);
+        if more > 0 {
+            app.out().warn(format!("and {more} more"));
+        }
     }
 
     /// Returns `true` if low counters are refused.

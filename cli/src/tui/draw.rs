@@ -157,19 +157,19 @@ fn sparklines(frame: &mut Frame<'_>, state: &State, area: Rect) {
     frame.render_widget(graph(title, right, |_, latency| latency), right);
 }
 
-/// Returns the problems of the ensemble, else the note of the table.
+/// Returns the problems of the ensemble, and the note of the table.
 fn trouble(state: &State) -> String {
     if let Some(message) = &state.message {
         return printable(message);
     }
     let problems = |sample: &Sample| health::problems(&sample.reports, sample.voters);
     let problems = state.sample.as_ref().map(problems).unwrap_or_default();
-    match (problems.split_first(), state.table().note) {
-        (Some((first, [])), _) => printable(&format!("! {first}")),
-        (Some((first, more)), _) => printable(&format!("! {first} (and {} more)", more.len())),
-        (None, Some(note)) => printable(&note),
-        (None, None) => String::new(),
-    }
+    let problem = problems.split_first().map(|(first, more)| match more.len() {
+        0 => format!("! {first}"),
+        more => format!("! {first} (and {more} more)"),
+    });
+    let parts: Vec<_> = problem.into_iter().chain(state.table().note).collect();
+    printable(&parts.join(" ─ "))
 }
 
 fn footer(state: &State) -> Line<'static> {

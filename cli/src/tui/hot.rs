@@ -65,6 +65,8 @@ pub(crate) struct Hot {
     nodes: BTreeMap<String, Heat>,
     windows: u64,
     note: Option<String>,
+    /// Nodes were left out that had not changed for a while.
+    forgets: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -94,6 +96,7 @@ impl Hot {
         }
         if self.nodes.len() > MOST {
             self.nodes.retain(|_, heat| heat.rate > 0.0);
+            self.forgets = true;
         }
     }
 
@@ -105,7 +108,10 @@ impl Hot {
             table.push(path.as_str(), cells);
         }
         let waiting = || (self.windows == 0).then(|| "waiting for changes …".to_owned());
-        table.note = self.note.clone().or_else(waiting);
+        let forgets = || {
+            self.forgets.then(|| "nodes that had not changed for a while are left out".to_owned())
+        };
+        table.note = self.note.clone().or_else(forgets).or_else(waiting);
         table
     }
 }

@@ -188,9 +188,11 @@ impl Driver<'_> {
         Done::Event(Event::Listed(path, answer))
     }
 
-    async fn children(self, path: &str) -> Result<Vec<Child>, Failure> {
+    /// Returns the first children, and the number of the others.
+    async fn children(self, path: &str) -> Result<(Vec<Child>, usize), Failure> {
         let zk = self.app.zk().await?;
         let mut names = zk.children(path).await?;
+        let more = names.len().saturating_sub(MOST_CHILDREN);
         names.sort_unstable();
         names.truncate(MOST_CHILDREN);
         let stats = names.iter().map(|name| zk.exists(path::join(path, name)));
@@ -200,7 +202,7 @@ impl Driver<'_> {
             // Without a stat, the node was deleted meanwhile.
             children.extend(stat?.map(|stat| Child { name, stat }));
         }
-        Ok(children)
+        Ok((children, more))
     }
 
     /// Counts the changes of all nodes for a time.
@@ -251,7 +253,9 @@ impl Driver<'_> {
     async fn inspect(self) -> Done {
         let find = async { Ok(inspect::find(self.app.zk().await?, "/", MOST_NODES).await?) };
         let answer: Result<_, Failure> = find.await;
-        let answer = answer.map(|found| found.findings).map_err(|failure| failure.to_string());
+        let answer = answer.map(|found| (recipes::missing(&found), found));
+        let answer = answer.map(|(missing, found)| (found.findings, missing));
+        let answer = answer.map_err(|failure| failure.to_string());
         Done::Event(Event::Inspected(answer))
     }
 
@@ -328,6 +332,9 @@ async fn why(app: &App, options: &Options, path: &str) -> Result<String, Failure
     }
     lines.extend(facts.verdicts(&finding));
     lines.extend(facts.notes().iter().cloned());
+    if finding.is_partial {
+        lines.push(who::PARTIAL.to_owned());
+    }
     Ok(lines.join("\n"))
 }
 

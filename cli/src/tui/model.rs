@@ -72,12 +72,12 @@ pub(crate) struct Sample {
 pub(crate) enum Event {
     Key(Key),
     Sample(Sample),
-    /// The children of a node, or the reason why there are none.
-    Listed(String, Result<Vec<Child>, String>),
+    /// The children of a node and the number of further ones, or the reason why there are none.
+    Listed(String, Result<(Vec<Child>, usize), String>),
     /// The data of a node.
     Read(String, Result<String, String>),
-    /// The recipes in the tree.
-    Inspected(Result<Vec<Finding>, String>),
+    /// The recipes in the tree, and a note about unread nodes.
+    Inspected(Result<(Vec<Finding>, Option<String>), String>),
     /// The changes of nodes since the last ones.
     Followed(Window),
     /// The output of a line, or the reason why there is none.

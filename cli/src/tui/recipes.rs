@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zk_curator_recipes::inspect::{Finding, Sessions, verdicts};
+use zk_curator_recipes::inspect::{Finding, Found, Sessions, verdicts};
 
 use super::table::{Column, Table, Value, left, right};
 use crate::output::{data, time};
@@ -26,10 +26,26 @@ pub(crate) const COLUMNS: &[Column] = &[
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Recipes {
     findings: Vec<Finding>,
-    /// Why there are none.
+    /// Why there are none, or not all.
     trouble: Option<String>,
     /// The time of the sample at which they were found.
     at: Option<Duration>,
+}
+
+/// Returns what a search has not read.
+pub(crate) fn missing(found: &Found) -> Option<String> {
+    let mut missing = Vec::new();
+    if !found.is_complete {
+        missing.push(format!("only {} nodes were read: recipes are missing", found.nodes));
+    }
+    if !found.unreadable.is_empty() {
+        missing.push(format!("{} nodes may not be read", found.unreadable.len()));
+    }
+    let partial = found.findings.iter().filter(|finding| finding.is_partial).count();
+    if partial > 0 {
+        missing.push(format!("{partial} recipes were read in part"));
+    }
+    (!missing.is_empty()).then(|| missing.join("; "))
 }
 
 impl Recipes {
@@ -38,10 +54,14 @@ impl Recipes {
         self.at.is_some_and(|at| now.saturating_sub(at) >= OLD)
     }
 
-    pub(crate) fn inspected(&mut self, at: Duration, answer: Result<Vec<Finding>, String>) {
+    pub(crate) fn inspected(
+        &mut self,
+        at: Duration,
+        answer: Result<(Vec<Finding>, Option<String>), String>,
+    ) {
         self.at = Some(at);
         match answer {
-            Ok(findings) => (self.findings, self.trouble) = (findings, None),
+            Ok(found) => (self.findings, self.trouble) = found,
             Err(trouble) => self.trouble = Some(trouble),
         }
     }

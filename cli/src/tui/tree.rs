@@ -18,7 +18,7 @@ pub(crate) struct Child {
 pub(crate) struct Tree {
     pub(crate) path: String,
     children: Vec<Child>,
-    /// Why there is no list.
+    /// Why there is no list, or what it leaves out.
     trouble: Option<String>,
 }
 
@@ -45,12 +45,15 @@ impl Tree {
     }
 
     /// Takes the children of a node, unless another one is shown by now.
-    pub(crate) fn listed(&mut self, path: &str, answer: Result<Vec<Child>, String>) {
+    pub(crate) fn listed(&mut self, path: &str, answer: Result<(Vec<Child>, usize), String>) {
         if path != self.path {
             return;
         }
         match answer {
-            Ok(children) => (self.children, self.trouble) = (children, None),
+            Ok((children, more)) => {
+                let hidden = (more > 0).then(|| format!("{more} further children are not shown"));
+                (self.children, self.trouble) = (children, hidden);
+            }
             Err(trouble) => (self.children, self.trouble) = (Vec::new(), Some(trouble)),
         }
     }

@@ -52,7 +52,7 @@ async fn walks_name_what_they_could_not_read() {
             "exists     /t  version 0\nexists     /t/open  version 0\n",
         ),
         (&["inspect", "/t"], ""),
-        (&["deadlocks", "/t"], "no deadlock\n"),
+        (&["deadlocks", "/t"], "no deadlock in what was read\n"),
         (&["doctor", "--tree", "/t", "-o", "name"], "note\n"),
     ] {
         let printed = is_partial(zkc.run(command).await, &["/t/hidden-00"]);

@@ -192,7 +192,7 @@ fn the_tree_is_walked() {
         let stat = Stat { num_children: children, ..Stat::default() };
         tree::Child { name: name.to_owned(), stat }
     };
-    let list = |path: &str, children| Event::Listed(path.to_owned(), Ok(children));
+    let list = |path: &str, children| Event::Listed(path.to_owned(), Ok((children, 0)));
     let root = list("/", vec![child("a", 2), child("b", 0)]);
     let enter = Event::Key(Key::Enter);
     let (inside, effect) =
@@ -209,6 +209,9 @@ fn the_tree_is_walked() {
     let (left, effect) = after(open, [Event::Key(Key::Escape), Event::Key(Key::Left), root]);
     assert_eq!(effect, None);
     assert_eq!((left.tree.path.as_str(), left.selection().place(&left.table())), ("/", Some(0)));
+    let many = Event::Listed("/".to_owned(), Ok((vec![child("a", 2)], 7)));
+    let cut = after(left.clone(), [many]).0.table();
+    assert_eq!(cut.note.as_deref(), Some("7 further children are not shown"));
     let refused = Event::Listed("/".to_owned(), Err("no permission: /".to_owned()));
     assert_eq!(after(left, [refused]).0.table().note.as_deref(), Some("no permission: /"));
 }
@@ -219,7 +222,10 @@ fn recipes_are_looked_for_again_after_a_while() {
     let findings = vec![recognise(&lock)];
     let shown = after(state(), [Event::Sample(sample(0, 1))].into_iter().chain(keys("5"))).0;
     assert_eq!(shown.table().note.as_deref(), Some("reading the tree …"));
-    let (found, _) = after(shown, [Event::Inspected(Ok(findings))]);
+    let (found, _) = after(shown, [Event::Inspected(Ok((findings.clone(), None)))]);
+    let cut = Event::Inspected(Ok((findings, Some("recipes are missing".to_owned()))));
+    let cut = after(found.clone(), [cut]).0.table();
+    assert_eq!((cut.rows.len(), cut.note.as_deref()), (1, Some("recipes are missing")));
     assert_eq!(names(&found), ["/locks/a"]);
     assert_eq!(found.table().rows[0].cells[2].text(), "worker-1");
     let next = |second| after(found.clone(), [Event::Sample(sample(second, 1))]).1;
@@ -290,7 +296,7 @@ fn the_output_of_a_command_is_shown() {
 fn tree(can_write: bool) -> State {
     let child = tree::Child { name: "a".to_owned(), stat: Stat::default() };
     let state = State::new("prod".to_owned(), Duration::from_secs(2), can_write);
-    let listed = Event::Listed("/".to_owned(), Ok(vec![child]));
+    let listed = Event::Listed("/".to_owned(), Ok((vec![child], 0)));
     after(state, keys("6").into_iter().chain([listed])).0
 }
 
