@@ -343,6 +343,9 @@ cases! {
         let created = node.created().await;
         assert_eq!(created.is_ok(), time == TIMES[2], "{created:?}");
     },
+    "recipes/src/inspect/session.rs::expires" => |time, zk| async move {
+        judged(&zk, KnownSession::new().timeout(MINUTE).expires(time)).await;
+    },
     "recipes/src/inspect/session.rs::heard" => |time, zk| async move {
         judged(&zk, KnownSession::new().timeout(MINUTE).heard(time)).await;
     },

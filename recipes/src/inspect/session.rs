@@ -125,7 +125,7 @@ impl Sessions {
     pub fn silent_for(&self, id: SessionId) -> Option<Duration> {
         let session = self.get(id)?;
         let (heard, timeout) = session.heard.zip(session.timeout)?;
-        (heard > timeout * 2 / 3).then_some(heard)
+        (heard > timeout / 3 * 2).then_some(heard)
     }
 
     /// Returns `true` if this is a session of the process that asks.
