@@ -330,8 +330,11 @@ impl Consuming<'_> {
             client.record(Queue::Finishing { queue: queue(), item });
             Ok(())
         };
+        // With dead letters, items return to their places.
         let mode = if client.rng().bool() { ErrorMode::Return } else { ErrorMode::Requeue };
-        Ok(Box::pin(consumer.on_error(mode).run_until(stop, limit, body)).await?)
+        let is_counted = self.kind == Kind::Counted;
+        let consumer = if is_counted { consumer } else { consumer.on_error(mode) };
+        Ok(Box::pin(consumer.run_until(stop, limit, body)).await?)
     }
 }
 
