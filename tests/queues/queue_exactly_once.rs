@@ -95,7 +95,8 @@ fn two_producers_that_collect_the_same_ids_do_not_fail() {
         });
         let (one, two) = (with_ids(&zk), with_ids(&other));
         let (one, two) = tokio::join!(one.put("two"), two.put("three"));
-        (one.unwrap(), two.unwrap());
+        one.unwrap();
+        two.unwrap();
         until(&server, |probe| !probe.children(IDS).iter().any(|name| name.contains("dead"))).await;
         past(Duration::from_secs(60)).await;
         assert!(slow.hits() > 3, "{} hits", slow.hits());
