@@ -17,8 +17,16 @@ pub struct Setbacks {
 }
 
 impl Setbacks {
-    /// Notes a failure. Returns `true` if it is the first one for this reason since a success.
-    pub fn note(&mut self, error: &Error) -> bool {
+    /// Notes a failure, and reports it in the background if it is the first one for this reason
+    /// since a success.
+    pub fn report(&mut self, zk: &CuratorFramework, error: &Error) {
+        if self.note(error) {
+            zk.report_background_error(error.clone());
+        }
+    }
+
+    /// Returns `true` if the reason is new.
+    fn note(&mut self, error: &Error) -> bool {
         self.count = self.count.saturating_add(1);
         let is_new = !self.reasons.contains(&error.kind());
         if is_new {

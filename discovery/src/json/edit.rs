@@ -63,11 +63,13 @@ pub(crate) fn updated(
     if read.is_some_and(|read| is_alike(&read, after)) {
         return finished(merged);
     }
-    let differs = |(name, value): &&(String, String)| find(before, name) != Some(value);
-    let whole: Written =
-        before.iter().filter(|(name, _)| find(after, name).is_none()).cloned().collect();
+    let (was, is) = (map(before), map(after));
+    let gone = |(name, _): &&(String, String)| !is.contains_key(name.as_str());
+    let differs =
+        |(name, value): &&(String, String)| was.get(name.as_str()) != Some(&value.as_str());
+    let gone: Written = before.iter().filter(gone).cloned().collect();
     let changed: Written = after.iter().filter(differs).cloned().collect();
-    finished(edited(data, &whole, &changed).map_err(WriteError::Unreadable)?)
+    finished(edited(data, &gone, &changed).map_err(WriteError::Unreadable)?)
 }
 
 fn checked(data: &[u8]) -> Result<&str, Fault> {
@@ -80,8 +82,9 @@ fn edited(data: &[u8], before: &Written, after: &Written) -> Result<String, Faul
     object(checked(data)?, before, after)
 }
 
-fn find<'a>(fields: &'a Written, name: &str) -> Option<&'a String> {
-    fields.iter().find(|(field, _)| field == name).map(|(_, value)| value)
+/// Returns the values by their names.
+fn map(fields: &Written) -> BTreeMap<&str, &str> {
+    pairs(fields).collect()
 }
 
 /// Returns `true` if the values are equal, whatever the order of their fields.
@@ -96,7 +99,6 @@ fn is_alike(one: &Written, other: &Written) -> bool {
 }
 
 fn object(text: &str, before: &Written, after: &Written) -> Result<String, Fault> {
-    let map = |fields: &Written| -> BTreeMap<String, String> { fields.iter().cloned().collect() };
     let (was, is) = (map(before), map(after));
     let present = Fields::of(text)?;
     let names: BTreeSet<&str> = present.iter().map(|(name, _)| name).collect();
@@ -104,7 +106,7 @@ fn object(text: &str, before: &Written, after: &Written) -> Result<String, Fault
     for (name, raw) in present.iter() {
         match (was.get(name), is.get(name)) {
             (before, Some(after)) => {
-                edited.push((name.to_owned(), merged(raw, before.map(String::as_str), after)?));
+                edited.push((name.to_owned(), merged(raw, before.copied(), after)?));
             }
             (None, None) => edited.push((name.to_owned(), raw.to_owned())),
             // It was removed.
@@ -112,7 +114,7 @@ fn object(text: &str, before: &Written, after: &Written) -> Result<String, Fault
         }
     }
     for (name, value) in after {
-        if !names.contains(name.as_str()) && was.get(name) != Some(value) {
+        if !names.contains(name.as_str()) && was.get(name.as_str()) != Some(&value.as_str()) {
             edited.push((name.clone(), value.clone()));
         }
     }

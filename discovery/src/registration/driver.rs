@@ -139,9 +139,7 @@ impl Driver {
         debug!(path = self.path, %error, "not registered");
         let mut pause = PAUSE;
         if !error.is_transient() {
-            if self.setbacks.note(&error) {
-                self.zk.report_background_error(error.clone());
-            }
+            self.setbacks.report(&self.zk, &error);
             pause = self.setbacks.pause(&self.zk);
             self.publish(RegistrationState::Failed(error));
         }
@@ -284,9 +282,7 @@ impl Driver {
             // No session will ever remove a persistent node.
             (Action::Wait(with), _) if with.owner == 0 && self.mode.is_ephemeral() => {
                 if let Some(error) = self.occupied.clone() {
-                    if self.setbacks.note(&error) {
-                        self.zk.report_background_error(error.clone());
-                    }
+                    self.setbacks.report(&self.zk, &error);
                     self.publish(RegistrationState::Failed(error));
                 }
             }

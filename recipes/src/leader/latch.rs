@@ -392,11 +392,14 @@ impl CandidateTask {
                     return;
                 }
                 Err(Error::Framework(error)) => {
-                    let is_transient = error.is_transient();
-                    if is_transient || setbacks.note(&error) {
-                        self.queue.zk.report_background_error(error.clone());
-                    }
-                    let pause = if is_transient { PAUSE } else { setbacks.pause(&self.queue.zk) };
+                    let zk = &self.queue.zk;
+                    let pause = if error.is_transient() {
+                        zk.report_background_error(error.clone());
+                        PAUSE
+                    } else {
+                        setbacks.report(zk, &error);
+                        setbacks.pause(zk)
+                    };
                     self.enter(LatchState::Failed(error));
                     tokio::select! {
                         biased;

@@ -160,9 +160,7 @@ impl NodeReconciler {
 
     /// Nothing but a repair helps.
     fn fail(&mut self, error: &Error) {
-        if self.setbacks.note(error) {
-            self.zk.report_background_error(error.clone());
-        }
+        self.setbacks.report(&self.zk, error);
         self.health.report(Health::Failed(error.clone()));
         self.known.modify(|known| known.error = Some(error.clone()));
     }

@@ -117,6 +117,14 @@ enum Removing {
     Receipt(Option<Unconfirmed>),
 }
 
+/// The next stage that is not only a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Remove,
+    HandOut,
+    End,
+}
+
 struct Fetch {
     name: String,
     read: Started<Result<(Bytes, Stat), zk_curator::Error>>,
@@ -323,29 +331,37 @@ impl Removals {
     pub(super) async fn first(&mut self) -> Result<Option<First>, Error> {
         self.pipeline.begin();
         loop {
+            let next = self.advance().await?;
+            if next == Next::End {
+                return Ok(None);
+            }
+            // What was removed by an earlier call comes first.
+            if !self.removed.is_empty() {
+                if let Some(item) = self.hand_out().await? {
+                    return Ok(Some(First::Removed(item)));
+                }
+            } else if self.removals.is_empty() {
+                return Ok(Some(First::Read(self.gathered.remove(0))));
+            } else {
+                self.await_removal().await;
+            }
+        }
+    }
+
+    /// Goes on until items can be removed or delivered, or there are none.
+    async fn advance(&mut self) -> Result<Next, Error> {
+        loop {
             if let Some(name) = self.feed.core.items.pop_foreign() {
                 return Err(self.feed.foreign(&name));
             }
             self.fetch();
-            let stages = self.stages();
-            match self.pipeline.next(stages) {
+            match self.pipeline.next(self.stages()) {
                 Stage::Refresh => self.refresh().await?,
                 Stage::AwaitFetch => self.await_fetch().await?,
-                // What was removed by an earlier call comes first.
-                Stage::Remove if stages.removed > 0 => {
-                    if let Some(item) = self.hand_out().await? {
-                        return Ok(Some(First::Removed(item)));
-                    }
-                }
-                Stage::Remove if stages.removing > 0 => self.await_removal().await,
-                Stage::Remove => return Ok(Some(First::Read(self.gathered.remove(0)))),
                 Stage::AwaitRemoval => self.await_removal().await,
-                Stage::HandOut => {
-                    if let Some(item) = self.hand_out().await? {
-                        return Ok(Some(First::Removed(item)));
-                    }
-                }
-                Stage::End => return Ok(None),
+                Stage::Remove => return Ok(Next::Remove),
+                Stage::HandOut => return Ok(Next::HandOut),
+                Stage::End => return Ok(Next::End),
             }
         }
     }
@@ -460,21 +476,14 @@ impl Source<AutoAck> for Removals {
     async fn of_list(&mut self, turn: &mut Turn) -> Result<Option<Item>, Error> {
         self.pipeline.begin();
         loop {
-            if let Some(name) = self.feed.core.items.pop_foreign() {
-                return Err(self.feed.foreign(&name));
-            }
-            self.fetch();
-            match self.pipeline.next(self.stages()) {
-                Stage::Refresh => self.refresh().await?,
-                Stage::AwaitFetch => self.await_fetch().await?,
-                Stage::Remove => self.remove(turn),
-                Stage::AwaitRemoval => self.await_removal().await,
-                Stage::HandOut => {
+            match self.advance().await? {
+                Next::Remove => self.remove(turn),
+                Next::HandOut => {
                     if let Some(item) = self.hand_out().await? {
                         return Ok(Some(item));
                     }
                 }
-                Stage::End => return Ok(None),
+                Next::End => return Ok(None),
             }
         }
     }
