@@ -10,6 +10,7 @@ use crate::core::Core;
 use crate::error::{Error, ErrorKind};
 use crate::framework::CuratorFramework;
 use crate::state::BackgroundErrors;
+use crate::task::TaskError;
 
 impl CuratorFramework {
     /// Follows the failures in the background, for which no caller waits: impossible cleanup (with
@@ -52,14 +53,56 @@ impl CuratorFramework {
     /// [`StateWatch`](crate::state::StateWatch) reports. If the task panics, or its runtime ends
     /// before the framework is closed, [`background_errors`](Self::background_errors) reports it.
     ///
+    /// A task that is started through a handle that is [bound to a session](Self::bound_to_session)
+    /// is dropped when that session is over, which is also reported: none of its later operations
+    /// could succeed.
+    ///
     /// # Panics
     /// Panics if there is [no place](Self::can_spawn) to run it.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let task = self.while_bound(task);
+        self.spawn_unbound(async move {
+            // The end of the session was reported.
+            let (Ok(()) | Err(_)) = task.await;
+        });
+    }
+
+    /// [`spawn`](Self::spawn), without the drop at the end of a session.
+    pub(crate) fn spawn_unbound(&self, task: impl Future<Output = ()> + Send + 'static) {
         let unfinished = Unfinished(Some(Arc::clone(self.core())));
         self.start_task(async move {
             task.await;
             unfinished.finish();
         });
+    }
+
+    /// Runs a task, at most until the end of the session that this handle is bound to.
+    pub(crate) fn while_bound<F: Future>(
+        &self,
+        task: F,
+    ) -> impl Future<Output = Result<F::Output, TaskError>> + use<F> {
+        let over = self.call().session_epoch.map(|bound| {
+            let session = self.core().session("spawn", "").ok();
+            session.filter(|session| session.epoch == bound).map(|session| session.lost.clone())
+        });
+        let core = Arc::clone(self.core());
+        async move {
+            let Some(over) = over else { return Ok(task.await) };
+            let over = async {
+                if let Some(lost) = over {
+                    lost.cancelled().await;
+                }
+            };
+            tokio::select! {
+                biased;
+                () = over => {
+                    let ended = TaskError::SessionExpired.of_operation("spawn", "");
+                    core.report_background_error(ended);
+                    Err(TaskError::SessionExpired)
+                }
+                output = task => Ok(output),
+            }
+        }
     }
 
     /// Returns `true` if [`spawn`](Self::spawn) can start a task: there is a spawner, a runtime

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::framework::{CuratorFramework, HandleOptions};
 use crate::namespace::Namespace;
 use crate::retry::{Budget, RetryPolicy, RetryScope};
@@ -150,18 +150,28 @@ impl CuratorFramework {
     }
 
     /// Returns a handle whose operations are made only in the present session: after its end they
-    /// fail with `SessionExpired`. Corresponds to Curator's `SessionFailRetryLoop` in mode FAIL.
+    /// fail with `SessionExpired`. A handle that is bound stays bound to its session. Corresponds to
+    /// Curator's `SessionFailRetryLoop` in mode FAIL.
     ///
     /// # Errors
-    /// `NotStarted` before the start, `Closed` after the close.
+    /// `NotStarted` before the start, `Closed` after the close. `SessionExpired` if the handle is
+    /// bound to a session that is over.
     pub fn bound_to_session(&self) -> Result<Self> {
         let session = self.core().session("bound_to_session", "")?;
-        Ok(self.with(|options| options.call.session_epoch = Some(session.epoch)))
+        self.bound_to(session.epoch, "bound_to_session")
+    }
+
+    fn bound_to(&self, epoch: u64, operation: &'static str) -> Result<Self> {
+        if self.call().session_epoch.is_some_and(|bound| bound != epoch) {
+            return Err(Error::new(ErrorKind::SessionExpired, operation, ""));
+        }
+        Ok(self.with(|options| options.call.session_epoch = Some(epoch)))
     }
 
     /// Runs a body whose operations, through the given handle, are all made in one session. If the
     /// session ends in between, the body runs again in the next one, as the retry policy allows, so
-    /// it must be repeatable. Corresponds to Curator's `SessionFailRetryLoop` in mode RETRY.
+    /// it must be repeatable. Through a [bound](Self::bound_to_session) handle, it runs in its
+    /// session only. Corresponds to Curator's `SessionFailRetryLoop` in mode RETRY.
     ///
     /// ```
     /// # async fn run(zk: zk_curator::CuratorFramework) -> Result<(), zk_curator::Error> {
@@ -189,8 +199,7 @@ impl CuratorFramework {
             let session =
                 self.core().opened_session("in_one_session", "", budget.time_left()).await?;
             let epoch = session.epoch;
-            let bound = self.with(|options| options.call.session_epoch = Some(epoch));
-            match body(bound).await {
+            match body(self.bound_to(epoch, "in_one_session")?).await {
                 Err(error) if error.kind() == ErrorKind::SessionExpired => {
                     budget.spend(error, epoch).await?;
                 }

@@ -5,6 +5,7 @@
 //! use zk_curator::Signal;
 //! ```
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 pub use zk_curator_client::internal::{Locked, Signal, bounded, millis, sleep, sleep_until};
@@ -16,7 +17,7 @@ pub use crate::setbacks::Setbacks;
 #[cfg(feature = "metrics")]
 pub use crate::observe::series::{framework_label, gauge_at, results_at};
 
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::framework::CuratorFramework;
 use crate::op::TransactionOp;
 use crate::path::{ZPath, split};
@@ -40,6 +41,24 @@ pub const fn has_default_data(op: &TransactionOp) -> bool {
 #[must_use]
 pub fn is_of_the_past(zk: &CuratorFramework, error: &Error) -> bool {
     zk.call().session_epoch.is_some() && error.is_session_lost()
+}
+
+/// Returns the error of an operation whose background task has ended before it: `SessionExpired` if
+/// the handle is bound to a session that is over, and otherwise `Closed`.
+#[must_use]
+pub fn task_has_ended(zk: &CuratorFramework, operation: &'static str, path: &str) -> Error {
+    match zk.bound_to_session() {
+        Err(error) if error.kind() == ErrorKind::SessionExpired => {
+            Error::new(ErrorKind::SessionExpired, operation, path)
+        }
+        _ => Error::closed(operation, path),
+    }
+}
+
+/// Calls code of the user in a background task, which must not end with a panic of it. `None` after
+/// a panic.
+pub fn unless_it_panics<T>(call: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(call)).ok()
 }
 
 /// Returns `true` if `is_due` does, but only the first time for this framework, through any handle.

@@ -47,7 +47,8 @@ impl CuratorFramework {
 
     /// Starts a task where [`spawn`](Self::spawn) does. `then` is called once, after the future of
     /// the task was dropped. It gets the result of the task, or the reason why there is none: the
-    /// task panicked, or its runtime ended, perhaps before the first poll.
+    /// task panicked, its runtime ended, perhaps before the first poll, or the session ended that
+    /// this handle is bound to.
     ///
     /// It is for recipes with background tasks: `then` notifies callers that wait for such a task,
     /// however the task ends. `then` must not block or panic. It may run without a runtime.
@@ -61,10 +62,11 @@ impl CuratorFramework {
         then: impl FnOnce(Result<T, TaskError>) + Send + 'static,
     ) {
         let mut then = Then(Some(then), PhantomData);
-        self.spawn(async move {
+        let task = self.while_bound(task);
+        self.spawn_unbound(async move {
             // If this future is dropped, the task is dropped first, because it is used first.
             let output = task.await;
-            then.call(Ok(output));
+            then.call(output);
         });
     }
 }
@@ -122,11 +124,15 @@ impl<T> Drop for TaskHandle<T> {
 
 impl TaskError {
     /// Returns the error of an operation that waited for the result of the task: of the kind
-    /// `Closed`, with the reason as its source. The outcome is unknown, because the task may have
-    /// sent requests.
+    /// `Closed`, or `SessionExpired` if that was the reason, with the reason as its source. The
+    /// outcome is unknown, because the task may have sent requests.
     #[must_use]
     pub fn of_operation(self, operation: &'static str, path: impl Into<String>) -> Error {
-        Error::new(ErrorKind::Closed, operation, path).with_source(self).of_unknown_outcome()
+        let kind = match self {
+            Self::SessionExpired => ErrorKind::SessionExpired,
+            Self::Aborted | Self::Panicked | Self::RuntimeEnded => ErrorKind::Closed,
+        };
+        Error::new(kind, operation, path).with_source(self).of_unknown_outcome()
     }
 }
 
@@ -148,6 +154,8 @@ pub enum TaskError {
     Panicked,
     /// The runtime of the task ended first; in a simulation, its process.
     RuntimeEnded,
+    /// The session is over that the handle was [bound](CuratorFramework::bound_to_session) to.
+    SessionExpired,
 }
 
 impl fmt::Display for TaskError {
@@ -156,6 +164,7 @@ impl fmt::Display for TaskError {
             Self::Aborted => "the task was aborted",
             Self::Panicked => "the task panicked",
             Self::RuntimeEnded => "the runtime of the task has ended",
+            Self::SessionExpired => "the session that the task was bound to is over",
         })
     }
 }

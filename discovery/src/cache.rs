@@ -11,11 +11,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::stream::{Stream, unfold};
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 use tokio_util::sync::DropGuard;
 use zk_curator::certain::is_receipt;
 use zk_curator::internal::Signal;
 use zk_curator::{CancellationToken, Error};
-use zk_curator_recipes::cache::{CacheEvent, CacheEvents, CachedNode, CuratorCache, Freshness};
+use zk_curator_recipes::cache::{
+    CacheEvent, CacheEvents, CachedNode, CuratorCache, Delivered, Freshness, StaleCause,
+};
 use zk_curator_recipes::health::HealthWatch;
 
 use crate::discovery::ServiceDiscovery;
@@ -42,7 +45,10 @@ impl<P> Clone for Listed<P> {
 /// The state that a cache shows.
 struct View<P> {
     is_loaded: bool,
-    has_ended: bool,
+    /// The position in the changes of the nodes that this is the state of.
+    delivered: Delivered,
+    /// The time at which the task ended, after which nothing changes here.
+    ended: Option<Instant>,
     members: BTreeMap<Box<str>, Member<P>>,
     list: Arc<[Listed<P>]>,
 }
@@ -58,7 +64,8 @@ impl<P> Default for View<P> {
     fn default() -> Self {
         Self {
             is_loaded: false,
-            has_ended: false,
+            delivered: Delivered::default(),
+            ended: None,
             members: BTreeMap::new(),
             list: Vec::new().into(),
         }
@@ -110,7 +117,7 @@ impl<P: DeserializeOwned + Send + Sync + 'static> ServiceDiscovery<P> {
             measured: Caching::begin(&self.zk, cache.path()),
             unread: 0,
         };
-        let (ending, token) = (Arc::clone(&shared), stop.clone());
+        let (ending, token, read) = (Arc::clone(&shared), stop.clone(), cache.clone());
         self.zk.spawn_then(
             async move {
                 tokio::select! {
@@ -119,7 +126,10 @@ impl<P: DeserializeOwned + Send + Sync + 'static> ServiceDiscovery<P> {
                     () = follower.run() => {}
                 }
             },
-            move |_| ending.change(|view| view.has_ended = true),
+            move |_| {
+                ending.change(|view| view.ended = Some(Instant::now()));
+                read.stop();
+            },
         );
         ServiceCache { name, cache, shared, refused, _alive: Arc::new(stop.drop_guard()) }
     }
@@ -155,21 +165,23 @@ impl<P: DeserializeOwned> Follower<P> {
                     self.unread = snapshot.unreadable.len();
                     self.put(&snapshot.nodes, true);
                 }
-                CacheEvent::Fresh { unreadable, .. } => self.unread = unreadable,
+                CacheEvent::Fresh { unreadable, .. } => {
+                    self.unread = unreadable;
+                    self.show(|_| ());
+                }
                 CacheEvent::Created(node)
                 | CacheEvent::Changed { new: node, .. }
                 | CacheEvent::Replaced { new: node, .. } => self.put(&[node], false),
                 CacheEvent::Deleted(node) => {
-                    self.shared.change(|view| view.members.remove(&node.path));
+                    self.show(|view| view.members.remove(&node.path));
                 }
                 CacheEvent::Unreadable { old, error } if is_instance(&self.root, &old) => {
                     let (path, reason) = (old.path.to_string(), Reason::Unreadable(error));
                     let decoded = Err(Undecodable { path, reason });
                     let member = Member { mzxid: None, decoded };
-                    self.shared.change(|view| view.members.insert(old.path.clone(), member));
+                    self.show(|view| view.members.insert(old.path.clone(), member));
                 }
-                // An outage shows in `freshness`.
-                _ => {}
+                _ => self.show(|_| ()),
             }
             self.measured.shows(|| self.shared.view.look(|view| view.numbers(self.unread)));
         }
@@ -188,10 +200,19 @@ impl<P: DeserializeOwned> Follower<P> {
                 (node.path.clone(), Member { mzxid: Some(node.stat.mzxid), decoded })
             })
             .collect();
-        self.shared.change(|view| {
+        self.show(|view| {
             view.is_loaded |= is_loaded;
             let old = members.into_iter().map(|(path, member)| view.members.insert(path, member));
             old.collect::<Vec<_>>()
+        });
+    }
+
+    /// Changes the view as the last event says.
+    fn show<T>(&self, change: impl FnOnce(&mut View<P>) -> T) {
+        let delivered = self.events.delivered();
+        self.shared.change(|view| {
+            view.delivered = delivered;
+            change(view)
         });
     }
 }
@@ -249,7 +270,7 @@ impl<P> ServiceCache<P> {
             return Err(refused.clone());
         }
         self.cache.loaded().await?;
-        self.shared.view.until(|view| view.is_loaded || view.has_ended).await;
+        self.shared.view.until(|view| view.is_loaded || view.ended.is_some()).await;
         Ok(())
     }
 
@@ -274,7 +295,7 @@ impl<P> ServiceCache<P> {
             };
             let mut count = 0;
             let all = nodes.inspect(|_| count += 1).all(is_shown);
-            (view.has_ended || all && count == view.readable().count()).then_some(())
+            (view.ended.is_some() || all && count == view.readable().count()).then_some(())
         });
         shown.await;
         Ok(())
@@ -301,10 +322,19 @@ impl<P> ServiceCache<P> {
         all
     }
 
-    /// Returns how fresh the contents are.
+    /// Returns how fresh the [instances](Self::instances) are: not the nodes that were read, of
+    /// which some may not be decoded yet. [`Closed`](StaleCause::Closed) if the background task has
+    /// ended, with the framework, its runtime or a panic in the drop of a payload.
     #[must_use]
     pub fn freshness(&self) -> Freshness {
-        self.cache.freshness()
+        let (delivered, ended) = self.shared.view.look(|view| (view.delivered, view.ended));
+        let freshness = self.cache.freshness_of(delivered);
+        match (freshness, ended) {
+            (Freshness::Fresh { zxid, .. }, Some(since)) => {
+                Freshness::Stale { since, zxid, cause: StaleCause::Closed }
+            }
+            _ => freshness,
+        }
     }
 
     /// Follows the health of the background task.
@@ -343,7 +373,7 @@ impl<P> ServiceCache<P> {
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        self.shared.view.look(|view| view.has_ended)
+        self.shared.view.look(|view| view.ended.is_some())
     }
 }
 
@@ -454,7 +484,7 @@ impl<P> ServiceEvents<P> {
                     (None, Ok(new)) => ServiceEvent::Up(new),
                 });
             }
-            view.has_ended
+            view.ended.is_some()
         })
     }
 

@@ -13,3 +13,4 @@ mod registration_faults;
 mod rest;
 mod support;
 mod tower;
+mod user_code;

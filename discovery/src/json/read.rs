@@ -6,6 +6,7 @@ use std::fmt;
 use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+use zk_curator::internal::unless_it_panics;
 
 use super::text::joined;
 use super::{MAX_BYTES, MAX_DEPTH, scalar};
@@ -120,7 +121,9 @@ fn read_as<P: DeserializeOwned>(
         }
     }
     instance.extra.incomplete = !has_name || !has_id;
-    let (tag, value) = read_payload(source, text, payload)?;
+    // A follower of many records must not end with one of them.
+    let (tag, value) = unless_it_panics(|| read_payload(source, text, payload))
+        .unwrap_or_else(|| Err(Fault::new(offset(text, payload), "its `Deserialize` panicked")))?;
     instance.extra.tag = tag;
     Ok((instance.with_payload(value), has_enabled))
 }
@@ -216,9 +219,9 @@ fn value<'a, T: Deserialize<'a>>(text: &str, raw: &'a str) -> Result<T, Fault> {
         .map_err(|error| Fault::new(offset(text, raw), Fault::of(raw, &error).reason))
 }
 
-/// Returns the position of a part of a text.
+/// Returns the position of a part of a text, or its end for a part that it lacks.
 fn offset(text: &str, part: &str) -> usize {
-    (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize)
+    (part.as_ptr() as usize).wrapping_sub(text.as_ptr() as usize).min(text.len())
 }
 
 fn read_payload<P: DeserializeOwned>(

@@ -1,13 +1,12 @@
 //! The task of a registration: performs what the machine decides.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
 use tracing::debug;
-use zk_curator::internal::{Setbacks, Signal, is_of_the_past, sleep};
+use zk_curator::internal::{Setbacks, Signal, sleep, unless_it_panics};
 use zk_curator::op::Authorship;
 use zk_curator::retry::RetryNTimes;
 use zk_curator::watch::{Watch, Watched};
@@ -29,11 +28,6 @@ const PAUSE: Duration = Duration::from_millis(500);
 const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// A node that has existed for this long has settled: its next deletion counts as the first.
 const SETTLED: Duration = Duration::from_secs(60);
-
-/// Calls code of the user. A panic there must not end the task, which has to delete the node.
-fn unless_it_panics<T>(call: impl FnOnce() -> T) -> Option<T> {
-    catch_unwind(AssertUnwindSafe(call)).ok()
-}
 
 pub(super) struct Driver {
     pub(super) zk: CuratorFramework,
@@ -106,10 +100,6 @@ impl Driver {
             match self.step().await {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::Closed => break,
-                Err(error) if is_of_the_past(&self.zk, &error) => {
-                    self.zk.report_background_error(error);
-                    break;
-                }
                 Err(error) => self.failed(error).await,
             }
         }

@@ -117,4 +117,4 @@ pub use handle::{
 };
 pub use state::{CachedNode, Freshness, Lookup, Snapshot, StaleCause};
 pub use task::ServerDiff;
-pub use told::CacheEvent;
+pub use told::{CacheEvent, Delivered};

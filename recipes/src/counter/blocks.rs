@@ -181,12 +181,9 @@ impl IdBlocks {
             return;
         }
         let Some(count) = self.shared.state().reserve(self.block) else { return };
-        let reservation =
-            Reservation { shared: Arc::clone(&self.shared), result: Some(Err(self.closed())) };
-        let counter = self.counter.clone();
-        self.zk.spawn(async move {
-            // The whole of it.
-            let mut reservation = reservation;
+        let (shared, counter) = (Arc::clone(&self.shared), self.counter.clone());
+        let path = self.counter.path().to_owned();
+        let reserve = async move {
             let count = i64::try_from(count).unwrap_or(i64::MAX);
             let mut pause = FIRST_PAUSE;
             let reserved = loop {
@@ -199,9 +196,11 @@ impl IdBlocks {
                     reserved => break reserved,
                 }
             };
-            // Notified when this is dropped.
-            reservation.result =
-                Some(reserved.map(|change| change.pre.saturating_add(1)..=change.post));
+            reserved.map(|change| change.pre.saturating_add(1)..=change.post)
+        };
+        self.zk.spawn_then(reserve, move |end| {
+            let reserved = end.unwrap_or_else(|why| Err(why.of_operation("ids", path).into()));
+            shared.reserved(reserved);
         });
     }
 
@@ -235,27 +234,20 @@ impl Drop for Wanted<'_> {
     }
 }
 
-/// A reservation that is under way. Reports its end, even if its task ends.
-struct Reservation {
-    shared: Arc<Shared>,
-    result: Option<Result<RangeInclusive<i64>, Error>>,
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        let result = self.result.take();
-        let mut state = self.shared.state();
+impl Shared {
+    /// A reservation has ended.
+    fn reserved(&self, result: Result<RangeInclusive<i64>, Error>) {
+        let mut state = self.state();
         state.is_reserving = false;
         state.failed = match result {
-            Some(Ok(ids)) => {
+            Ok(ids) => {
                 state.blocks.push_back(ids);
                 None
             }
-            Some(Err(error)) => Some(error),
-            None => None,
+            Err(error) => Some(error),
         };
         drop(state);
-        self.shared.ended.modify(|ended| *ended += 1);
+        self.ended.modify(|ended| *ended += 1);
     }
 }
 

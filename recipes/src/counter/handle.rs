@@ -3,6 +3,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use futures_util::stream::{Stream, unfold};
+use zk_curator::internal::task_has_ended;
 use zk_curator::watch::DataWatch;
 use zk_curator::{CuratorFramework, Error as ZkError, ErrorKind};
 
@@ -358,8 +359,10 @@ impl<N: Number> Counter<N> {
         if is_unserved {
             self.framework().spawn(Driver::new(Arc::clone(settings), Arc::clone(queue)).run());
         }
-        // Without a response, the task has ended with its runtime, and the operation was not sent.
-        ticket.await.unwrap_or_else(|| Err(ZkError::closed("counter", self.path()).into()))
+        // Without a response, the operation was not sent.
+        ticket
+            .await
+            .unwrap_or_else(|| Err(task_has_ended(self.framework(), "counter", self.path()).into()))
     }
 
     /// Something was applied.

@@ -212,10 +212,11 @@ impl Elected {
     pub async fn proclaim(&mut self, value: impl Into<Bytes>) -> Result<(), Error> {
         // In the session of the node or not at all: in the next one, a node that the servers have
         // not expired yet could still be written.
-        let zk = self.zk.bound_to_session()?;
+        let zk = self.zk.bound_to_session();
         if self.leadership.is_over() {
             return Err(Error::Lost);
         }
+        let zk = zk?;
         // Only we write here, so that a repetition does no harm.
         match zk.set_data(self.node.path(), value).idempotent().await {
             Ok(_) => Ok(()),

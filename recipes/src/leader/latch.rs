@@ -151,9 +151,18 @@ impl LeaderLatch {
             queue: self.queue.clone(),
             leave: leave.clone(),
             view: Arc::clone(&view),
-            result: Ok(()),
         };
-        self.queue.zk.spawn(race.run());
+        let (ending, path) = (Arc::clone(&view), self.queue.path.clone());
+        // This runs even if the runtime is shut down.
+        self.queue.zk.spawn_then(race.run(), move |end| {
+            let end = end.unwrap_or_else(|why| Err(why.of_operation("join", path).into()));
+            // The old state is dropped without the lock.
+            drop(ending.modify(|view| {
+                view.term += u64::from(!matches!(view.state, LatchState::Closed));
+                view.end = Some(end);
+                std::mem::replace(&mut view.state, LatchState::Closed)
+            }));
+        });
         Candidate { zk: self.queue.zk.clone(), view, leave, close_mode: self.close_mode }
     }
 
@@ -257,7 +266,9 @@ impl Candidate {
         self.zk.check_started("await_leadership", "")?;
         let decided = |view: &View| match &view.state {
             LatchState::Failed(error) => Some(Err(error.clone().into())),
-            LatchState::Closed => Some(Err(Error::Closed)),
+            LatchState::Closed => {
+                Some(Err(view.end.clone().and_then(Result::err).unwrap_or(Error::Closed)))
+            }
             state => state.leadership().map(Ok),
         };
         self.view.find(decided).await
@@ -363,34 +374,33 @@ struct CandidateTask {
     queue: Queue,
     leave: CancellationToken,
     view: Arc<Signal<View>>,
-    /// How it ends.
-    result: Result<(), Error>,
 }
 
 impl CandidateTask {
-    async fn run(mut self) {
+    /// Returns how it has left the election.
+    async fn run(self) -> Result<(), Error> {
         let _candidacy = self.queue.candidacy();
         let parent = match self.queue.parent("join") {
             Ok(parent) => parent,
-            Err(error) => return self.refuse(error).await,
+            Err(error) => {
+                self.refuse(error).await;
+                return Ok(());
+            }
         };
         // The framework may be started after this.
         let mut states = self.queue.zk.states();
         tokio::select! {
             biased;
-            () = self.leave.cancelled() => return,
+            () = self.leave.cancelled() => return Ok(()),
             connected = states.until(|status| status.state.is_connected()) => if connected.is_none() {
-                return;
+                return Ok(());
             }
         }
         let mut setbacks = Setbacks::default();
         loop {
             match self.round(&parent).await {
                 Ok(None) => setbacks.over(),
-                Ok(Some(result)) => {
-                    self.result = result;
-                    return;
-                }
+                Ok(Some(result)) => return result,
                 Err(Error::Framework(error)) => {
                     let zk = &self.queue.zk;
                     let pause = if error.is_transient() {
@@ -403,12 +413,12 @@ impl CandidateTask {
                     self.enter(LatchState::Failed(error));
                     tokio::select! {
                         biased;
-                        () = self.leave.cancelled() => return,
+                        () = self.leave.cancelled() => return Ok(()),
                         () = sleep(pause) => {}
                     }
                 }
                 // The framework is closed.
-                Err(_) => return,
+                Err(_) => return Ok(()),
             }
         }
     }
@@ -486,16 +496,5 @@ impl CandidateTask {
             view.term += 1;
             std::mem::replace(&mut view.state, state)
         }));
-    }
-}
-
-impl Drop for CandidateTask {
-    /// Also when its runtime ends.
-    fn drop(&mut self) {
-        let result = std::mem::replace(&mut self.result, Ok(()));
-        if !self.view.look(|view| matches!(view.state, LatchState::Closed)) {
-            self.enter(LatchState::Closed);
-        }
-        self.view.modify(|view| view.end = Some(result));
     }
 }

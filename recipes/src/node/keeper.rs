@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::timeout;
 use tracing::{debug, warn};
-use zk_curator::internal::{Setbacks, Signal, is_of_the_past};
+use zk_curator::internal::{Setbacks, Signal};
 use zk_curator::op::Authorship;
 use zk_curator::watch::Watch;
 use zk_curator::{
@@ -136,11 +136,6 @@ impl NodeReconciler {
             match self.exist().await {
                 Ok(watch) => self.wait(watch).await,
                 Err(error) if error.kind() == ErrorKind::Closed => return,
-                Err(error) if is_of_the_past(&self.zk, &error) => {
-                    self.fail(&error);
-                    self.known.modify(|known| known.ended_early = Some(error));
-                    return;
-                }
                 Err(error) => {
                     debug!(path = self.spec.path, %error, "the node is not there");
                     let mut pause = PAUSE;

@@ -165,7 +165,10 @@ impl CacheBuilder {
         let ending = Arc::clone(&shared);
         let task = Driver::new(Arc::clone(&shared), options, health).run();
         // This runs even if the runtime is shut down, or a filter of the user panics.
-        zk.spawn_then(task, move |_| ending.end());
+        zk.spawn_then(task, move |end| {
+            let why = end.err().map(|why| why.of_operation("cache", ending.root.as_str()));
+            ending.end(why);
+        });
         CuratorCache { shared, alive: Alive::new(stop) }
     }
 }

@@ -12,7 +12,7 @@ use super::freshness_watch::FreshnessWatch;
 use super::view::TreeView;
 use crate::cache::state::{CachedNode, Freshness, Lookup, Snapshot};
 use crate::cache::task::{Alive, Prover, Shared};
-use crate::cache::told::Contents;
+use crate::cache::told::{Contents, Delivered};
 use crate::health::HealthWatch;
 
 /// The pause between two checks for a transaction that the servers have not committed yet.
@@ -72,19 +72,28 @@ impl CuratorCache {
         }
         match &contents.failed {
             Some(error) => Some(Err(error.clone())),
-            None if contents.ended => Some(Err(self.closed())),
+            None if contents.ended => Some(Err(self.end(contents))),
             None => None,
         }
     }
 
-    fn closed(&self) -> Error {
-        Error::closed("cache", &self.shared.root)
+    /// Returns the reason why a cache that has ended does not answer.
+    fn end(&self, contents: &Contents) -> Error {
+        contents.failed.clone().unwrap_or_else(|| Error::closed("cache", &self.shared.root))
     }
 
     /// Returns how fresh the contents are.
     #[must_use]
     pub fn freshness(&self) -> Freshness {
         self.shared.look(|contents| contents.freshness)
+    }
+
+    /// Returns how fresh a state is that is derived from the events of a subscriber of this cache
+    /// up to this position. As [`freshness`](Self::freshness), but never newer than these events:
+    /// the cache may show changes that the subscriber has not received.
+    #[must_use]
+    pub fn freshness_of(&self, delivered: Delivered) -> Freshness {
+        self.shared.look(|contents| contents.freshness_of(delivered))
     }
 
     /// Follows the freshness.
@@ -212,10 +221,7 @@ impl CuratorCache {
         match answer.await {
             Ok(result) => result,
             // The task has ended.
-            Err(_) => Err(self
-                .shared
-                .look(|contents| contents.failed.clone())
-                .unwrap_or_else(|| self.closed())),
+            Err(_) => Err(self.shared.look(|contents| self.end(contents))),
         }
     }
 
@@ -314,7 +320,7 @@ impl CuratorCache {
         self.loaded().await?;
         let found = self.shared.find(|contents| {
             let found = ready(&TreeView::new(contents));
-            found.map(Ok).or_else(|| contents.ended.then(|| Err(self.closed())))
+            found.map(Ok).or_else(|| contents.ended.then(|| Err(self.end(contents))))
         });
         found.await
     }
@@ -341,7 +347,7 @@ impl CuratorCache {
                 Some(zxid) if contents.freshness.is_fresh() => {
                     Some(Ok(Snapshot { zxid, ..contents.snapshot() }))
                 }
-                _ => contents.ended.then(|| Err(self.closed())),
+                _ => contents.ended.then(|| Err(self.end(contents))),
             });
             snapshot.await
         };
@@ -361,13 +367,19 @@ impl CuratorCache {
         CacheEvents::new(Arc::clone(&self.shared), self.alive.clone(), false)
     }
 
+    /// Stops the cache for all handles, and does not wait for its end. The contents stay readable,
+    /// and are stale.
+    pub fn stop(&self) {
+        self.shared.stop.cancel();
+    }
+
     /// Stops the cache for all handles, and waits until its watch is removed. The contents stay
     /// readable, and are stale.
     ///
     /// # Cancel safety
     /// Once the future was polled, the cache is stopped even if the future is dropped.
     pub async fn close(self) {
-        self.shared.stop.cancel();
+        self.stop();
         self.shared.find(|contents| contents.ended.then_some(())).await;
         // The server answers requests in their order, so the watch was removed before this
         // response. Without a connection there is no watch.

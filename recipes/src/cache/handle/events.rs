@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::stream::{Stream, unfold};
 
 use crate::cache::task::{Alive, Shared};
-use crate::cache::told::{CacheEvent, Subscriber};
+use crate::cache::told::{CacheEvent, Delivered, Subscriber};
 
 /// The changes of a cache, for one subscriber.
 ///
@@ -25,6 +25,9 @@ pub struct CacheEvents {
     alive: Alive,
     id: u64,
     ready: VecDeque<CacheEvent>,
+    /// The position after the last event in `ready`.
+    taken: Delivered,
+    delivered: Delivered,
 }
 
 impl CacheEvents {
@@ -40,7 +43,8 @@ impl CacheEvents {
             contents.subscribers.insert(contents.last_subscriber, subscriber);
             contents.last_subscriber
         });
-        Self { shared, alive, id, ready: VecDeque::new() }
+        let (taken, delivered) = (Delivered::default(), Delivered::default());
+        Self { shared, alive, id, ready: VecDeque::new(), taken, delivered }
     }
 
     /// Waits for the next event; `None` when the cache has ended and everything was reported.
@@ -51,20 +55,36 @@ impl CacheEvents {
         let _alive = &self.alive;
         if self.ready.is_empty() {
             let (shared, id) = (&self.shared, self.id);
-            self.ready = shared
+            (self.ready, self.taken) = shared
                 .find_mut(|contents| {
                     let events = contents.take_events(id);
-                    (!events.is_empty() || contents.ended).then_some(events)
+                    (!events.is_empty() || contents.ended).then(|| (events, contents.delivered(id)))
                 })
                 .await;
         }
-        self.ready.pop_front()
+        let event = self.ready.pop_front();
+        if self.ready.is_empty() {
+            self.delivered = self.taken;
+        }
+        event
+    }
+
+    /// Returns the position after the event that [`next`](Self::next) has returned last. With
+    /// [`freshness_of`](crate::cache::CuratorCache::freshness_of), it tells how fresh a state is
+    /// that is derived from these events.
+    #[must_use]
+    pub const fn delivered(&self) -> Delivered {
+        self.delivered
     }
 
     /// Returns the events that are there, without a wait.
     pub(crate) fn take(&mut self) -> VecDeque<CacheEvent> {
         let mut events = std::mem::take(&mut self.ready);
-        events.extend(self.shared.arrange(|contents| contents.take_events(self.id)));
+        self.shared.arrange(|contents| {
+            events.extend(contents.take_events(self.id));
+            self.taken = contents.delivered(self.id);
+        });
+        self.delivered = self.taken;
         events
     }
 

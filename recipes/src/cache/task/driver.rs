@@ -62,9 +62,11 @@ impl Driver {
             if error.is_transient() {
                 let is_over = error.is_session_lost();
                 self.stale(if is_over { StaleCause::SessionLost } else { StaleCause::Suspended });
-                // A failure shows in the states.
-                drop(self.task.shared.zk.wait_for_recovery(error).await);
-                continue;
+                match self.task.shared.zk.wait_for_recovery(error).await {
+                    Ok(()) => continue,
+                    // The handle is bound to a session that is over, or the framework is closed.
+                    Err(error) => return self.refuse(&error),
+                }
             }
             self.stale(StaleCause::Failed(error.kind()));
             warn!(path = self.task.shared.root, %error, "the cache cannot follow its root");

@@ -5,8 +5,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use zk_curator::CuratorFramework;
 use zk_curator::internal::Signal;
+use zk_curator::{CuratorFramework, Error};
 
 use super::options::Options;
 use super::wants::Wants;
@@ -88,10 +88,11 @@ impl Shared {
         result
     }
 
-    /// Marks the end of the task.
-    pub(crate) fn end(&self) {
+    /// Marks the end of the task, and the reason for an end that is not its own.
+    pub(crate) fn end(&self, why: Option<Error>) {
         {
             let Inner { contents, caching } = &mut *self.write();
+            contents.failed = contents.failed.take().or(why);
             contents.becomes_stale(StaleCause::Closed, Instant::now());
             contents.ended = true;
             caching.is_fresh(contents.freshness.is_fresh());

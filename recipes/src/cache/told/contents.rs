@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tokio::time::Instant;
 use zk_curator::Error;
 
-use super::subscriber::Subscriber;
+use super::subscriber::{Delivered, Subscriber};
 use crate::cache::state::{Change, Freshness, StaleCause, TreeState};
 
 /// The contents that the task of a cache and its handles share.
@@ -60,8 +60,25 @@ impl Contents {
         Freshness::Fresh { zxid, unreadable: self.state.unreadable().len() }
     }
 
+    /// Returns how fresh a state is that is derived from the events up to this position.
+    pub(crate) fn freshness_of(&self, delivered: Delivered) -> Freshness {
+        let subscriber = self.subscribers.get(&delivered.subscriber);
+        match (delivered.freshness(), self.freshness) {
+            (_, latest) if subscriber.is_some_and(|it| it.is_at(delivered)) => latest,
+            (Freshness::Loading, _) => Freshness::Loading,
+            (
+                Freshness::Fresh { zxid, .. } | Freshness::Stale { zxid, .. },
+                Freshness::Stale { since, cause, .. },
+            ) => Freshness::Stale { since, zxid, cause },
+            (delivered, _) => delivered,
+        }
+    }
+
     /// Notes that the freshness has changed.
     pub(crate) fn set_freshness(&mut self, freshness: Freshness) {
+        if self.freshness.is_fresh() != freshness.is_fresh() {
+            self.subscribers.values_mut().for_each(Subscriber::falls_behind);
+        }
         if matches!(freshness, Freshness::Stale { .. })
             && !matches!(self.freshness, Freshness::Stale { .. })
         {

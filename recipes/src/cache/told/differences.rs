@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::contents::Contents;
-use super::subscriber::{CacheEvent, Told};
+use super::subscriber::{CacheEvent, Delivered, Told};
 use crate::cache::state::{CachedNode, Freshness, Lookup, Snapshot};
 
 impl Contents {
@@ -54,8 +54,15 @@ impl Contents {
             subscriber.is_fresh = true;
             events.push_back(CacheEvent::Fresh { zxid, unreadable });
         }
+        subscriber.receives(&events);
         self.subscribers.insert(id, subscriber);
         events
+    }
+
+    /// Returns the position of a subscriber after everything that it has received.
+    pub(crate) fn delivered(&self, id: u64) -> Delivered {
+        let subscriber = self.subscribers.get(&id).filter(|_| self.is_loaded);
+        subscriber.map(|it| it.delivered(id, self.freshness)).unwrap_or_default()
     }
 
     /// Returns the differences between the delivered and the current state, in the order of their

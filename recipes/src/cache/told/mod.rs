@@ -14,7 +14,7 @@ mod contents;
 mod differences;
 mod subscriber;
 
-pub use subscriber::CacheEvent;
+pub use subscriber::{CacheEvent, Delivered};
 
 pub(crate) use callers::{Caller, Questions, Refresh, push};
 pub(crate) use checkpoints::{Checkpoints, Effect, Facts, Input, Outcome, Request, Standing};

@@ -1,10 +1,10 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use tokio::time::Instant;
 use zk_curator::ErrorKind;
 
-use crate::cache::state::{CachedNode, Change, Snapshot, StaleCause, TreeState};
+use crate::cache::state::{CachedNode, Change, Freshness, Snapshot, StaleCause, TreeState};
 
 /// A difference between the current state and the state last delivered to the subscriber.
 #[derive(Debug, Clone)]
@@ -96,6 +96,28 @@ impl<N> CacheEvent<N> {
     }
 }
 
+/// The position of a subscriber in the changes of a cache: see
+/// [`CacheEvents::delivered`](crate::cache::CacheEvents::delivered).
+#[derive(Debug, Clone, Copy)]
+pub struct Delivered {
+    pub(crate) subscriber: u64,
+    receipts: u64,
+    freshness: Freshness,
+}
+
+impl Default for Delivered {
+    /// Returns the position before the first event.
+    fn default() -> Self {
+        Self { subscriber: 0, receipts: 0, freshness: Freshness::Loading }
+    }
+}
+
+impl Delivered {
+    pub(crate) const fn freshness(self) -> Freshness {
+        self.freshness
+    }
+}
+
 /// The last delivered states, by path; `None` for a node that was absent.
 pub(crate) type Told = BTreeMap<Box<str>, Option<Arc<CachedNode>>>;
 
@@ -110,6 +132,10 @@ pub(crate) struct Subscriber {
     pub(crate) unreadable: BTreeMap<Box<str>, Arc<CachedNode>>,
     pub(crate) outages: u64,
     pub(crate) is_fresh: bool,
+    /// The number of times that it has received events.
+    receipts: u64,
+    /// `true` if there may be events that it has not received.
+    is_behind: bool,
     /// When `told` reaches this size, nodes without a difference are removed from it.
     crowd: usize,
 }
@@ -133,6 +159,8 @@ impl Subscriber {
             unreadable,
             outages,
             is_fresh: is_fresh || !is_loaded,
+            receipts: 0,
+            is_behind: true,
             crowd: CROWD,
         }
     }
@@ -144,7 +172,30 @@ impl Subscriber {
         }
     }
 
+    /// There may be a new event.
+    pub(crate) const fn falls_behind(&mut self) {
+        self.is_behind = true;
+    }
+
+    /// It has received these events: all that there are.
+    pub(crate) fn receives(&mut self, events: &VecDeque<CacheEvent>) {
+        self.receipts += u64::from(!events.is_empty());
+        self.is_behind = false;
+    }
+
+    /// Returns the position after everything that it has received, which is not older than
+    /// `freshness`.
+    pub(crate) const fn delivered(&self, id: u64, freshness: Freshness) -> Delivered {
+        Delivered { subscriber: id, receipts: self.receipts, freshness }
+    }
+
+    /// Returns `true` if there are no events after this position.
+    pub(crate) const fn is_at(&self, delivered: Delivered) -> bool {
+        !self.is_behind && self.receipts == delivered.receipts
+    }
+
     pub(crate) fn record(&mut self, changes: &[Change], state: &TreeState) {
+        self.is_behind |= !changes.is_empty();
         let Some(told) = &mut self.told else { return };
         for (path, old) in changes {
             if !told.contains_key(path) {

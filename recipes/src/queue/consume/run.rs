@@ -251,15 +251,12 @@ fn through_failures<K: QueueKind>(
     zk: CuratorFramework,
 ) -> impl Stream<Item = Result<Option<K::Delivery>, Error>> {
     unfold((consumer, zk, None), |(consumer, zk, failed)| async move {
-        let ridden = match failed {
-            Some(error) => zk.wait_for_recovery(error).await,
-            None => Ok(()),
-        };
-        let next = match ridden {
-            Ok(()) => consumer.next().await,
-            Err(error) => Err(error.into()),
-        };
-        let (item, failed) = match next {
+        if let Some(error) = failed
+            && let Err(error) = zk.wait_for_recovery(error).await
+        {
+            return Some((Err(error.into()), (consumer, zk, None)));
+        }
+        let (item, failed) = match consumer.next().await {
             Ok(delivery) => (Ok(Some(delivery)), None),
             Err(Error::Framework(error)) if error.is_transient() => {
                 warn!(%error, "consuming goes on when that has passed");

@@ -1,11 +1,16 @@
-//! Without `start`, every call fails with an error that says so.
+//! Without `start`, and through a handle that is bound to a session that is over, every call fails
+//! with an error that says so.
 
+use std::error::Error as StdError;
+use std::future::poll_fn;
+use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
 use futures_util::future::LocalBoxFuture;
+use futures_util::{StreamExt as _, poll};
 use tokio::time::timeout;
-use zk_curator::{CreateMode, CuratorFramework};
+use zk_curator::{ConnectionState, CreateMode, CuratorFramework};
+use zk_curator_proto::OpCode;
 use zk_curator_recipes::barrier::{DistributedBarrier, DistributedDoubleBarrier};
 use zk_curator_recipes::cache::CuratorCache;
 use zk_curator_recipes::config::{ConfigStore, Snapshot};
@@ -31,11 +36,12 @@ use zk_curator_recipes::schedule::{OncePer, Schedule, Slot};
 use zk_curator_recipes::shared::SharedCount;
 use zk_curator_recipes::stm::{Stm, snapshot_of};
 use zk_curator_recipes::two_phase::{Coordinator, Site};
-use zk_curator_tests::{builder, server, simulated_on};
+use zk_curator_tests::{builder, connected, expire, server, simulated, simulated_on, until_state};
 
-type Failure = Box<dyn std::error::Error>;
+type Failure = Box<dyn StdError>;
 type Call = (&'static str, fn(CuratorFramework) -> LocalBoxFuture<'static, Result<(), Failure>>);
 
+const MINUTE: Duration = Duration::from_secs(60);
 const LONG: Duration = Duration::from_secs(3600);
 
 macro_rules! calls {
@@ -183,4 +189,68 @@ fn what_waits_in_the_background_waits_for_the_start() {
         candidate.close().await.unwrap();
         zk.close().await.unwrap();
     });
+}
+
+/// The text of an error and its sources.
+fn texts(error: &(dyn StdError + 'static)) -> String {
+    let below = error.source().map(texts).unwrap_or_default();
+    format!("{error}: {below}")
+}
+
+/// Returns the output of a future; `None` if it is polled again and again without a pause.
+async fn unless_it_spins<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
+    for _ in 0..100_000 {
+        if let Poll::Ready(output) = poll!(&mut future) {
+            return Some(output);
+        }
+        // Returns with the next wake-up.
+        let mut is_woken = false;
+        poll_fn(|_| {
+            if std::mem::replace(&mut is_woken, true) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+    None
+}
+
+/// A call that began before the session ended may have succeeded. None waits.
+#[test]
+fn no_call_of_a_bound_handle_outlasts_its_session() {
+    for begins_before in [false, true] {
+        simulated(async {
+            let mut wrong = Vec::new();
+            for (name, call) in CALLS {
+                let server = server().await;
+                let zk = connected(&server).await;
+                let mut call = call(zk.bound_to_session().unwrap());
+                let mut answer = None;
+                if begins_before {
+                    answer = timeout(MINUTE, &mut call).await.ok();
+                }
+                expire(&server, &zk).await;
+                until_state(&zk, ConnectionState::Reconnected { same_session: false }).await;
+                let requests = || {
+                    let probe = server.probe();
+                    probe.total_requests() - probe.requests(OpCode::Ping)
+                };
+                let before = requests();
+                if answer.is_none() {
+                    answer = timeout(LONG, unless_it_spins(call)).await.ok().flatten();
+                }
+                let sent = requests() - before;
+                match answer.map(|answer| answer.map_err(|error| texts(&*error))) {
+                    None => wrong.push(format!("{name} waits, with {sent} requests")),
+                    // It waits for a connection, in whatever session.
+                    Some(Ok(())) if begins_before || *name == "wait_connected" => {}
+                    Some(Ok(())) => wrong.push(format!("{name} succeeds")),
+                    Some(Err(why)) if sent > 20 || !begins_before && !why.contains("session") => {
+                        wrong.push(format!("{name}, with {sent} requests: {why}"));
+                    }
+                    Some(Err(_)) => {}
+                }
+                zk.close().await.unwrap();
+            }
+            assert!(wrong.is_empty(), "begins before: {begins_before}, {wrong:#?}");
+        });
+    }
 }
