@@ -322,6 +322,16 @@ impl Error {
         }
     }
 
+    /// Returns `true` if the error of a read concerns the node only, and says nothing about others:
+    /// `NoAuth`, `ResponseTooLarge` and `Undecodable`.
+    #[must_use]
+    pub const fn is_of_one_node(&self) -> bool {
+        matches!(
+            self.kind,
+            ErrorKind::NoAuth | ErrorKind::ResponseTooLarge | ErrorKind::Undecodable
+        )
+    }
+
     /// Returns `true` if the operation may have been applied although it failed.
     #[must_use]
     pub const fn may_have_applied(&self) -> bool {

@@ -43,6 +43,7 @@ pub struct ChildrenWithDataBuilder {
     filter: Option<NameFilter>,
     freshness: Freshness,
     decompressed: Option<bool>,
+    readable_only: bool,
 }
 
 impl CuratorFramework {
@@ -54,7 +55,14 @@ impl CuratorFramework {
     pub fn children_with_data(&self, path: impl Into<String>) -> ChildrenWithDataBuilder {
         let (zk, path) = (self.clone(), path.into());
         let freshness = Freshness::AsIs;
-        ChildrenWithDataBuilder { zk, path, filter: None, freshness, decompressed: None }
+        ChildrenWithDataBuilder {
+            zk,
+            path,
+            filter: None,
+            freshness,
+            decompressed: None,
+            readable_only: false,
+        }
     }
 }
 
@@ -63,6 +71,13 @@ impl ChildrenWithDataBuilder {
     /// [receipts](crate::certain::is_receipt).
     pub fn named(mut self, filter: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         self.filter = Some(Arc::new(filter));
+        self
+    }
+
+    /// Leaves out the children that cannot be read, because of their ACL, their size or their
+    /// compression. Default: the call fails.
+    pub const fn readable_only(mut self) -> Self {
+        self.readable_only = true;
         self
     }
 
@@ -83,7 +98,7 @@ impl IntoFuture for ChildrenWithDataBuilder {
 
     fn into_future(self) -> Self::IntoFuture {
         const OP: &str = "children_with_data";
-        let Self { zk, path, filter, freshness, decompressed } = self;
+        let Self { zk, path, filter, freshness, decompressed, readable_only } = self;
         let read = {
             let (zk, path) = (zk.clone(), path.clone());
             // A server of the next session might lag behind the list, and not have its children
@@ -92,7 +107,7 @@ impl IntoFuture for ChildrenWithDataBuilder {
                 let filter = filter.as_deref();
                 zk.in_one_session(|zk| {
                     let target = Target { freshness, ..Target::new(zk, OP, path.clone()) };
-                    children_with_data(target, filter, decompressed)
+                    children_with_data(target, filter, decompressed, readable_only)
                 })
                 .await
             }
@@ -111,6 +126,7 @@ async fn children_with_data(
     mut target: Target,
     filter: Option<&(dyn Fn(&str) -> bool + Send + Sync)>,
     decompressed: Option<bool>,
+    readable_only: bool,
 ) -> Result<Vec<ChildData>> {
     target.admit(Intent::Read { watched: false })?;
     let mut names = target.read(|raw, path| raw.get_children(path)).await?.names;
@@ -123,13 +139,18 @@ async fn children_with_data(
     let mut children = Vec::with_capacity(names.len());
     for (name, answer) in names.into_iter().zip(read_chunks(&target, &reads, PER_REQUEST).await?) {
         let path = || join(&target.path, &name);
-        match found(answer)? {
-            Some(ReadResponse::Data(Data { data, stat, .. })) => {
-                let data = target.decompress_at(&path(), decompressed, data)?;
-                children.push(ChildData { name, data, stat });
+        let child = match found(answer) {
+            Ok(Some(ReadResponse::Data(Data { data, stat, .. }))) => {
+                target.decompress_at(&path(), decompressed, data).map(|data| (data, stat))
             }
-            Some(_) => return Err(Error::new(ErrorKind::Malformed, target.operation, path())),
-            None => {}
+            Ok(Some(_)) => return Err(Error::new(ErrorKind::Malformed, target.operation, path())),
+            Ok(None) => continue,
+            Err(error) => Err(error),
+        };
+        match child {
+            Ok((data, stat)) => children.push(ChildData { name, data, stat }),
+            Err(error) if readable_only && error.is_of_one_node() => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(children)

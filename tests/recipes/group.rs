@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio::time::timeout;
 use zk_curator::ErrorKind::{Closed, InvalidPath, NoAuth, NoNode};
-use zk_curator::{ConnectionState, CuratorFramework};
+use zk_curator::{Acl, ConnectionState, CuratorFramework, Permissions};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::group::{Group, GroupEvent, GroupMember, GroupWatch};
 use zk_curator_testing::Verdict;
@@ -260,5 +260,39 @@ fn mistakes_are_told() {
         let (end, closed) = tokio::join!(watch.next(), zk.close());
         closed.unwrap();
         assert_eq!(end.unwrap_err().kind(), Closed);
+    });
+}
+
+/// Creates a member that nobody may read.
+async fn secret(zk: &CuratorFramework, id: &str) -> String {
+    let acl = vec![Acl::new(Permissions::ADMIN, "world", "anyone")];
+    zk.create(format!("{GROUP}/{id}")).data("secret").acl(acl).await.unwrap().path
+}
+
+#[test]
+fn a_member_that_cannot_be_read_does_not_hide_the_others() {
+    simulated_on(two_in_memory, async |(_, zk, other)| {
+        let group = Group::new(&zk, GROUP);
+        group.create().await.unwrap();
+        let path = secret(&other, "b").await;
+        let mut watch = group.follow();
+        let hidden = GroupEvent::Unreadable { id: "b".into(), error: NoAuth };
+        assert_eq!(next(&mut watch).await, hidden);
+        let one = joined(&other, "a").await;
+        assert_eq!(next(&mut watch).await, join("a"));
+        assert_eq!((ids(watch.members()), watch.unreadable().len()), (vec!["a"], 1));
+        assert_eq!(ids(&group.wait_for(2).await.unwrap()), ["a"]);
+        let error = group.members().await.unwrap_err();
+        assert_eq!((error.kind(), error.path()), (NoAuth, &*path));
+        // Its ACL is repaired, and something else changes.
+        other.set_acl(path.as_str(), Acl::open_unsafe()).await.unwrap();
+        one.leave().await.unwrap();
+        let data = "secret".into();
+        let mut events = [next(&mut watch).await, next(&mut watch).await];
+        events.sort_by_key(|event| matches!(event, GroupEvent::Joined { .. }));
+        assert_eq!(events, [left("a"), GroupEvent::Joined { id: "b".into(), data }]);
+        other.delete(path).await.unwrap();
+        assert_eq!(next(&mut watch).await, left("b"));
+        assert!(watch.unreadable().is_empty() && watch.members().is_empty());
     });
 }

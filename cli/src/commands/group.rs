@@ -154,6 +154,10 @@ fn told(event: &GroupEvent) -> Report {
     let (kind, id, data) = match event {
         GroupEvent::Joined { id, data } => ("joined", id, Some(data)),
         GroupEvent::Changed { id, data } => ("changed", id, Some(data)),
+        GroupEvent::Unreadable { id, error } => {
+            let value = json!({ "event": "unreadable", "id": id, "reason": format!("{error:?}") });
+            return Report::new(format!("unreadable {id}  {error}"), value);
+        }
         GroupEvent::Left { id } => ("left", id, None),
         _ => return Report::new("", json!(null)),
     };

@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::stream::{Stream, unfold};
+use tracing::debug;
 use zk_curator::op::fan_out;
 use zk_curator::path::ZPath;
 use zk_curator::watch::{Watch, Watched};
@@ -35,6 +36,14 @@ pub enum GroupEvent {
         /// Its data.
         data: Bytes,
     },
+    /// A member whose data cannot be read is there. It has [joined](Self::Joined) when they can be
+    /// read, which is tried with every other change of the group.
+    Unreadable {
+        /// The id.
+        id: String,
+        /// The reason, such as `NoAuth`.
+        error: ErrorKind,
+    },
     /// A member has left, or its session is over.
     Left {
         /// The id.
@@ -61,13 +70,18 @@ pub struct GroupWatch {
     pending: VecDeque<GroupEvent>,
     /// The members that were reported.
     members: BTreeMap<String, Bytes>,
+    /// The members that were reported as unreadable.
+    unreadable: BTreeMap<String, ErrorKind>,
 }
 
-struct Member {
-    czxid: i64,
-    mzxid: i64,
-    /// Fires when it is no longer true.
-    watch: Option<Watch>,
+enum Member {
+    Readable {
+        czxid: i64,
+        mzxid: i64,
+        /// Fires when it is no longer true.
+        watch: Option<Watch>,
+    },
+    Unreadable(ErrorKind),
 }
 
 impl GroupWatch {
@@ -81,6 +95,7 @@ impl GroupWatch {
             seen: BTreeMap::new(),
             pending: VecDeque::new(),
             members: BTreeMap::new(),
+            unreadable: BTreeMap::new(),
         }
     }
 
@@ -89,6 +104,13 @@ impl GroupWatch {
     #[must_use]
     pub const fn members(&self) -> &BTreeMap<String, Bytes> {
         &self.members
+    }
+
+    /// The members after the last event whose data cannot be read, and the reasons, such as
+    /// `NoAuth`.
+    #[must_use]
+    pub const fn unreadable(&self) -> &BTreeMap<String, ErrorKind> {
+        &self.unreadable
     }
 
     /// Waits for the next event, forever and across sessions.
@@ -104,9 +126,17 @@ impl GroupWatch {
             if let Some(event) = self.pending.pop_front() {
                 match &event {
                     GroupEvent::Joined { id, data } | GroupEvent::Changed { id, data } => {
+                        self.unreadable.remove(id);
                         self.members.insert(id.clone(), data.clone());
                     }
-                    GroupEvent::Left { id } => drop(self.members.remove(id)),
+                    GroupEvent::Unreadable { id, error } => {
+                        self.members.remove(id);
+                        self.unreadable.insert(id.clone(), *error);
+                    }
+                    GroupEvent::Left { id } => {
+                        self.members.remove(id);
+                        self.unreadable.remove(id);
+                    }
                 }
                 return Ok(event);
             }
@@ -144,8 +174,9 @@ impl GroupWatch {
         while self.list.is_none() {
             self.list(path).await?;
         }
-        let is_known =
-            |id: &&String| self.seen.get(*id).is_some_and(|member| member.watch.is_some());
+        let is_known = |id: &&String| {
+            matches!(self.seen.get(*id), Some(Member::Readable { watch: Some(_), .. }))
+        };
         let unknown: Vec<_> = self.ids.iter().filter(|id| !is_known(id)).cloned().collect();
         let reads: Vec<_> =
             unknown.iter().map(|id| self.zk.get_data(child(path, id)).watched()).collect();
@@ -154,6 +185,8 @@ impl GroupWatch {
                 Ok(read) => self.found(id, read),
                 // It has left since then; the next list will show this.
                 Err(error) if error.kind() == ErrorKind::NoNode => self.left(id),
+                // It concerns this node only.
+                Err(error) if error.is_of_one_node() => self.hidden(id, error.kind()),
                 Err(error) => return Err(error),
             }
         }
@@ -185,19 +218,29 @@ impl GroupWatch {
 
     fn found(&mut self, id: &str, read: Watched<(Bytes, Stat)>) {
         let Watched { value: (data, stat), watch, .. } = read;
-        let member = Member { czxid: stat.czxid, mzxid: stat.mzxid, watch: Some(watch) };
+        let member = Member::Readable { czxid: stat.czxid, mzxid: stat.mzxid, watch: Some(watch) };
         let id = id.to_owned();
         match self.seen.insert(id.clone(), member) {
-            Some(before) if before.czxid == stat.czxid && before.mzxid == stat.mzxid => {}
-            Some(before) if before.czxid == stat.czxid => {
-                self.pending.push_back(GroupEvent::Changed { id, data });
+            Some(Member::Readable { czxid, mzxid, .. }) if czxid == stat.czxid => {
+                if mzxid != stat.mzxid {
+                    self.pending.push_back(GroupEvent::Changed { id, data });
+                }
             }
             before => {
-                if before.is_some() {
+                if matches!(before, Some(Member::Readable { .. })) {
                     self.pending.push_back(GroupEvent::Left { id: id.clone() });
                 }
                 self.pending.push_back(GroupEvent::Joined { id, data });
             }
+        }
+    }
+
+    /// A member is there, and cannot be read.
+    fn hidden(&mut self, id: &str, error: ErrorKind) {
+        let before = self.seen.insert(id.to_owned(), Member::Unreadable(error));
+        if !matches!(before, Some(Member::Unreadable(before)) if before == error) {
+            debug!(path = self.path, id, ?error, "a member cannot be read");
+            self.pending.push_back(GroupEvent::Unreadable { id: id.to_owned(), error });
         }
     }
 
@@ -219,7 +262,9 @@ impl GroupWatch {
         };
         let mut changed = fired(&mut self.list);
         for member in self.seen.values_mut() {
-            changed |= fired(&mut member.watch);
+            if let Member::Readable { watch, .. } = member {
+                changed |= fired(watch);
+            }
         }
         if changed { Poll::Ready(()) } else { Poll::Pending }
     }

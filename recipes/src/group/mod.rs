@@ -142,7 +142,8 @@ impl Group {
     /// are not members.
     ///
     /// # Errors
-    /// As a read: not while there is no connection.
+    /// As a read: not while there is no connection. With the path of a member whose data cannot be
+    /// read, for example with `NoAuth`; [`follow`](Self::follow) goes on beside it.
     ///
     /// # Cancel safety
     /// Nothing is changed.
@@ -175,8 +176,8 @@ impl Group {
         GroupWatch::new(self.zk.clone(), self.path.clone(), self.naming)
     }
 
-    /// Waits until the group has at least `n` members. Returns them and their
-    /// data.
+    /// Waits until the group has at least this number of members. Returns those whose data can be
+    /// read, and their data.
     ///
     /// # Errors
     /// As [`GroupWatch::next`].
@@ -185,7 +186,7 @@ impl Group {
     /// Nothing is lost.
     pub async fn wait_for(&self, members: usize) -> Result<BTreeMap<String, Bytes>, Error> {
         let mut watch = self.follow();
-        while watch.members().len() < members {
+        while watch.members().len() + watch.unreadable().len() < members {
             watch.next().await?;
         }
         Ok(watch.members().clone())

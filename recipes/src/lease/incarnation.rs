@@ -103,7 +103,7 @@ impl PreviousIncarnation {
 
     /// Deletes the nodes. Returns their paths, in the order of the parents and their names,
     /// including nodes that were gone before they could be deleted. A node that was written since
-    /// it was read stays: its process is alive.
+    /// it was read stays: its process is alive. So does a node that this client may not read.
     ///
     /// # Errors
     /// As reads and deletes of the framework; `InvalidArgument` for an empty id, which would match
@@ -122,7 +122,7 @@ impl PreviousIncarnation {
             let parent = ZPath::for_operation(OP, parent.as_str())?;
             // 1. A lagging server may not show nodes that the former process has just created.
             let read = self.zk.uncompressed().children_with_data(parent.as_str()).linearizable();
-            let children = match read.await {
+            let children = match read.readable_only().await {
                 Ok(children) => children,
                 Err(error) if error.kind() == ErrorKind::NoNode => continue,
                 Err(error) => return Err(error),

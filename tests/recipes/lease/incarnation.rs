@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_curator::{CreateMode, ErrorKind};
+use zk_curator::{Acl, CreateMode, ErrorKind, Permissions};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::group::{Group, GroupMember};
 use zk_curator_recipes::lease::{PreviousIncarnation, SessionLease};
@@ -131,4 +131,15 @@ fn dropped_call_can_be_repeated() {
             done
         },
     );
+}
+
+#[test]
+fn a_node_that_cannot_be_read_does_not_protect_the_others() {
+    simulated_on(two_in_memory, async |(_, killed, zk)| {
+        let held = InterProcessMutex::new(&killed, LOCK).label("w-7").acquire().await.unwrap();
+        let acl = vec![Acl::new(Permissions::ADMIN, "world", "anyone")];
+        zk.create(format!("{LOCK}/secret")).data("w-7").acl(acl).await.unwrap();
+        let deleted = PreviousIncarnation::of(&zk, "w-7").below(LOCK).delete().await.unwrap();
+        assert_eq!(deleted, [held.path()]);
+    });
 }
