@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,6 +65,15 @@ enum Seen {
     Unreadable(Error),
 }
 
+/// The result of an attempt to take a lease.
+enum Taken {
+    Lease(Held),
+    /// Another client holds it.
+    Nothing,
+    /// Other clients have changed it: everything is to be read again.
+    Changed,
+}
+
 /// A lease as it was read.
 #[derive(Debug)]
 struct Slot {
@@ -84,64 +94,95 @@ impl Site {
         Self { zk, path, slots, id, margin, is_shared_with_kazoo, clock, receipt, takes }
     }
 
-    /// Takes a lease for a time; `None` if other clients hold all of them.
+    /// Takes a lease for a time; `None` if other clients hold all of them. A lease that this client
+    /// may not take counts as held, unless it may take none.
     pub(super) async fn try_take(&self, duration: Duration) -> Result<Option<Held>, Error> {
         self.check(duration)?;
         let _turn = self.takes.turn().await;
         let mut rounds = 0..ROUNDS;
+        let mut refused = BTreeMap::new();
         loop {
             let is_last = rounds.next().is_none();
             // 1
             let (now, seen) = join(self.now(), self.read(&self.slots)).await;
-            let (mut now, mut seen) = (now?, Self::usable(seen?)?);
-            let standings: Vec<_> = seen.iter().map(|seen| self.judge(seen, now)).collect();
+            let (now, mut seen) = (now?, Self::usable(seen?)?);
+            let judge = |(index, seen)| match refused.get(&index) {
+                Some(_) => Standing::Held,
+                None => self.judge(seen, now),
+            };
+            let standings: Vec<_> = seen.iter().enumerate().map(judge).collect();
             // 2
-            let Some(index) = rules::choose(&standings) else { return Ok(None) };
+            let Some(index) = rules::choose(&standings) else {
+                let is_held = |(index, seen)| {
+                    matches!(seen, &Seen::Lease(_)) && !refused.contains_key(&index)
+                };
+                let is_held = seen.iter().enumerate().any(is_held);
+                return match refused.into_values().next() {
+                    Some(error) if !is_held => Err(error),
+                    _ => Ok(None),
+                };
+            };
             match self.surrender(rules::surplus(&standings, index), &seen).await {
                 Err(Error::Framework(error)) if is_changed(&error) && !is_last => continue,
                 surrendered => surrendered?,
             }
-            let (path, mut seen) = (&self.slots[index], seen.swap_remove(index));
-            let lock = self.lock(path).await?;
-            if lock.is_some() {
-                // kazoo changes leases under the lock only, so they are read again under it.
-                let again = join(self.now(), self.read_one(path)).await;
-                (now, seen) = (again.0?, again.1?);
-                if self.judge(&seen, now) == Standing::Held {
-                    if is_last || self.slots.len() == 1 {
-                        return Ok(None);
-                    }
-                    continue;
+            match self.try_one(index, seen.swap_remove(index), now, duration, is_last).await {
+                Ok(Taken::Lease(held)) => return Ok(Some(held)),
+                Ok(Taken::Nothing) => return Ok(None),
+                Ok(Taken::Changed) => {}
+                Err(Error::Framework(error)) if error.code() == Some(ErrorCode::NoAuth) => {
+                    warn!(%error, "a lease that cannot be taken counts as held");
+                    refused.insert(index, Error::Framework(error));
                 }
+                Err(error) => return Err(error),
             }
-            let slot = match seen {
-                Seen::Lease(slot) => slot,
-                Seen::Missing => {
-                    self.create(path).await?;
-                    continue;
-                }
-                Seen::Unreadable(error) => return Err(error),
-            };
-            // 3
-            let end = rules::end(now.millis, duration);
-            let (identity, written) = self.write(path, &slot, end, lock.as_ref());
-            // Others may see the end of this take from here on, also if the response is lost.
-            let number = self.takes.take(&self.zk, path, end, Self::deadline(now, end));
-            match written.certain(&self.receipt).commit().await {
-                Ok(applied) => {
-                    self.takes.taken(number);
-                    let held = Self::held(path, slot, identity, end, now, number, &applied);
-                    if is_last || !held.deadline.is_over(&self.zk) {
-                        return Ok(Some(held));
-                    }
-                    // The response took longer than the lease: take it again.
-                }
-                Err(error) => {
-                    self.ended(number, &error);
-                    if !is_changed(&error) || is_last {
-                        return Err(error.into());
-                    }
-                }
+        }
+    }
+
+    /// Takes a lease that was free.
+    async fn try_one(
+        &self,
+        index: usize,
+        mut seen: Seen,
+        mut now: Now,
+        duration: Duration,
+        is_last: bool,
+    ) -> Result<Taken, Error> {
+        let path = &self.slots[index];
+        let lock = self.lock(path).await?;
+        if lock.is_some() {
+            // kazoo changes leases under the lock only, so they are read again under it.
+            let again = join(self.now(), self.read_one(path)).await;
+            (now, seen) = (again.0?, again.1?);
+            if self.judge(&seen, now) == Standing::Held {
+                let is_over = is_last || self.slots.len() == 1;
+                return Ok(if is_over { Taken::Nothing } else { Taken::Changed });
+            }
+        }
+        let slot = match seen {
+            Seen::Lease(slot) => slot,
+            Seen::Missing => {
+                self.create(path).await?;
+                return Ok(Taken::Changed);
+            }
+            Seen::Unreadable(error) => return Err(error),
+        };
+        // 3
+        let end = rules::end(now.millis, duration);
+        let (identity, written) = self.write(path, &slot, end, lock.as_ref());
+        // Others may see the end of this take from here on, also if the response is lost.
+        let number = self.takes.take(&self.zk, path, end, Self::deadline(now, end));
+        match written.certain(&self.receipt).commit().await {
+            Ok(applied) => {
+                self.takes.taken(number);
+                let held = Self::held(path, slot, identity, end, now, number, &applied);
+                // If the response took longer than the lease, it is taken again.
+                let is_over = !is_last && held.deadline.is_over(&self.zk);
+                Ok(if is_over { Taken::Changed } else { Taken::Lease(held) })
+            }
+            Err(error) => {
+                self.ended(number, &error);
+                if is_changed(&error) && !is_last { Ok(Taken::Changed) } else { Err(error.into()) }
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
-use zk_curator::{Acl, ErrorKind, FencingToken, Permissions};
+use zk_curator::{Acl, ErrorCode, ErrorKind, FencingToken, Permissions};
 use zk_curator_recipes::lease::{Error, MultiLease, TimedLease};
 use zk_curator_testing::wait::{idle, past, settled, spend};
 use zk_curator_tests::{
@@ -251,6 +251,25 @@ fn several_holders_have_a_lease_each() {
         let holders = late.holders().await.unwrap();
         let ids: Vec<_> = holders.iter().map(|holder| holder.id.as_str()).collect();
         assert_eq!(ids, ["d", "b", "c"]);
+    });
+}
+
+#[test]
+fn slot_that_may_not_be_written_counts_as_held() {
+    simulated_with(async |_server, zk| {
+        zk.create(PATH).creating_parents().await.unwrap();
+        let acl = vec![Acl::new(Permissions::READ, "world", "anyone")];
+        let slot = |number| format!("{PATH}/{number}");
+        zk.create(slot(0)).acl(acl.clone()).await.unwrap();
+        let on = |id: &str| MultiLease::new(&zk, PATH, 2, id);
+        let guard = on("a").try_take(MINUTE).await.unwrap().unwrap();
+        assert_eq!(guard.path(), slot(1));
+        assert!(on("b").try_take(MINUTE).await.unwrap().is_none());
+        // If no slot is usable, no client can ever take one.
+        guard.release().await.unwrap();
+        zk.set_acl(slot(1), acl).await.unwrap();
+        let error = on("b").try_take(MINUTE).await.unwrap_err();
+        assert_matches!(error, Error::Framework(error) if error.code() == Some(ErrorCode::NoAuth));
     });
 }
 
