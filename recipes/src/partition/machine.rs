@@ -11,6 +11,7 @@
 //! | draining | deadline | stopping: `Stop` |
 //! | owned, draining, stopping | the body has ended | releasing: `Release` |
 //! | owned, draining, stopping | the guard was lost, and the body dropped | foreign, or acquiring if still ours |
+//! | releasing | the guard had been lost | foreign, or acquiring if still ours |
 //! | releasing | released | foreign, acquiring if ours, or resting if the body ended by itself |
 //! | resting | the next assignment | foreign or acquiring |
 
@@ -224,10 +225,9 @@ impl Machine {
         now.checked_add(self.pace.drain)
     }
 
-    /// Returns `true` if parts were assigned, and this member owns all of its parts, except for
-    /// those whose bodies have ended.
+    /// Returns `true` if parts were assigned, and this member owns all of its parts.
     pub(super) fn is_settled(&self) -> bool {
-        let is_owned = |part| matches!(self.phases.get(part), Some(Phase::Owned | Phase::Resting));
+        let is_owned = |part| matches!(self.phases.get(part), Some(Phase::Owned));
         self.assigned.is_some() && !self.closing && self.mine.iter().all(is_owned)
     }
 

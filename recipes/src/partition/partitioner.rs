@@ -187,9 +187,10 @@ impl SetPartitioner {
     /// Follows the health of this member while it [runs](Self::run), for all clones of it:
     ///
     /// * [`Working`](crate::health::Health::Working) while it is in the group, and owns all parts
-    ///   that are assigned to it. Bodies that fail or have ended make no difference.
+    ///   that are assigned to it. Bodies that fail make no difference.
     /// * [`Waiting`](crate::health::Health::Waiting) before it runs, without a connection, before
-    ///   the first assignment, while another member still owns one of its parts, and at its end.
+    ///   the first assignment, while another member still owns one of its parts, while nobody works
+    ///   on one of them because its body has returned `Ok`, and at its end.
     /// * [`Failed`](crate::health::Health::Failed) if it cannot be in the group, and when a run has
     ///   failed with [`Error::Framework`].
     ///
@@ -209,9 +210,12 @@ impl SetPartitioner {
     ///
     /// When its part is [revoked](Partition::revoked), a body should return within the time to
     /// [drain](Self::drain). It is dropped then, or when the part is lost; the lock of the part is
-    /// released after that. A body that returns `Ok` although its part is not revoked gives the
-    /// part up until the next assignment, which the next change brings. A body that returns an
-    /// error [runs again](Self::restart).
+    /// released after that. A body that returns an error [runs again](Self::restart).
+    ///
+    /// A body that returns `Ok` although its part is neither revoked nor lost gives the part up
+    /// until the next assignment, which the next change brings. Until then nobody works on the
+    /// part, and the [health](Self::health) is `Waiting`: a body whose work is not done once and
+    /// for all must not return `Ok`.
     ///
     /// # Errors
     /// * [`Error::InvalidSetting`].

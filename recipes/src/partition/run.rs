@@ -366,12 +366,18 @@ impl Work {
 
     async fn release(&self, held: Held) -> Event {
         let Held { lost, guard } = held;
-        if let Err(error) = guard.release().await {
-            // The janitor continues, unless the lock was lost.
-            debug!(path = self.site.path, part = self.part, %error, "not released");
-        }
+        let released = guard.release().await;
         drop(lost);
-        Event::Released
+        match released {
+            Ok(()) => Event::Released,
+            // The body may have ended because of that, and not because its work is done.
+            Err(lock::Error::Lost) => self.lost(),
+            Err(error) => {
+                // The janitor continues, unless the session is over.
+                debug!(path = self.site.path, part = self.part, %error, "not released");
+                Event::Lost
+            }
+        }
     }
 }
 

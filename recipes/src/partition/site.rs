@@ -3,7 +3,9 @@
 use std::future::pending;
 use std::sync::Arc;
 
+use zk_curator::certain::is_receipt;
 use zk_curator::internal::Signal;
+use zk_curator::op::ReadResult;
 use zk_curator::watch::{ChildrenWatch, DataWatch};
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
 
@@ -121,8 +123,24 @@ impl Site {
                 Err(error) => Err(error.into()),
             };
         }
-        let members = Group::new(&self.zk, self.members()).members().await?;
-        Ok(members.into_iter().map(|(id, data)| (id, Member::parse(&data))).collect())
+        let mut names = match self.zk.children(self.members()).await {
+            Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Members::new()),
+            names => names?,
+        };
+        names.retain(|name| !is_receipt(name));
+        let reads = names
+            .iter()
+            .fold(self.zk.multi_read(), |reads, name| reads.get_data(child(self.members(), name)));
+        let mut members = Members::new();
+        for (name, read) in names.iter().zip(reads.await?) {
+            match read.map(ReadResult::into_data) {
+                // It has left since then.
+                Err(error) if error.kind() == ErrorKind::NoNode => {}
+                Ok(Some((data, _))) => drop(members.insert(name.clone(), Member::parse(&data))),
+                Ok(None) | Err(_) => drop(members.insert(name.clone(), Member::parse(b""))),
+            }
+        }
+        Ok(members)
     }
 
     /// Creates the shared list of parts if there is none, and returns the present one.
@@ -162,7 +180,9 @@ impl Roster {
             Self::Group(group) => {
                 group.changed().await?;
                 let members = group.members().iter();
-                Ok(members.map(|(id, data)| (id.clone(), Member::parse(data))).collect())
+                let members = members.map(|(id, data)| (id.clone(), Member::parse(data)));
+                let hidden = group.unreadable().keys().map(|id| (id.clone(), Member::parse(b"")));
+                Ok(members.chain(hidden).collect())
             }
             Self::Party(party) => Ok(match party.next().await? {
                 Some((names, _)) => of_party(names),

@@ -9,7 +9,9 @@ use zk_curator_recipes::health::Health;
 use zk_curator_recipes::partition::{OwnedPartition, PartitionEvent};
 use zk_curator_testing::Verdict;
 use zk_curator_testing::wait::{self, idle, settled, spend};
-use zk_curator_tests::{always, assert_matches, closes_clean, simulated_on, simulated_with};
+use zk_curator_tests::{
+    always, assert_matches, closes_clean, simulated_on, simulated_with, two_in_memory,
+};
 
 use super::*;
 
@@ -161,6 +163,7 @@ fn a_body_that_ends_gives_its_part_up_until_the_next_change() {
     simulated_with(async |server, zk| {
         let runs = Arc::new(AtomicUsize::new(0));
         let (first, count) = (partitioner(&zk, "a", 1), Arc::clone(&runs));
+        let mut health = first.health();
         let member = tokio::spawn(async move {
             let body = async |_: Partition| {
                 count.fetch_add(1, Ordering::SeqCst);
@@ -171,6 +174,8 @@ fn a_body_that_ends_gives_its_part_up_until_the_next_change() {
         idle(60 * SECOND).await;
         assert_eq!(runs.load(Ordering::SeqCst), 1);
         assert!(server.probe().children(&format!("{PATH}/parts/s0")).is_empty());
+        // Nobody works on it.
+        assert_matches!(health.next().await, Some(Health::Waiting));
         // A member that takes no part is a change.
         zk.create(format!("{PATH}/members/zz")).await.unwrap();
         zk.delete(format!("{PATH}/members/zz")).await.unwrap();
@@ -182,6 +187,24 @@ fn a_body_that_ends_gives_its_part_up_until_the_next_change() {
 }
 
 /// A part that comes back while its body drains.
+/// An operator deletes the lock, and a fenced write of the body is refused, for example.
+#[test]
+fn a_body_that_ends_after_its_part_was_lost_runs_again() {
+    simulated_on(two_in_memory, async |(_, zk, other)| {
+        let runs = AtomicUsize::new(0);
+        let body = async |part: Partition| {
+            if runs.fetch_add(1, Ordering::SeqCst) < 3 {
+                other.delete(part.ownership().path()).await.unwrap();
+            } else {
+                part.revoked().await;
+            }
+            Ok(())
+        };
+        for_a_minute(partitioner(&zk, "a", 1), body).await;
+        assert_eq!(runs.load(Ordering::SeqCst), 4);
+    });
+}
+
 #[test]
 fn a_body_that_accepts_a_reprieve_keeps_its_part() {
     for accepts in [true, false] {

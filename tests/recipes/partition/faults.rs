@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 
-use zk_curator::{ConnectionState, ConnectionStatus, ErrorKind};
+use zk_curator::{Acl, ConnectionState, ConnectionStatus, ErrorKind, Permissions};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_testing::wait::{self, idle, past, settled, spend};
 use zk_curator_testing::{RuleRequest, TestCluster, Verdict};
@@ -270,5 +270,23 @@ fn stop_while_it_joins_returns_after_its_node_is_deleted() {
         let later = rule_if(&server, about(&node), Verdict::Delay(SECOND));
         idle(SETTLED).await;
         assert_eq!(later.hits(), 0, "{}", server.probe());
+    });
+}
+
+/// The node counts as a member with default settings: every member that reads the others sees it.
+#[test]
+fn a_member_that_cannot_be_read_does_not_end_the_others() {
+    simulated_on(Stage::new, async |stage| {
+        let one = stage.join("a", 10, SECOND).await;
+        stage.until(&["a"], 10).await;
+        let acl = vec![Acl::new(Permissions::ADMIN, "world", "anyone")];
+        one.zk.create(format!("{PATH}/members/z")).acl(acl).await.unwrap();
+        let _two = stage.join("b", 10, SECOND).await;
+        wait::until(async || stage.loads().len() == 2).await;
+        let view = partitioner(&one.zk, "c", 10).view().await.unwrap();
+        assert!(view.members.contains_key("z"), "{view:?}");
+        // Its parts are worked on again when it is gone.
+        one.zk.delete(format!("{PATH}/members/z")).await.unwrap();
+        stage.until(&["a", "b"], 10).await;
     });
 }
