@@ -16,7 +16,7 @@ use tower::{BoxError, Service, ServiceExt};
 use zk_curator::{ConnectionState, CuratorFramework};
 use zk_curator_discovery::provider::InstanceChanges;
 use zk_curator_discovery::{ServiceInstance, ServiceProvider, UriSpec};
-use zk_curator_testing::wait::idle;
+use zk_curator_testing::wait::{idle, past};
 use zk_curator_tests::{closes_clean, expire, simulated_on, until_state};
 
 use crate::support::{
@@ -117,6 +117,56 @@ fn tower_balance_follows_the_cache() {
         assert!(balance.ready().now_or_never().is_none());
         let _again = registered(&other, "a").await;
         assert_eq!(servers(&mut balance).await, at([("a", 8040)]));
+    });
+}
+
+/// Fails every call of the killed instance.
+struct Killable(String, Arc<AtomicUsize>);
+
+impl Service<()> for Killable {
+    type Response = ();
+    type Error = BoxError;
+    type Future = Ready<Result<(), BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, (): ()) -> Self::Future {
+        if self.0 != "b" {
+            return ready(Ok(()));
+        }
+        self.1.fetch_add(1, Ordering::Relaxed);
+        ready(Err("connection reset".into()))
+    }
+}
+
+/// A process was killed, and its session lives for some time yet.
+#[test]
+fn instances_whose_calls_fail_leave_the_balancer_for_a_time() {
+    simulated_with(async |_, zk| {
+        let mut all = Vec::new();
+        for id in ["a", "b", "c"] {
+            all.push(registered(&zk, id).await);
+        }
+        let provider = provider(&zk).await;
+        let failed = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&failed);
+        let services = provider.discover_reported(move |instance| {
+            Constant::new(Killable(instance.id.clone(), Arc::clone(&count)), 1)
+        });
+        let mut balance = Balance::new(services);
+        let mut call = async || {
+            for _ in 0..300 {
+                drop(balance.ready().await.unwrap().call(()).await);
+            }
+            failed.load(Ordering::Relaxed)
+        };
+        assert_eq!(call().await, 2);
+        // It is tried again after half a minute.
+        past(Duration::from_secs(31)).await;
+        assert_eq!(call().await, 4);
+        assert_eq!(provider.all().len(), 2);
     });
 }
 

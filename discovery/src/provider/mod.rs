@@ -27,7 +27,7 @@ use zk_curator::internal::{Locked, sleep_until};
 use zk_curator_recipes::cache::Freshness;
 
 #[cfg(feature = "tower")]
-pub use self::tower::InstanceChanges;
+pub use self::tower::{InstanceChanges, Reported};
 pub use down::DownInstancePolicy;
 pub use strategy::{
     Candidate, LeastLoaded, ProviderStrategy, Random, Rendezvous, RoundRobin, Sticky, Weighted,
@@ -168,10 +168,7 @@ struct Choice<P> {
     /// The registered instances, sorted by path. They keep the calls in flight while an instance is
     /// drained.
     all: Vec<Arc<Candidate<P>>>,
-    /// The instances that are enabled and pass the filter.
-    #[cfg_attr(not(feature = "tower"), expect(dead_code, reason = "balancers pick from it"))]
-    pool: Vec<Arc<Candidate<P>>>,
-    /// The number of these that are not down.
+    /// The number of instances that are enabled, pass the filter and are not down.
     live: usize,
     /// The time when the first mark ends.
     until: Option<Instant>,
@@ -179,8 +176,8 @@ struct Choice<P> {
 
 impl<P> Default for State<P> {
     fn default() -> Self {
-        let (candidates, all, pool) = (Vec::new(), Vec::new(), Vec::new());
-        let choice = Choice { version: None, candidates, all, pool, live: 0, until: None };
+        let (candidates, all) = (Vec::new(), Vec::new());
+        let choice = Choice { version: None, candidates, all, live: 0, until: None };
         Self { marks: Marks::default(), choice: Arc::new(choice), is_outdated: false }
     }
 }
@@ -246,9 +243,42 @@ impl<P> Inner<P> {
         let live = candidates.len();
         self.settings.calls.down(pool.len() - live);
         if live < pool.len() && is_panic(live, pool.len(), self.settings.panic_threshold) {
-            candidates.clone_from(&pool);
+            candidates = pool;
         }
-        Choice { version: Some(version), candidates, all, pool, live, until }
+        Choice { version: Some(version), candidates, all, live, until }
+    }
+
+    /// Waits until a choice satisfies `look`, which is called with the present one and after every
+    /// change. Fails with `Closed` when nothing changes any more.
+    async fn until<T>(
+        &self,
+        operation: &'static str,
+        mut look: impl FnMut(&Choice<P>) -> Option<T>,
+    ) -> Result<T, Error> {
+        loop {
+            let mut marked = pin!(self.marked.notified());
+            // From here on, before the look.
+            marked.as_mut().enable();
+            let choice = self.choice();
+            if let Some(found) = look(&choice) {
+                return Ok(found);
+            }
+            if self.settings.cache.has_ended() {
+                return Err(Error::closed(operation, self.settings.cache.name()));
+            }
+            let until = async {
+                match choice.until {
+                    Some(until) => sleep_until(until).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = self.settings.cache.changed_since(choice.version.unwrap_or_default()) => {}
+                () = marked => {}
+                () = until => {}
+            }
+        }
     }
 
     /// Notes that a mark has changed.
@@ -300,9 +330,7 @@ impl<P: 'static> ServiceProvider<P> {
             return Err(if is_loaded { Unavailable::NoInstances } else { Unavailable::Loading });
         };
         let picked = self.0.settings.strategy.pick(&choice.candidates, key).min(last);
-        let candidate = Arc::clone(&choice.candidates[picked]);
-        candidate.in_flight.fetch_add(1, Ordering::Relaxed);
-        Ok(Picked { candidate, provider: Arc::clone(&self.0) })
+        Ok(Picked::new(Arc::clone(&choice.candidates[picked]), Arc::clone(&self.0)))
     }
 
     fn check_staleness(&self) -> Result<(), Unavailable> {
@@ -343,30 +371,7 @@ impl<P: 'static> ServiceProvider<P> {
     /// Nothing is lost.
     pub async fn wait_ready(&self, least: usize) -> Result<(), Error> {
         self.0.settings.cache.loaded().await?;
-        loop {
-            let mut marked = pin!(self.0.marked.notified());
-            // From here on, before the look.
-            marked.as_mut().enable();
-            let choice = self.0.choice();
-            if choice.live >= least {
-                return Ok(());
-            }
-            if self.0.settings.cache.has_ended() {
-                return Err(Error::closed("wait_ready", self.0.settings.cache.name()));
-            }
-            let version = choice.version.unwrap_or_default();
-            tokio::select! {
-                biased;
-                () = self.0.settings.cache.changed_since(version) => {}
-                () = marked => {}
-                () = async {
-                    match choice.until {
-                        Some(until) => sleep_until(until).await,
-                        None => std::future::pending().await,
-                    }
-                } => {}
-            }
-        }
+        self.0.until("wait_ready", |choice| (choice.live >= least).then_some(())).await
     }
 }
 
@@ -394,6 +399,11 @@ pub struct Picked<P> {
 }
 
 impl<P> Picked<P> {
+    fn new(candidate: Arc<Candidate<P>>, provider: Arc<Inner<P>>) -> Self {
+        candidate.in_flight.fetch_add(1, Ordering::Relaxed);
+        Self { candidate, provider }
+    }
+
     /// Reports that the call has succeeded, which clears earlier failures.
     pub fn ok(self) {
         self.provider.settings.calls.ok();

@@ -8,10 +8,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, Stream, unfold};
+use tower::Service;
 use tower::discover::Change;
+use tower::load::Load;
 
-use super::{Choice, ServiceProvider};
+use super::{Candidate, Choice, Inner, Picked, ServiceProvider};
 use crate::instance::ServiceInstance;
 use crate::uri_spec::UriSpec;
 
@@ -26,14 +29,16 @@ impl<P: Send + Sync + 'static> ServiceProvider<P> {
     /// | the instance | change |
     /// |---|---|
     /// | is registered or resumed, or now passes the filter | `Insert` |
-    /// | is unregistered or drained, or no longer passes the filter | `Remove` |
+    /// | is unregistered or drained, no longer passes the filter, or is [down](super::DownInstancePolicy) | `Remove` |
+    /// | is no longer down | `Insert` |
     /// | has a new address, port or URI template, or was registered again | `Insert` with the same key, which replaces the service |
     /// | has a new payload | none: the service stays |
     /// | may have changed, but there is no connection (**fail-static**) | none until the cache has caught up |
     ///
     /// A balancer drops a service whose `poll_ready` fails. The next registration of the instance
     /// brings it back; services that reconnect by themselves are never dropped. The balancer picks,
-    /// so the provider's strategy, down policy and `max_staleness` have no effect.
+    /// so the provider's strategy and `max_staleness` have no effect. An instance is down only if
+    /// its failed calls are reported: see [`discover_reported`](Self::discover_reported).
     ///
     /// The stream keeps the cache alive, and ends when the framework is closed.
     ///
@@ -68,18 +73,105 @@ impl<P: Send + Sync + 'static> ServiceProvider<P> {
     /// changes to the sender that `Channel::balance_channel` returns.
     pub fn discover<S: Send + 'static>(
         &self,
-        service: impl FnMut(&ServiceInstance<P>) -> S + Send + 'static,
+        mut service: impl FnMut(&ServiceInstance<P>) -> S + Send + 'static,
     ) -> InstanceChanges<S> {
-        let follower = Follower {
-            provider: self.clone(),
-            service,
-            version: None,
-            inserted: BTreeMap::new(),
-            ready: VecDeque::new(),
-        };
+        self.changes(move |candidate, _| service(&candidate.instance))
+    }
+
+    /// As [`discover`](Self::discover), with services that report to this provider how their calls
+    /// end: a response as [`ok`](super::Picked::ok), an error of `poll_ready` or of a call as
+    /// [`failed`](super::Picked::failed). Instances whose calls fail leave the balancer by the
+    /// [policy](super::DownInstancePolicy) of the provider, and return when their time is over.
+    ///
+    /// A balancer drops a service whose `poll_ready` fails. If the instance is not down then, the
+    /// next registration brings it back, or the end of a time in which it was down.
+    pub fn discover_reported<S: Send + 'static>(
+        &self,
+        mut service: impl FnMut(&ServiceInstance<P>) -> S + Send + 'static,
+    ) -> InstanceChanges<Reported<S, P>> {
+        self.changes(move |candidate, provider| Reported {
+            service: service(&candidate.instance),
+            candidate: Arc::clone(candidate),
+            provider: Arc::clone(provider),
+        })
+    }
+
+    fn changes<S: Send + 'static>(
+        &self,
+        service: impl FnMut(&Arc<Candidate<P>>, &Arc<Inner<P>>) -> S + Send + 'static,
+    ) -> InstanceChanges<S> {
+        let (provider, inserted, ready) = (Arc::clone(&self.0), BTreeMap::new(), VecDeque::new());
+        let follower = Follower { provider, service, inserted, ready };
         let changes =
             unfold(follower, async |mut follower| Some((follower.next().await?, follower)));
         InstanceChanges(changes.fuse().boxed())
+    }
+}
+
+/// A service that reports to its provider how its calls end, see
+/// [`ServiceProvider::discover_reported`].
+pub struct Reported<S, P> {
+    service: S,
+    candidate: Arc<Candidate<P>>,
+    provider: Arc<Inner<P>>,
+}
+
+impl<S, P> Reported<S, P> {
+    /// Returns the service.
+    pub const fn get_ref(&self) -> &S {
+        &self.service
+    }
+
+    fn begin(&self) -> Picked<P> {
+        Picked::new(Arc::clone(&self.candidate), Arc::clone(&self.provider))
+    }
+}
+
+impl<S, P, R> Service<R> for Reported<S, P>
+where
+    S: Service<R, Future: Send + 'static>,
+    P: Send + Sync + 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = BoxFuture<'static, Result<S::Response, S::Error>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        let polled = self.service.poll_ready(cx);
+        if let Poll::Ready(Err(_)) = polled {
+            self.begin().failed();
+        }
+        polled
+    }
+
+    fn call(&mut self, request: R) -> Self::Future {
+        let (call, picked) = (self.service.call(request), self.begin());
+        Box::pin(async move {
+            let response = call.await;
+            match response {
+                Ok(_) => picked.ok(),
+                Err(_) => picked.failed(),
+            }
+            response
+        })
+    }
+}
+
+impl<S: Load, P> Load for Reported<S, P> {
+    type Metric = S::Metric;
+
+    fn load(&self) -> S::Metric {
+        self.service.load()
+    }
+}
+
+impl<S: fmt::Debug, P> fmt::Debug for Reported<S, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = &self.candidate.path;
+        f.debug_struct("Reported")
+            .field("service", &self.service)
+            .field("path", path)
+            .finish_non_exhaustive()
     }
 }
 
@@ -93,57 +185,53 @@ struct Target {
 }
 
 struct Follower<P, F, S> {
-    provider: ServiceProvider<P>,
+    provider: Arc<Inner<P>>,
     service: F,
-    /// The version of the cache up to which the changes are known.
-    version: Option<u64>,
     inserted: BTreeMap<Arc<str>, Target>,
     ready: VecDeque<Change<Arc<str>, S>>,
 }
 
-impl<P: 'static, S, F: FnMut(&ServiceInstance<P>) -> S> Follower<P, F, S> {
+impl<P, S, F: FnMut(&Arc<Candidate<P>>, &Arc<Inner<P>>) -> S> Follower<P, F, S> {
+    /// Returns the next change; `None` when the cache has ended.
     async fn next(&mut self) -> Option<Change<Arc<str>, S>> {
-        loop {
-            if let Some(change) = self.ready.pop_front() {
-                return Some(change);
-            }
-            let choice = self.provider.0.choice();
-            if choice.version == self.version {
-                let cache = self.provider.cache();
-                if cache.has_ended() {
-                    return None;
-                }
-                cache.changed_since(self.version.unwrap_or_default()).await;
-            } else {
-                self.compare(&choice);
-                self.version = choice.version;
-            }
+        let Self { provider, service, inserted, ready } = self;
+        if ready.is_empty() {
+            let changed = provider.until("discover", |choice| {
+                compare(choice, inserted, ready, |candidate| service(candidate, provider));
+                (!ready.is_empty()).then_some(())
+            });
+            changed.await.ok()?;
         }
+        ready.pop_front()
     }
+}
 
-    /// Queues the changes that lead to these instances.
-    fn compare(&mut self, choice: &Choice<P>) {
-        let mut gone = std::mem::take(&mut self.inserted);
-        for candidate in &choice.pool {
-            let ServiceInstance { address, port, ssl_port, uri_spec, .. } = &*candidate.instance;
-            let target = Target {
-                czxid: candidate.czxid,
-                address: address.clone(),
-                ports: (*port, *ssl_port),
-                uri_spec: uri_spec.clone(),
-            };
-            let name = candidate.path.rsplit('/').next().unwrap_or_default();
-            let (key, before) = gone
-                .remove_entry(name)
-                .map_or_else(|| (name.into(), None), |(key, before)| (key, Some(before)));
-            if before.as_ref() != Some(&target) {
-                let service = (self.service)(&candidate.instance);
-                self.ready.push_back(Change::Insert(Arc::clone(&key), service));
-            }
-            self.inserted.insert(key, target);
+/// Queues the changes that lead to the instances of a choice.
+fn compare<P, S>(
+    choice: &Choice<P>,
+    inserted: &mut BTreeMap<Arc<str>, Target>,
+    ready: &mut VecDeque<Change<Arc<str>, S>>,
+    mut service: impl FnMut(&Arc<Candidate<P>>) -> S,
+) {
+    let mut gone = std::mem::take(inserted);
+    for candidate in &choice.candidates {
+        let ServiceInstance { address, port, ssl_port, uri_spec, .. } = &*candidate.instance;
+        let target = Target {
+            czxid: candidate.czxid,
+            address: address.clone(),
+            ports: (*port, *ssl_port),
+            uri_spec: uri_spec.clone(),
+        };
+        let name = candidate.path.rsplit('/').next().unwrap_or_default();
+        let (key, before) = gone
+            .remove_entry(name)
+            .map_or_else(|| (name.into(), None), |(key, before)| (key, Some(before)));
+        if before.as_ref() != Some(&target) {
+            ready.push_back(Change::Insert(Arc::clone(&key), service(candidate)));
         }
-        self.ready.extend(gone.into_keys().map(Change::Remove));
+        inserted.insert(key, target);
     }
+    ready.extend(gone.into_keys().map(Change::Remove));
 }
 
 /// The changes of the instances of a provider, see [`ServiceProvider::discover`]: a
