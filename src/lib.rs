@@ -98,6 +98,7 @@ pub use builder::CuratorFrameworkBuilder;
 pub use error::{Error, ErrorKind, LeftBehind, Result};
 pub use framework::CuratorFramework;
 pub use namespace::NamespaceError;
+pub use outage::Recoverable;
 pub use owned_node::{OwnedNode, Ownership};
 pub use state::{ConnectionState, ConnectionStateErrorPolicy, ConnectionStatus, Health};
 pub use task::{TaskError, TaskHandle};

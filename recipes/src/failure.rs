@@ -35,6 +35,16 @@ macro_rules! classify {
                 }
             }
         }
+
+        impl zk_curator::Recoverable for $error {
+            fn framework_error(&self) -> Option<&zk_curator::Error> {
+                match self {
+                    Self::Framework(error) => Some(error),
+                    $($(Self::$outer { source, .. } => zk_curator::Recoverable::framework_error(&**source),)*)?
+                    _ => None,
+                }
+            }
+        }
     };
 }
 

@@ -35,6 +35,7 @@ mod migration_faults;
 mod name;
 mod nodes;
 mod nodes_cancel;
+mod outages;
 mod partition;
 mod replay;
 mod round_trips;

@@ -51,6 +51,15 @@ pub enum RegistrationError {
     Ended,
 }
 
+impl zk_curator::Recoverable for RegistrationError {
+    fn framework_error(&self) -> Option<&Error> {
+        match self {
+            Self::Framework(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
 /// The result of an operation of a [`Registration`].
 pub type Result<T, E = RegistrationError> = std::result::Result<T, E>;
 

@@ -103,6 +103,15 @@ impl Error {
     }
 }
 
+impl zk_curator::Recoverable for Error {
+    fn framework_error(&self) -> Option<&zk_curator::Error> {
+        match self {
+            Self::Framework(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
 impl Error {
     pub(super) fn undecodable(path: &str, data: &[u8]) -> Self {
         let first = Bytes::copy_from_slice(data.get(..16).unwrap_or(data));

@@ -105,3 +105,12 @@ impl Error {
         }
     }
 }
+
+impl zk_curator::Recoverable for Error {
+    fn framework_error(&self) -> Option<&zk_curator::Error> {
+        match self {
+            Self::Framework(error) => Some(error),
+            _ => None,
+        }
+    }
+}

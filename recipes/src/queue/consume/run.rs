@@ -250,7 +250,8 @@ fn through_failures<K: QueueKind>(
     consumer: &mut Consumer<K>,
     zk: CuratorFramework,
 ) -> impl Stream<Item = Result<Option<K::Delivery>, Error>> {
-    unfold((consumer, zk, None), |(consumer, zk, failed)| async move {
+    let failed = None::<zk_curator::Error>;
+    unfold((consumer, zk, failed), |(consumer, zk, failed)| async move {
         if let Some(error) = failed
             && let Err(error) = zk.wait_for_recovery(error).await
         {
