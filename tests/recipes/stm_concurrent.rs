@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{join_all, maybe_done};
 use futures_util::{StreamExt, poll, stream};
 use tokio::time::timeout;
 use zk_curator::CuratorFramework;
@@ -87,6 +87,38 @@ fn late_response_does_not_show_an_earlier_state() {
         };
         let done = ended(stm.atomically(body)).await;
         assert_eq!((done.value, done.attempts), ((70, 30), 1));
+    });
+}
+
+/// The response of the read that was sent first is added last, and both were answered before the
+/// client learned of the write between them.
+#[test]
+fn asserted_absence_shows_no_state_with_an_older_read() {
+    simulated_on(two_in_memory, async |(_server, zk, other)| {
+        for path in ["/a", "/b"] {
+            other.create(path).data("1").await.unwrap();
+        }
+        // The client knows the last transaction before the attempt.
+        assert!(zk.exists("/b").synced().await.unwrap().is_some());
+        let body = |tx: Tx| {
+            let other = &other;
+            async move {
+                tx.assert_absent("/b")?;
+                let mut a = pin!(maybe_done(tx.get_typed::<i64>("/a")));
+                drop(poll!(a.as_mut()));
+                let swap = other.transaction().set_data("/a", "2").delete("/b");
+                if other.exists("/b").await?.is_some() {
+                    swap.await?;
+                }
+                let b = tx.get("/b").await?;
+                a.as_mut().await;
+                let a = a.take_output().unwrap()?;
+                assert_ne!((a, &b), (Some(1), &None), "a state that never existed");
+                Ok((a, b))
+            }
+        };
+        let done = ended(Stm::loose(&zk).atomically(body)).await;
+        assert_eq!((done.value, done.attempts), ((Some(2), None), 1));
     });
 }
 

@@ -393,3 +393,91 @@ fn conflict_of_an_attempt_with_many_data_is_repeated() {
         assert_eq!(reads, 6 + 1 + 6, "{sent:?}");
     });
 }
+
+/// Nodes of 3,000 bytes, of which two fit into a response, and one of 9,000 that no response holds.
+async fn large_nodes(server: &TestServer, other: &CuratorFramework) -> CuratorFramework {
+    let large = Stm::space(other, SPACE);
+    let put = |tx: Tx| async move {
+        (0..5).try_for_each(|n| tx.put(format!("/acc/{n}"), &vec![b'x'; 3_000]))?;
+        tx.put("/acc/large", &vec![b'x'; 9_000])
+    };
+    large.atomically(put).await.unwrap();
+    start(builder(server).max_frame(8_000).max_response(8_000)).await
+}
+
+async fn read_each(tx: &Tx) -> Result<(), Error> {
+    for n in 0..5 {
+        assert!(tx.get(format!("/acc/{n}")).await?.is_some());
+    }
+    Ok(())
+}
+
+#[test]
+fn abort_after_many_data_has_its_reason() {
+    simulated_each_on([false, true], in_memory, async |is_loose, (server, other)| {
+        let zk = large_nodes(&server, &other).await;
+        let stm = if is_loose { Stm::loose(&zk) } else { Stm::space(&zk, SPACE) };
+        let runs = Cell::new(0);
+        let changed = Cell::new("");
+        let body = |tx: Tx| {
+            runs.set(runs.get() + 1);
+            let (other, changed) = (&other, changed.take());
+            async move {
+                tx.assert_absent("/acc/none")?;
+                assert_eq!(tx.get("/acc/none").await?, None);
+                read_each(&tx).await?;
+                match changed {
+                    "" => {}
+                    "/acc/none" => drop(other.create(changed).data(vec![b'x'; 9_000]).await?),
+                    path => drop(other.set_data(path, "y").await?),
+                }
+                Err::<(), _>(Error::abort("enough"))
+            }
+        };
+        let prefetched = || stm.transaction().prefetch((0..5).map(|n| format!("/acc/{n}")));
+        let error = prefetched().run(body).await.unwrap_err();
+        assert_eq!(error.to_string(), "the body has aborted the transaction: enough");
+        assert_eq!(runs.take(), 1);
+        // A reason that is over does not end the transaction.
+        changed.set("/acc/3");
+        assert_matches!(prefetched().run(body).await, Err(Error::Aborted(_)));
+        assert_eq!(runs.take(), 2);
+        if is_loose {
+            changed.set("/acc/none");
+            let result = prefetched().run(body).await;
+            assert_matches!(result, Err(Error::Exists { .. }) | Err(Error::Framework(_)));
+        }
+    });
+}
+
+#[test]
+fn unread_nodes_of_any_size_are_written_together() {
+    simulated_each_on([false, true], in_memory, async |is_loose, (server, other)| {
+        let zk = large_nodes(&server, &other).await;
+        let stm = if is_loose { Stm::loose(&zk) } else { Stm::space(&zk, SPACE) };
+        let body = |tx: Tx| async move {
+            assert!(tx.get("/acc/0").await?.is_some());
+            (1..4).try_for_each(|n| tx.put(format!("/acc/{n}"), &n))?;
+            tx.delete("/acc/4")?;
+            tx.put("/acc/large", "small")?;
+            tx.put("/acc/new", "")
+        };
+        assert_eq!(stm.atomically(body).await.unwrap().attempts, 1);
+        let probe = server.probe();
+        assert_eq!(probe.data("/acc/large").unwrap(), "small");
+        assert_eq!(probe.data("/acc/3").unwrap(), "3");
+        assert!(!probe.exists("/acc/4") && probe.exists("/acc/new"));
+        // The root proves the structure of the space that the versions were read in.
+        if !is_loose {
+            assert_eq!(stm.audit().await.unwrap(), []);
+        }
+        // A create of one of them is refused, whatever its size.
+        other.set_data("/acc/large", vec![b'x'; 9_000]).await.unwrap();
+        let create = |tx: Tx| async move {
+            (0..2).try_for_each(|n| tx.put(format!("/acc/{n}"), &n))?;
+            tx.create("/acc/large", "")
+        };
+        let refused = stm.atomically(create).await;
+        assert_matches!(refused, Err(Error::Exists { path }) if path == "/acc/large");
+    });
+}

@@ -11,7 +11,7 @@ use zk_curator::value::{FromData, ToData};
 
 use super::error::Error;
 use super::read_set::{Answer, Query, ReadSet};
-use super::site::Site;
+use super::site::{Age, Site};
 use super::space::{Scope, split};
 use super::write_set::WriteSet;
 
@@ -44,6 +44,8 @@ pub(super) struct State {
     /// The number of times that the reads were replaced. A response to an earlier request may show
     /// an older state than they do.
     generation: u64,
+    /// `true` if the roots of spaces prove that nodes are missing.
+    is_protected: bool,
     /// `true` if the body has returned: only the commit reads.
     has_returned: bool,
     is_over: bool,
@@ -61,7 +63,7 @@ enum Added {
 
 impl State {
     /// Adds the response to a request that was sent in a generation.
-    fn add(&mut self, later: ReadSet, generation: u64, is_protected: bool) -> Added {
+    fn add(&mut self, later: ReadSet, generation: u64) -> Added {
         if self.reads.is_empty() {
             self.generation += 1;
             self.reads = later;
@@ -70,7 +72,8 @@ impl State {
         if !self.is_in_order(&later, generation) {
             return Added::Outdated;
         }
-        if self.reads.extend(later.answers(), is_protected) { Added::Fits } else { Added::Differs }
+        let fits = self.reads.extend(later.answers(), self.is_protected);
+        if fits { Added::Fits } else { Added::Differs }
     }
 
     /// Replaces all reads by those of one request that was sent in a generation. It ends the
@@ -96,7 +99,7 @@ impl State {
     /// state than the reads: the request was sent after the response that they come from, or the
     /// response itself proves it.
     fn is_in_order(&self, later: &ReadSet, generation: u64) -> bool {
-        self.generation == generation || later.is_not_before(&self.reads)
+        self.generation == generation || later.is_not_before(&self.reads, self.is_protected)
     }
 }
 
@@ -110,7 +113,8 @@ pub(super) struct Changed {
 
 impl Tx {
     pub(super) fn begin(site: &Arc<Site>, reads: ReadSet) -> Self {
-        let state = State { reads, ..State::default() };
+        let is_protected = matches!(site.scope, Scope::Spaces(_));
+        let state = State { reads, is_protected, ..State::default() };
         Self { site: Arc::clone(site), state: Arc::new(Locked::new(state)) }
     }
 
@@ -314,10 +318,7 @@ impl Tx {
         self.note_use(state, Query::Data(path.to_owned()))?;
         match state.reads.data(path) {
             Some(Answer::Data { data, .. }) => Ok(Some(data.clone())),
-            Some(Answer::Absent)
-                if matches!(self.site.scope, Scope::Spaces(_))
-                    || state.writes.is_asserted_absent(path) =>
-            {
+            Some(Answer::Absent) if state.is_protected || state.writes.is_asserted_absent(path) => {
                 Ok(None)
             }
             Some(_) => Err(Error::Unprotected { path: path.to_owned() }),
@@ -351,7 +352,7 @@ impl Tx {
             let later = self.site.read(missing.clone()).await?;
             let (everything, generation) = {
                 let mut state = self.current()?;
-                match state.add(later, generation, matches!(self.site.scope, Scope::Spaces(_))) {
+                match state.add(later, generation) {
                     Added::Fits => return Ok(()),
                     Added::Outdated => continue,
                     Added::Differs => {}
@@ -384,7 +385,28 @@ impl Tx {
             }
             queries
         };
-        self.load(queries).await
+        match self.load(queries.clone()).await {
+            Err(error) if error.is_too_large() => self.load_stats(&queries).await,
+            loaded => loaded,
+        }
+    }
+
+    /// Reads the versions of the nodes that the attempt writes and has not read, without their
+    /// data, which do not fit into one response. The commit checks them, so they need not show the
+    /// state that the body has seen.
+    async fn load_stats(&self, queries: &[Query]) -> Result<(), Error> {
+        let mut unread: BTreeSet<Query> = {
+            let state = self.current()?;
+            queries.iter().filter(|query| state.reads.get(query).is_none()).cloned().collect()
+        };
+        // A root is read before the nodes that are missing in its space. Its data are written back.
+        let roots = self.site.read_roots(&unread).await?;
+        unread.retain(|query| roots.get(query).is_none());
+        let stats = self.site.stats(unread.iter(), Age::Any).await?;
+        let mut state = self.current()?;
+        state.reads.add_for_commit(roots);
+        state.reads.add_for_commit(stats);
+        Ok(())
     }
 
     /// Ends the attempt.

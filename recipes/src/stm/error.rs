@@ -88,6 +88,11 @@ impl Error {
         }
     }
 
+    /// Returns `true` if a response exceeds the limit of the client.
+    pub(super) fn is_too_large(&self) -> bool {
+        matches!(self, Self::Framework(error) if error.kind() == ErrorKind::ResponseTooLarge)
+    }
+
     /// Returns `true` if the transaction may have been applied.
     #[must_use]
     pub const fn may_have_applied(&self) -> bool {

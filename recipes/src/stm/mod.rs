@@ -23,7 +23,8 @@
 //!    Reads may be concurrent. A response that may be older than the state that the attempt shows is
 //!    discarded, and the read is repeated.
 //! 3. The writes of the body stay in memory, and its later reads show them.
-//! 4. After the body, the nodes that it writes and has not read are read as in step 2.
+//! 4. After the body, the nodes that it writes and has not read are read as in step 2. If they do
+//!    not fit into one response, the roots are read, and then the stat of each node.
 //! 5. One [certain](zk_curator::certain) transaction applies the writes: it checks the version of
 //!    every node that the body has used, and of the roots, and writes nodes at the versions that
 //!    were read. If it creates or deletes nodes, it also writes the root with the root's own data.
@@ -31,7 +32,7 @@
 //!    step 1.
 //! 7. If the attempt fails instead because of its reads, such as a create of a node that exists,
 //!    they are sent again, behind a check that a quorum answers. If they differ, the attempt was in
-//!    conflict.
+//!    conflict. If they do not fit into one response, only stats are compared.
 //!
 //! Requests of a transaction without conflicts, after the first one of a session:
 //!
@@ -78,6 +79,8 @@
 //!
 //! * The absence of a node is protected only if the body [asserts](Tx::assert_absent) it. Other
 //!   reads of absent nodes fail with [`Error::Unprotected`], and so do lists of children.
+//! * Reads of one attempt show one state, as in a space, including asserted absences. An absence
+//!   is known only at the moment of its response, so concurrent reads are repeated more often.
 //! * A node that was deleted and created again begins with version 0. A transaction that has read
 //!   version 0 of the old one does not notice.
 //!

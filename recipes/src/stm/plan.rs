@@ -62,7 +62,7 @@ impl Plan {
         }
         for query in reads.used() {
             let path = query.path();
-            if let Some(Answer::Data { stat, .. }) = reads.get(query)
+            if let Some(stat) = reads.get(query).and_then(Answer::stat)
                 && !writes.writes().contains_key(path)
                 && !scope.roots().iter().any(|root| root == path)
             {
@@ -156,10 +156,7 @@ impl Steps {
         scope: &Scope,
         is_asserted_absent: bool,
     ) -> Result<(), Error> {
-        let version = match reads.data(path) {
-            Some(Answer::Data { stat, .. }) => Some(stat.version),
-            _ => None,
-        };
+        let version = reads.data(path).and_then(Answer::stat).map(|stat| stat.version);
         if scope.roots().iter().any(|root| root == path) {
             return match write {
                 // The version of the root is checked in any case.
@@ -196,7 +193,7 @@ impl Steps {
     }
 
     fn assert_absent(&mut self, path: &str, reads: &ReadSet, scope: &Scope) -> Result<(), Error> {
-        if let Some(Answer::Data { .. }) = reads.data(path) {
+        if reads.data(path).and_then(Answer::stat).is_some() {
             return Err(Error::Exists { path: path.to_owned() });
         }
         let is_created = self.creates.iter().any(|step| step.path == path);

@@ -29,6 +29,8 @@ pub(super) enum Answer {
         data: Bytes,
         stat: Stat,
     },
+    /// The node exists. Its data were not read.
+    Stat(Stat),
     /// The names of the children, sorted.
     Children(Vec<String>),
 }
@@ -36,17 +38,18 @@ pub(super) enum Answer {
 impl Answer {
     /// Returns `true` if both show the same node at the same version, or the same children.
     fn is_still(&self, later: &Self) -> bool {
-        match (self, later) {
-            (Self::Data { stat: before, .. }, Self::Data { stat: now, .. }) => {
+        match (self.stat(), later.stat()) {
+            (Some(before), Some(now)) => {
                 (before.czxid, before.mzxid, before.version) == (now.czxid, now.mzxid, now.version)
             }
-            (before, now) => before == now,
+            _ => self == later,
         }
     }
 
-    fn mzxid(&self) -> Option<i64> {
+    /// Returns the stat of a node that exists.
+    pub(super) const fn stat(&self) -> Option<&Stat> {
         match self {
-            Self::Data { stat, .. } => Some(stat.mzxid),
+            Self::Data { stat, .. } | Self::Stat(stat) => Some(stat),
             Self::Absent | Self::Children(_) => None,
         }
     }
@@ -55,7 +58,8 @@ impl Answer {
 /// The responses of one request, which show one state.
 pub(super) type Answers = BTreeMap<Query, Answer>;
 
-/// The reads of an attempt. All responses were true after the transaction `zxid`.
+/// The reads of an attempt. All responses were true after the transaction `zxid`, except that a node
+/// is missing without a space: that was true at the moment of the response, which is not earlier.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ReadSet {
     answers: Answers,
@@ -67,7 +71,8 @@ pub(super) struct ReadSet {
 impl ReadSet {
     /// Returns the reads of one request. The server had applied the transaction `floor` before it.
     pub(super) fn of(answers: Answers, floor: i64) -> Self {
-        let zxid = answers.values().filter_map(Answer::mzxid).max().unwrap_or(0).max(floor);
+        let written = answers.values().filter_map(Answer::stat).map(|stat| stat.mzxid);
+        let zxid = written.max().unwrap_or(0).max(floor);
         Self { answers, used: BTreeSet::new(), zxid }
     }
 
@@ -79,9 +84,12 @@ impl ReadSet {
         self.answers.get(query)
     }
 
-    /// Returns `true` if this response certainly shows no earlier state than other reads.
-    pub(super) const fn is_not_before(&self, other: &Self) -> bool {
-        self.zxid >= other.zxid
+    /// Returns `true` if this response certainly shows no earlier state than other reads. Without a
+    /// space (`is_protected` is `false`), a missing node of the others proves nothing about the
+    /// state after their `zxid`: it may have existed until later.
+    pub(super) fn is_not_before(&self, other: &Self, is_protected: bool) -> bool {
+        let shows_zxid = is_protected || other.answers.values().all(|one| one.stat().is_some());
+        shows_zxid && self.zxid >= other.zxid
     }
 
     /// Returns the state of a node, if it was read.
@@ -116,7 +124,7 @@ impl ReadSet {
     pub(super) fn extend(&mut self, later: &Answers, is_protected: bool) -> bool {
         let fits = |(query, answer): (&Query, &Answer)| match self.answers.get(query) {
             Some(before) => before.is_still(answer),
-            None => answer.mzxid().map_or(is_protected, |mzxid| mzxid <= self.zxid),
+            None => answer.stat().map_or(is_protected, |stat| stat.mzxid <= self.zxid),
         };
         let fits = later.iter().all(fits);
         if fits {
@@ -124,6 +132,13 @@ impl ReadSet {
                 .extend(later.iter().map(|(query, answer)| (query.clone(), answer.clone())));
         }
         fits
+    }
+
+    /// Adds responses that only the commit uses, and that it checks: they may show another state.
+    pub(super) fn add_for_commit(&mut self, later: Self) {
+        for (query, answer) in later.answers {
+            self.answers.entry(query).or_insert(answer);
+        }
     }
 
     /// Returns `true` if a later request shows another state of a node, or does not show it.
@@ -182,6 +197,14 @@ mod tests {
         assert!(!before.extend(&answers([("/", written(1, 10, 1)), ("/d", Answer::Absent)]), true));
         assert!(!before.extend(&answers([("/e", Answer::Absent)]), false));
         assert!(before.data("/b").is_some() && before.data("/c").is_none());
+    }
+
+    #[test]
+    fn missing_node_without_a_space_has_no_earlier_time() {
+        let before = ReadSet::of(answers([("/none", Answer::Absent)]), 20);
+        let later = ReadSet::of(answers([("/a", written(2, 9, 3))]), 20);
+        assert!(later.is_not_before(&before, true) && !later.is_not_before(&before, false));
+        assert!(before.is_not_before(&later, false));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use tokio::time::Instant;
 use tracing::debug;
 use zk_curator::certain::ReceiptPool;
@@ -20,6 +21,14 @@ use super::space::{self, Scope, is_in};
 
 /// The number of times that a missing root is created for one read, while others delete it.
 const ROUNDS: usize = 50;
+
+/// The age that a read may show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Age {
+    Any,
+    /// The state that was committed before the call by any client.
+    Newest,
+}
 
 /// The nodes of transactions, and the receipts that prove them.
 #[derive(Debug)]
@@ -91,11 +100,8 @@ impl Site {
         queries: BTreeSet<Query>,
         options: impl Fn(MultiReadBuilder) -> MultiReadBuilder,
     ) -> Result<ReadSet, Error> {
-        let mut all = queries;
-        let roots: Vec<_> =
-            all.iter().map(|query| self.scope.root_of(query.path())).collect::<Result<_, _>>()?;
-        let roots: Vec<_> = roots.into_iter().flatten().map(str::to_owned).collect();
-        all.extend(roots.into_iter().map(Query::Data));
+        let mut all = self.roots_of(&queries)?;
+        all.extend(queries);
         let mut rounds = 0..ROUNDS;
         loop {
             // The server that answers has applied at least this.
@@ -124,6 +130,62 @@ impl Site {
                 Some((root, _)) => self.create_root(root).await?,
             }
         }
+    }
+
+    /// Reads the roots of the spaces of nodes. Creates missing roots.
+    pub(super) async fn read_roots(&self, of: &BTreeSet<Query>) -> Result<ReadSet, Error> {
+        self.read(self.roots_of(of)?).await
+    }
+
+    fn roots_of(&self, queries: &BTreeSet<Query>) -> Result<BTreeSet<Query>, Error> {
+        let roots = queries.iter().map(|query| self.scope.root_of(query.path()));
+        let roots: Vec<_> = roots.collect::<Result<_, _>>()?;
+        Ok(roots.into_iter().flatten().map(|root| Query::Data(root.to_owned())).collect())
+    }
+
+    /// Reads nodes without their data, with one request for each. The responses may show different
+    /// states.
+    pub(super) async fn stats(
+        &self,
+        queries: impl Iterator<Item = &Query>,
+        age: Age,
+    ) -> Result<ReadSet, Error> {
+        let stat = async |query: &Query| {
+            let exists = self.zk.exists(query.path());
+            let exists = if age == Age::Newest { exists.linearizable() } else { exists };
+            let answer = exists.await?.map_or(Answer::Absent, Answer::Stat);
+            Ok::<_, Error>((query.clone(), answer))
+        };
+        let answers = try_join_all(queries.map(stat)).await?;
+        Ok(ReadSet::of(answers.into_iter().collect(), 0))
+    }
+
+    /// Finds a read whose response was over when this was called, without reading data. If there is
+    /// none, all of them were true together at a moment during the call.
+    pub(super) async fn find_changed<'q>(
+        &self,
+        reads: &ReadSet,
+        queries: &'q BTreeSet<Query>,
+    ) -> Result<Option<&'q Query>, Error> {
+        let exists = |query: &&Query| reads.get(query).is_some_and(|one| one.stat().is_some());
+        // In a space, its root stands for missing nodes and lists of children. Otherwise nodes are
+        // missing at the moment of one response, and the others have not changed until after it.
+        let is_loose = matches!(self.scope, Scope::Loose);
+        let missing: BTreeSet<_> =
+            queries.iter().filter(|query| is_loose && !exists(query)).cloned().collect();
+        if !missing.is_empty() {
+            let now = match self.read_newest(missing.clone()).await {
+                // A response that shows only missing nodes is not large.
+                Err(error) if error.is_too_large() => ReadSet::default(),
+                now => now?,
+            };
+            let differs = |query: &&Query| missing.contains(query) && reads.differs(&now, query);
+            if let Some(query) = queries.iter().find(differs) {
+                return Ok(Some(query));
+            }
+        }
+        let now = self.stats(queries.iter().filter(exists), Age::Newest).await?;
+        Ok(queries.iter().filter(exists).find(|query| reads.differs(&now, query)))
     }
 
     async fn create_root(&self, root: &str) -> ZkResult<()> {

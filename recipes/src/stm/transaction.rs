@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::time::timeout;
 use tracing::debug;
 use zk_curator::internal::sleep;
-use zk_curator::{CuratorFramework, ErrorKind, Ownership};
+use zk_curator::{CuratorFramework, Ownership};
 
 use super::attempt::{Changed, State, Tx};
 use super::contention::Contention;
@@ -83,9 +83,9 @@ impl Stm {
     }
 
     /// Nodes anywhere, which other clients may create and delete as they like. The absence of a
-    /// node and lists of children cannot be read, and a node that was deleted and created again is
-    /// taken for the one that was read if it has the same version: see [the
-    /// module](super#without-a-space).
+    /// node can be read only after it was [asserted](super::Tx::assert_absent), lists of children
+    /// cannot be read, and the commit takes a node that was deleted and created again for the one
+    /// that was read if it has the same version: see [the module](super#without-a-space).
     ///
     /// Without [`receipts_at`](Self::receipts_at), a lost response is [`Error::Unknown`].
     #[must_use]
@@ -153,7 +153,8 @@ impl Transaction {
     }
 
     /// Reads these nodes, with their data, in one request before the first attempt. A retry reads
-    /// everything that the previous attempt has used in one request in any case. Default: none.
+    /// everything that the previous attempt has used in one request in any case. If the nodes do
+    /// not fit into one response, nothing is prefetched. Default: none.
     pub fn prefetch(mut self, paths: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.prefetch.extend(paths.into_iter().map(Into::into));
         self
@@ -202,8 +203,8 @@ impl Transaction {
     /// * [`Error::Framework`]: as every read and transaction of the framework. `Unsupported` on
     ///   servers before ZooKeeper 3.6. `NoNode` if the parent of a new node is missing, `NotEmpty`
     ///   if a deleted node has children, `TooLarge`, `OwnershipLost`. `ResponseTooLarge` if
-    ///   everything that an attempt has read does not fit into one response, and has to be read
-    ///   again because a node was written since.
+    ///   everything that the body has read does not fit into one response, and has to be read
+    ///   again because a node was written since. Nodes that it only writes may have any size.
     ///
     /// # Panics
     /// When `body` does.
@@ -237,7 +238,16 @@ impl Transaction {
     /// Reads what should be there before the first attempt.
     async fn first_reads(&self) -> Result<ReadSet, Error> {
         let prefetch: BTreeSet<_> = self.prefetch.iter().cloned().map(Query::Data).collect();
-        if prefetch.is_empty() { Ok(ReadSet::default()) } else { self.site.read(prefetch).await }
+        if prefetch.is_empty() { Ok(ReadSet::default()) } else { self.read_ahead(prefetch).await }
+    }
+
+    /// Reads nodes that the body will probably read. If they do not fit into one response, each
+    /// read of the body alone may.
+    async fn read_ahead(&self, queries: BTreeSet<Query>) -> Result<ReadSet, Error> {
+        match self.site.read(queries).await {
+            Err(error) if error.is_too_large() => Ok(ReadSet::default()),
+            reads => reads,
+        }
     }
 }
 
@@ -354,11 +364,21 @@ impl Race<'_> {
         if reasons.is_empty() {
             return Err(error);
         }
-        let newest = self.of.site.read_newest(self.again(reads, writes)).await?;
-        match reasons.iter().find(|query| reads.differs(&newest, query)) {
-            Some(query) => {
-                Ok(Conflict { path: query.path().to_owned(), next: Next::Reads(newest) })
+        let site = &self.of.site;
+        let again = self.again(reads, writes);
+        let (changed, next) = match site.read_newest(again.clone()).await {
+            Ok(newest) => {
+                let changed = reasons.iter().find(|query| reads.differs(&newest, query));
+                (changed, Next::Reads(newest))
             }
+            // The body has read them with several requests. Their versions are enough.
+            Err(error) if error.is_too_large() => {
+                (site.find_changed(reads, &reasons).await?, Next::Again(again))
+            }
+            Err(error) => return Err(error),
+        };
+        match changed {
+            Some(query) => Ok(Conflict { path: query.path().to_owned(), next }),
             None => Err(error),
         }
     }
@@ -378,13 +398,7 @@ impl Race<'_> {
         match next {
             // Still the present state, as far as anybody knows.
             Next::Reads(reads) => Ok(reads),
-            Next::Again(queries) => match site.read(queries).await {
-                // Each read of the body alone may fit into a response.
-                Err(Error::Framework(error)) if error.kind() == ErrorKind::ResponseTooLarge => {
-                    Ok(ReadSet::default())
-                }
-                reads => reads,
-            },
+            Next::Again(queries) => self.of.read_ahead(queries).await,
         }
     }
 
