@@ -102,7 +102,9 @@ pub enum ErrorKind {
     InvalidPath,
     /// An argument is not valid.
     InvalidArgument,
-    /// The request is larger than servers accept.
+    /// The request is larger than the [limit](crate::CuratorFrameworkBuilder::max_frame), and was
+    /// not sent. Or, if it [may have been applied](Error::may_have_applied), servers have closed
+    /// their connections on it, probably because it is larger than they accept.
     TooLarge,
     /// A [schema](crate::schema) forbids it.
     SchemaViolation,
@@ -262,6 +264,7 @@ impl Error {
                 | RawError::Unsupported(_)
                 | RawError::Unimplemented { .. }
                 | RawError::TooLarge { .. }
+                | RawError::LargeRequestLost { .. }
                 | RawError::ResponseTooLarge { .. }
                 | RawError::QueueFull { .. },
             ) => true,
@@ -472,7 +475,7 @@ fn kind_of(error: &RawError) -> ErrorKind {
         RawError::InvalidPath(_) => ErrorKind::InvalidPath,
         RawError::InvalidArgument(_) => ErrorKind::InvalidArgument,
         RawError::Unsupported(_) | RawError::Unimplemented { .. } => ErrorKind::Unsupported,
-        RawError::TooLarge { .. } => ErrorKind::TooLarge,
+        RawError::TooLarge { .. } | RawError::LargeRequestLost { .. } => ErrorKind::TooLarge,
         RawError::ResponseTooLarge { .. } => ErrorKind::ResponseTooLarge,
         // `Malformed`, `UnexpectedResponse`, and later variants of that enum.
         _ => ErrorKind::Malformed,

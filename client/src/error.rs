@@ -89,6 +89,18 @@ pub enum Error {
         /// The limit in bytes.
         limit: usize,
     },
+    /// The server closed the connection while this request was the largest one without a response.
+    /// It is larger than servers accept by default (`jute.maxbuffer`, 1 MiB - 1), or the server did
+    /// so for the second time in a row with a request of this size, of 64 KiB at least. Servers do
+    /// not respond to a request over their limit, and do not apply it. But the connection may also
+    /// have ended for another reason, so the request may have been applied.
+    #[error(
+        "the server closed the connection on a request of {length} bytes, which may be over its limit (jute.maxbuffer)"
+    )]
+    LargeRequestLost {
+        /// Its length in bytes.
+        length: usize,
+    },
     /// The server responded without an error, but with more than
     /// [`crate::ZooKeeperBuilder::max_response`] allows. A write was applied. The response was
     /// discarded, and the connection stays open.
@@ -119,7 +131,10 @@ impl Error {
             | Self::AuthFailed { sent }
             | Self::Closed { sent }
             | Self::DeadlineExceeded { sent } => *sent,
-            Self::Malformed(_) | Self::UnexpectedResponse | Self::ResponseTooLarge { .. } => true,
+            Self::Malformed(_)
+            | Self::UnexpectedResponse
+            | Self::LargeRequestLost { .. }
+            | Self::ResponseTooLarge { .. } => true,
             Self::Refused(code) => code.may_have_applied(),
             // Not applied, whatever the code of the failed operation is.
             Self::TransactionFailed { .. }
@@ -138,7 +153,9 @@ impl Error {
     pub const fn code(&self) -> Option<ErrorCode> {
         match self {
             Self::Refused(code) | Self::TransactionFailed { code, .. } => Some(*code),
-            Self::ConnectionLoss { .. } | Self::NotConnected => Some(ErrorCode::ConnectionLoss),
+            Self::ConnectionLoss { .. } | Self::NotConnected | Self::LargeRequestLost { .. } => {
+                Some(ErrorCode::ConnectionLoss)
+            }
             Self::DeadlineExceeded { .. } => Some(ErrorCode::OperationTimeout),
             Self::SessionExpired { .. } => Some(ErrorCode::SessionExpired),
             Self::AuthFailed { .. } => Some(ErrorCode::AuthFailed),

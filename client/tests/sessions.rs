@@ -434,7 +434,9 @@ fn a_request_for_a_session_that_has_moved_was_not_applied() {
             (error.code(), error.may_have_applied()),
             (Some(ErrorCode::SessionMoved), false)
         );
-        assert!(is_connected(zk.state()));
+        // Through another connection.
+        let session = id(&zk);
         create(&zk, "/a").await.unwrap();
+        assert_eq!(id(&zk), session);
     });
 }

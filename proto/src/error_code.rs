@@ -126,7 +126,7 @@ impl ErrorCode {
     /// | code | sent by |
     /// |---|---|
     /// | `Throttled` | Apache ZooKeeper, for a request that waited longer than `zookeeper.throttled_op_wait_time` |
-    /// | `SessionMoved` | Apache ZooKeeper, while a session changes servers; the server closes the connection instead |
+    /// | `SessionMoved` | Apache ZooKeeper before 3.6, in the response to a transaction of a session that has changed servers; only a new connection helps. For other requests, and later, the server closes the connection instead |
     /// | `ReconfigInProgress` | Apache ZooKeeper, to a `reconfig` during another one |
     /// | `ConnectionLoss`, `OperationTimeout`, `SystemError` | servers built on Raft, if a request was not committed in time; never by Apache ZooKeeper |
     /// | `RequestTimeout` | Java's client, to itself |

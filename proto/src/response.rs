@@ -29,7 +29,7 @@ pub enum Response {
     ReadResults(Vec<ReadResult>),
     /// Response to `getACL`.
     Acl(AclResponse),
-    /// Response to `addWatch`: zero.
+    /// Response to `addWatch`: zero. An empty body is decoded as zero.
     Code(i32),
     /// Response to `getAllChildrenNumber`.
     Number(i32),
@@ -89,11 +89,30 @@ impl Response {
             OpCode::Multi => Self::Multi(MultiResult::decode_all(input)?),
             OpCode::MultiRead => Self::ReadResults(ReadResult::decode_all(input)?),
             OpCode::GetAcl => Self::Acl(Record::decode(input, "getACL")?),
+            // Apache's server responds with a zero, others with nothing.
+            OpCode::AddWatch if input.remaining() == 0 => Self::Code(0),
             OpCode::AddWatch => Self::Code(input.i32("addWatch")?),
             OpCode::GetAllChildrenNumber => Self::Number(input.i32("getAllChildrenNumber")?),
             OpCode::WhoAmI => Self::Identities(input.vector("whoAmI")?),
             OpCode::Sasl => Self::Sasl(Record::decode(input, "sasl")?),
             other => return Err(DecodeError::InvalidValue { what: "opcode", value: other.code() }),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn response_to_add_watch_may_be_empty() {
+        let decoded = |body: &'static [u8]| {
+            Response::decode_body(OpCode::AddWatch, &mut Decoder::new(Bytes::from_static(body)))
+        };
+        assert_eq!(decoded(&[]), Ok(Response::Code(0)));
+        assert_eq!(decoded(&[0, 0, 0, 0]), Ok(Response::Code(0)));
+        assert!(decoded(&[0, 0]).is_err());
     }
 }

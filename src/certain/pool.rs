@@ -36,7 +36,9 @@ impl ReceiptPool {
         let results = |applied: Applied| applied.results().unwrap_or_default().to_vec();
         let done = self.apply(build()).await.map(results);
         match done {
-            Err(error) if error.kind() == ErrorKind::TooLarge => build().commit().await,
+            Err(error) if error.kind() == ErrorKind::TooLarge && !error.may_have_applied() => {
+                build().commit().await
+            }
             done => done,
         }
     }

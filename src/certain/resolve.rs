@@ -1,6 +1,6 @@
 use std::future::{Future, IntoFuture};
 
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 
 /// The effect of a write with a lost response, as a later read shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +40,10 @@ where
         };
         match look().await {
             Ok(Seen::Applied) => return Ok(None),
+            // The server would close every connection on it.
+            Ok(Seen::NotApplied) if unknown.kind() == ErrorKind::TooLarge => {
+                return Err(unknown.not_applied());
+            }
             Ok(Seen::NotApplied) => {}
             Ok(Seen::Unknown) | Err(_) => return Err(unknown),
         }
@@ -55,7 +59,7 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
-    use crate::error::{Error, ErrorKind};
+    use crate::error::Error;
 
     /// Returns the outcome of a write with these responses and reads, each of which is used.
     fn outcome<const W: usize, const L: usize>(
@@ -91,6 +95,8 @@ mod tests {
         assert_eq!(outcome([lost(), Ok(2)], [Ok(Seen::NotApplied)]), Ok(Some(2)));
         let twice = [Ok(Seen::NotApplied), Ok(Seen::Applied)];
         assert_eq!(outcome([lost(), lost()], twice), Ok(None));
+        let large = failed(ErrorKind::TooLarge).map_err(Error::of_unknown_outcome);
+        assert_eq!(outcome([large], [Ok(Seen::NotApplied)]), Err(ErrorKind::TooLarge));
         let refused = [lost(), failed(ErrorKind::NoNode)];
         assert_eq!(outcome(refused, [Ok(Seen::NotApplied)]), Err(ErrorKind::NoNode));
     }

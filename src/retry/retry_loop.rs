@@ -1,5 +1,5 @@
 use super::Budget;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 
 /// The attempts of one request. It remembers the first unknown outcome. If the operation finally
 /// fails, even in a later attempt, that is its error, because the first attempt may have been
@@ -24,9 +24,14 @@ impl<'b, 'a> RetryLoop<'b, 'a> {
         self.first_unknown.is_some()
     }
 
-    /// Returns the error of the operation that ends with `last`.
+    /// Returns the error of the operation that ends with `last`. The size of the request is the
+    /// reason of all lost responses.
     pub(crate) fn failure(&self, last: Error) -> Error {
-        self.first_unknown.clone().unwrap_or(last)
+        match &self.first_unknown {
+            Some(_) if last.kind() == ErrorKind::TooLarge && last.may_have_applied() => last,
+            Some(first) => first.clone(),
+            None => last,
+        }
     }
 
     /// Remembers an unknown outcome, and waits until the request may be sent again, as

@@ -152,7 +152,7 @@ fn curator_184_a_policy_without_end_ends_at_the_deadline() {
         zk.create("/a").await.unwrap();
         let _refused = server.rule(|request| match request.is(OpCode::Ping) {
             true => Verdict::Pass,
-            false => Verdict::Refuse(ErrorCode::SessionMoved),
+            false => Verdict::Refuse(ErrorCode::Throttled),
         });
         for (operation, _, ends) in every_builder(&zk) {
             let began = Instant::now();
@@ -163,7 +163,7 @@ fn curator_184_a_policy_without_end_ends_at_the_deadline() {
                 "{:?}",
                 began.elapsed()
             );
-            assert_eq!((error.kind(), error.operation()), (ErrorKind::SessionMoved, operation));
+            assert_eq!((error.kind(), error.operation()), (ErrorKind::Throttled, operation));
             assert!(!error.may_have_applied());
         }
     });

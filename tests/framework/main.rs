@@ -16,6 +16,7 @@ mod errors;
 mod faults;
 mod identity;
 mod janitor;
+mod large_requests;
 mod listeners;
 mod model;
 mod multi_read;

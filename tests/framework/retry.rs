@@ -288,9 +288,9 @@ fn a_policy_receives_retry_count_elapsed_time_and_error() {
     simulated(async {
         let witness = Witness::default();
         let (server, zk) = framework(witness.clone()).await;
-        let _refused = rule(&server, OpCode::Sync, Verdict::Refuse(ErrorCode::SessionMoved));
+        let _refused = rule(&server, OpCode::Sync, Verdict::Refuse(ErrorCode::Throttled));
         zk.sync("/a").await.unwrap_err();
-        let kind = ErrorKind::SessionMoved;
+        let kind = ErrorKind::Throttled;
         assert_eq!(
             *witness.0.lock().unwrap(),
             [(0, Duration::ZERO, kind), (1, PAUSE, kind), (2, 2 * PAUSE, kind)]

@@ -551,7 +551,7 @@ impl Drop for Ticket {
 }
 
 /// Returns the length of a request with a body of this size: the header adds eight bytes.
-const fn length_of(body: usize) -> usize {
+pub(super) const fn length_of(body: usize) -> usize {
     body + 8
 }
 

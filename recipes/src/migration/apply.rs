@@ -377,7 +377,7 @@ impl<'a> Run<'a> {
             }
             ErrorKind::OwnershipLost | ErrorKind::SessionExpired => {}
             // The sizes of the others were checked before.
-            ErrorKind::TooLarge => {
+            ErrorKind::TooLarge if !error.may_have_applied() => {
                 return Err(Error::TooLarge { migration: self.expected[from].name.clone() });
             }
             _ => return Err(error.into()),

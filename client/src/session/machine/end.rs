@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::info;
 
-use super::{Closing, Effect, Farewell, Machine, Phase, Sent, after};
+use super::{Closing, Effect, Farewell, InFlight, Machine, Phase, Sent, after};
 use crate::connector::ConnectionFailure;
 use crate::session::{ExpiredBy, SessionState};
 use crate::watch::WatchEnded;
@@ -213,10 +213,15 @@ impl Machine {
         let is_over = matches!(self.phase, Phase::Ended(_));
         self.watches.disconnected(is_over);
         self.auth.reset();
-        for request in std::mem::take(&mut self.in_flight) {
-            if let Sent::Request(submission) = request.what {
-                self.answers.push(submission.reply, Err(unanswered.clone()));
-            }
+        self.has_moved = false;
+        let blamed = self.blamed.take();
+        for InFlight { xid, what, length, .. } in std::mem::take(&mut self.in_flight) {
+            let Sent::Request(submission) = what else { continue };
+            let error = match blamed == Some(xid) {
+                true => Error::LargeRequestLost { length },
+                false => unanswered.clone(),
+            };
+            self.answers.push(submission.reply, Err(error));
         }
     }
 }

@@ -1,12 +1,15 @@
 //! Input bytes: the handshake, responses and watch events.
 
+use std::io;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 use zk_curator_proto::frame::Frames;
-use zk_curator_proto::records::{ConnectResponse, EventType, ReplyHeader, WatcherEvent};
+use zk_curator_proto::records::{
+    ConnectResponse, EventType, MultiResult, ReplyHeader, WatcherEvent,
+};
 use zk_curator_proto::{
     DecodeError, Decoder, ErrorCode, Record, Request, Response, XID_AUTH, XID_NOTIFICATION,
     XID_PING, XID_SET_WATCHES,
@@ -26,8 +29,11 @@ const TLS_ALERT: [u8; 2] = [0x15, 3];
 /// The response of an HTTP server to a client that does not speak HTTP.
 const HTTP: &[u8] = b"HTTP";
 
+/// The header of a response.
+const REPLY_HEADER: usize = 16;
+
 /// The length prefix of a frame, and the header of a response.
-const ANSWER_HEAD: usize = 4 + 16;
+const ANSWER_HEAD: usize = 4 + REPLY_HEADER;
 
 /// The longest response that is skipped. A longer one is not from a ZooKeeper server, or would take
 /// longer than a session.
@@ -68,6 +74,10 @@ impl Machine {
             match result {
                 // An invalid frame is found when the frames before it are handled.
                 Ok(true) => {}
+                // All responses that have arrived are taken first.
+                Ok(false) if self.has_moved => {
+                    return self.disconnect(now, "the session has moved to another server");
+                }
                 Ok(false) => return,
                 Err(_)
                     if matches!(self.phase, Phase::Handshaking { .. })
@@ -106,6 +116,10 @@ impl Machine {
                     self.on_handshake(input, sent_at, deadline, now)?;
                 }
                 Phase::Authenticating { .. } | Phase::Proving { .. } => self.on_sasl(input, now)?,
+                Phase::Rejecting { .. } => {
+                    self.not_resumed(now);
+                    return Ok(false);
+                }
                 Phase::Connected => self.on_message(input, now)?,
             }
         }
@@ -150,6 +164,16 @@ impl Machine {
         deadline: Instant,
         now: Instant,
     ) -> Result<(), DecodeError> {
+        // The header of a response instead of a connect response, which is longer.
+        if input.remaining() == REPLY_HEADER {
+            let header = ReplyHeader::decode(input, "header")?;
+            let why = match ErrorCode::from_code(header.err) {
+                Some(code) => format!("the server refuses the session: {code}"),
+                None => "the server responded to the handshake as to a request".to_owned(),
+            };
+            self.lose(now, self.failure(now, io::Error::other(why)));
+            return Ok(());
+        }
         let response = ConnectResponse::decode(input, "connect response")?;
         let Some(timeout) = u64::try_from(response.timeout).ok().filter(|millis| *millis > 0)
         else {
@@ -166,8 +190,18 @@ impl Machine {
         let id = SessionId::new(response.session_id);
         // A client asks for a new session with the id zero, so a session with this id could not be
         // resumed.
-        if id.get() == 0 || self.session.as_ref().is_some_and(|session| session.info.id != id) {
-            self.disconnect(now, "the server responded with another session");
+        if id.get() == 0 {
+            self.disconnect(now, "the server responded with a session without an id");
+            return Ok(());
+        }
+        if let Some(session) = &self.session
+            && session.info.id != id
+        {
+            warn!(session = %session.info.id, other = %id, "the server has opened another session");
+            self.reach.read_only = response.read_only;
+            self.phase = Phase::Rejecting { deadline };
+            let xid = self.next_xid();
+            self.put_request(xid, &Request::CloseSession, now);
             return Ok(());
         }
         let info = SessionInfo::new(id, Duration::from_millis(timeout));
@@ -192,6 +226,20 @@ impl Machine {
             None => self.serve(now),
         }
         Ok(())
+    }
+
+    /// Handles a server that has opened another session instead of resuming ours, after that session
+    /// was ended or its connection was lost. It does not know our session, as a server that says so.
+    /// A read-only server never knows the sessions of the ensemble.
+    pub(super) fn not_resumed(&mut self, now: Instant) {
+        if self.farewell.is_some() {
+            self.end_farewell(&Ok(()));
+        } else if self.reach.read_only {
+            self.disconnect(now, "the server opened another session");
+        } else {
+            info!("the server has opened another session: this one has expired");
+            self.end(SessionState::Expired(ExpiredBy::Server));
+        }
     }
 
     /// Begins normal service: the server has accepted the session and the credentials.
@@ -356,6 +404,9 @@ impl Machine {
         now: Instant,
     ) {
         self.heard(request.sent_at);
+        if self.suspect.is_some_and(|(_, length)| length <= request.length) {
+            self.suspect = None;
+        }
         let took = now.saturating_duration_since(request.sent_at);
         if took >= self.slow_request
             && let Sent::Request(Submission { opcode, .. }) = &request.what
@@ -366,6 +417,10 @@ impl Machine {
             Sent::Request(submission) => submission,
             Sent::Removal => return self.detach_if_done(),
             Sent::Repair(repair) => {
+                // As for a request to re-arm watches: the next connection arms all of them.
+                if error.is_some_and(ErrorCode::is_passing) {
+                    return self.disconnect(now, "the server did not re-arm the watches yet");
+                }
                 if let Some(why) = error {
                     warn!(%why, "the server does not arm watches again: they end");
                     self.watches.not_repaired(&repair, why);
@@ -442,6 +497,15 @@ impl Machine {
                 warn!(?opcode, path, length, limit = self.max_response, "response over the limit");
                 Err(Error::ResponseTooLarge { path, length, limit: self.max_response })
             }
+        };
+        // Servers before 3.6 say so only in the response to a transaction, and keep the connection.
+        // They would refuse all others, too, until the session is resumed on a new connection.
+        self.has_moved |= match &result {
+            Err(error) => error.code() == Some(ErrorCode::SessionMoved),
+            Ok(Response::Multi(results)) => {
+                results.contains(&MultiResult::Error(Some(ErrorCode::SessionMoved)))
+            }
+            Ok(_) => false,
         };
         self.answers.push(reply, result);
         self.detach_if_done();

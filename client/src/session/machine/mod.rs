@@ -19,10 +19,13 @@ use tracing::{debug, warn};
 use zk_curator_proto::records::{
     AddWatchMode, AuthPacket, ConnectRequest, PASSWORD_LEN, WatchesRequest,
 };
-use zk_curator_proto::{Encoder, OpCode, Record, Request, XID_AUTH, XID_PING, bounded, frame};
+use zk_curator_proto::{
+    DEFAULT_MAX_FRAME, Encoder, OpCode, Record, Request, XID_AUTH, XID_PING, bounded, frame,
+};
 
 use super::auth::AuthBook;
 use super::hosts::{Contact, HostRing};
+use super::request_queue::length_of;
 use super::{
     Answers, Batch, Command, Reply, RequestQueue, SessionState, StateHub, Submission, WatchEffect,
 };
@@ -63,6 +66,10 @@ const STAGGER: Duration = Duration::from_millis(250);
 /// A driver that wakes up late by this fraction of the session timeout is noticed: it cannot have
 /// sent its pings in time.
 const LATE: u32 = 6;
+
+/// The least length of a request whose size may be why the server closed the connection, unless it
+/// is over the servers' default limit.
+const LARGE_REQUEST: usize = 1 << 16;
 
 /// Stands for "never" where a deadline is too far away to be a point in time.
 const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
@@ -130,6 +137,13 @@ pub(crate) struct Machine {
     /// Requests that were sent, in the order in which the server responds.
     in_flight: VecDeque<InFlight>,
     pings: VecDeque<Instant>,
+    /// The largest request without a response when the server closed the last connection: its kind
+    /// and length. `None` after a response to one of this length.
+    suspect: Option<(OpCode, usize)>,
+    /// The request because of whose length the server probably closes the connection: its xid.
+    blamed: Option<i32>,
+    /// `true` if the server has refused a request because the session has moved.
+    has_moved: bool,
     /// The pending requests to re-arm watches.
     rearming: VecDeque<Request>,
     /// The number of consecutive connections that have refused to re-arm one-shot watches.
@@ -178,6 +192,8 @@ enum Phase {
     Handshaking { sent_at: Instant, deadline: Instant },
     /// A server has accepted the session; the driver computes the next token for SASL.
     Proving { deadline: Instant },
+    /// The server has opened another session than the requested one; the client ends that session.
+    Rejecting { deadline: Instant },
     /// A server has accepted the session; the client has sent a token for SASL.
     Authenticating { xid: i32, sent_at: Instant, deadline: Instant },
     /// A server serves the session.
@@ -220,6 +236,8 @@ struct InFlight {
     xid: i32,
     sent_at: Instant,
     what: Sent,
+    /// The length of the request in bytes, if a caller waits for the response; else 0.
+    length: usize,
     /// The node whose data or children were requested; its response can have any length.
     reads: Option<Box<str>>,
     /// The form in which its watch was requested.
@@ -312,6 +330,9 @@ impl Machine {
             last_queued: 0,
             in_flight: VecDeque::new(),
             pings: VecDeque::new(),
+            suspect: None,
+            blamed: None,
+            has_moved: false,
             rearming: VecDeque::new(),
             rearm_refusals: 0,
             sasl: sasl::Sasl::new(config.sasl.clone()),
@@ -364,6 +385,7 @@ impl Machine {
             | Phase::Preparing { deadline }
             | Phase::Proving { deadline }
             | Phase::Handshaking { deadline, .. }
+            | Phase::Rejecting { deadline }
             | Phase::Authenticating { deadline, .. } => Some(deadline),
             Phase::Connected => Some((self.last_sent + self.ping_interval()).min(self.silent_at())),
             Phase::Ended(_) => return None,
@@ -452,6 +474,7 @@ impl Machine {
             Phase::Preparing { deadline } | Phase::Proving { deadline } if deadline <= now => {
                 self.on_late_work(now);
             }
+            Phase::Rejecting { deadline } if deadline <= now => self.not_resumed(now),
             Phase::Handshaking { deadline, .. } | Phase::Authenticating { deadline, .. }
                 if deadline <= now =>
             {
@@ -589,11 +612,35 @@ impl Machine {
     pub(super) fn on_io_error(&mut self, now: Instant, why: io::Error) {
         if !matches!(self.phase, Phase::Waiting { .. } | Phase::Connecting { .. } | Phase::Ended(_))
         {
-            if matches!(self.phase, Phase::Handshaking { .. }) {
-                self.not_taken(now);
+            match self.phase {
+                Phase::Handshaking { .. } => self.not_taken(now),
+                Phase::Rejecting { .. } => return self.not_resumed(now),
+                Phase::Connected if is_by_peer(&why) => self.blame_largest(),
+                _ => {}
             }
             self.lose(now, self.failure(now, why));
         }
+    }
+
+    /// Handles a server that has closed the connection. Servers close it without a response if a
+    /// request is over their limit. If that may be the reason, the request must not be sent again:
+    /// it would cost every connection.
+    fn blame_largest(&mut self) {
+        let largest = self.in_flight.iter().max_by_key(|request| request.length);
+        let Some(InFlight { xid, what: Sent::Request(Submission { opcode, .. }), length, .. }) =
+            largest
+        else {
+            return;
+        };
+        if *length < LARGE_REQUEST {
+            return;
+        }
+        let suspect = Some((*opcode, *length));
+        if *length > DEFAULT_MAX_FRAME || self.suspect == suspect {
+            warn!(?opcode, length, "the server closed the connection on a large request");
+            self.blamed = Some(*xid);
+        }
+        self.suspect = suspect;
     }
 
     /// Handles a server that closed the connection in response to the connect request. A server
@@ -759,6 +806,7 @@ impl Machine {
             xid,
             sent_at: now,
             what,
+            length: 0,
             reads: None,
             asked: Asked::AsIs,
         });
@@ -794,7 +842,8 @@ impl Machine {
         }
         let reads = node_read(submission.opcode, body);
         let what = Sent::Request(submission);
-        self.in_flight.push_back(InFlight { xid, sent_at: now, what, reads, asked });
+        let length = length_of(body.len());
+        self.in_flight.push_back(InFlight { xid, sent_at: now, what, length, reads, asked });
     }
 
     fn put_request(&mut self, xid: i32, request: &Request, now: Instant) {
@@ -908,6 +957,19 @@ fn node_read(opcode: OpCode, body: &[u8]) -> Option<Box<str>> {
     let (length, path) = body.split_first_chunk::<4>()?;
     let path = path.get(..usize::try_from(u32::from_be_bytes(*length)).ok()?)?;
     std::str::from_utf8(path).ok().map(Box::from)
+}
+
+/// Returns `true` if the other end has closed the connection.
+fn is_by_peer(why: &io::Error) -> bool {
+    use io::ErrorKind as Kind;
+    matches!(
+        why.kind(),
+        Kind::UnexpectedEof
+            | Kind::ConnectionReset
+            | Kind::ConnectionAborted
+            | Kind::BrokenPipe
+            | Kind::WriteZero
+    )
 }
 
 /// Returns `now + delay`, or the far future.

@@ -31,7 +31,7 @@ pub(in crate::queue) async fn delete_all(
         };
         match resolve(delete, || still_there(&zk, &nodes)).await {
             Ok(_) => return nodes.iter().map(|_| Ok(Removed::Ours)).collect(),
-            Err(error) if is_of_the_batch(error.kind()) => {}
+            Err(error) if is_of_the_batch(error.kind()) && !error.may_have_applied() => {}
             Err(error) => return nodes.iter().map(|_| refused(error.clone())).collect(),
         }
     }

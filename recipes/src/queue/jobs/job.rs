@@ -243,7 +243,8 @@ impl Delivery<Leased> {
                 }
                 return too_large.map_or(Ok(()), |error: zk_curator::Error| Err(error.into()));
             };
-            if error.kind() == ErrorKind::TooLarge && !next.is_failure() {
+            let is_refused = !error.may_have_applied();
+            if error.kind() == ErrorKind::TooLarge && is_refused && !next.is_failure() {
                 let why = format!("it was executed, and its result cannot be kept: {error}");
                 next = Node::after_attempt(&self.item.places, &self.item.held, &why, Some(1));
                 too_large = Some(error);

@@ -164,12 +164,23 @@ fn a_malformed_or_foreign_handshake_ends_the_attempt() {
     rig.answer_handshake(-1, SESSION);
     assert_eq!(rig.effects(), [Effect::Disconnect]);
     assert_eq!(rig.states(), []);
+}
+
+/// Some servers respond to the handshake with the header of a response.
+#[test]
+fn an_error_code_as_handshake_is_the_reason_of_the_failure() {
+    let mut rig = Rig::new();
+    for (err, reason) in [
+        (-119, "the server refuses the session: server is in read-only mode"),
+        (0, "the server responded to the handshake as to a request"),
+    ] {
+        rig.open();
+        rig.receive(|out| ReplyHeader { xid: 0, zxid: 0, err }.encode(out));
+        assert_eq!(rig.effects(), [Effect::Disconnect]);
+        let failure = rig.last_failure();
+        assert!(failure.ends_with(reason), "{failure}");
+    }
     rig.connect();
-    rig.cut();
-    rig.open();
-    rig.answer_handshake(9000, SESSION + 1);
-    assert_eq!(rig.effects(), [Effect::Disconnect]);
-    assert_eq!(rig.states(), [SessionState::Connected(info(TIMEOUT)), SessionState::Disconnected]);
 }
 
 #[test]

@@ -1,4 +1,6 @@
-//! Responses over the limit.
+//! Responses over the limit of the client, and requests over that of the server.
+
+use zk_curator_proto::records::{SetDataRequest, Stat};
 
 use super::*;
 
@@ -155,4 +157,76 @@ fn the_limit_of_answers_is_no_lower_than_that_of_requests() {
     let answer = rig.delete("/a");
     rig.receive_bytes(large_response(1, 0, MAX_ANSWER - HEADER));
     assert_eq!(now(answer), Ok(Response::Empty));
+}
+
+fn set(rig: &mut Rig, length: usize) -> Answer {
+    let data = Some(vec![b'x'; length].into());
+    rig.request(Request::SetData(SetDataRequest { path: "/a".into(), data, version: -1 }))
+}
+
+/// A machine that may send more than its servers take.
+fn large_rig() -> Rig {
+    let mut rig = Rig::with("h:1", |builder| builder.max_frame(4 << 20));
+    rig.connect();
+    rig.states();
+    rig
+}
+
+#[test]
+fn request_over_the_default_limit_is_blamed_for_the_first_close() {
+    let mut rig = large_rig();
+    let (small, large, last) = (rig.get("/b"), set(&mut rig, 1 << 20), rig.get("/c"));
+    rig.cut();
+    assert!(matches!(now(large), Err(Error::LargeRequestLost { length }) if length > 1 << 20));
+    for other in [small, last] {
+        assert_eq!(now(other), Err(Error::ConnectionLoss { sent: true }));
+    }
+    // Silence is not an answer to its size.
+    rig.connect();
+    let large = set(&mut rig, 1 << 20);
+    rig.pass(TIMEOUT);
+    assert_eq!(now(large), Err(Error::ConnectionLoss { sent: true }));
+}
+
+#[test]
+fn largest_request_is_blamed_for_the_second_close_in_a_row() {
+    let lost = Err(Error::ConnectionLoss { sent: true });
+    let mut rig = large_rig();
+    let answers = [(); 2].map(|()| {
+        let answer = set(&mut rig, 100_000);
+        rig.cut();
+        rig.connect();
+        now(answer)
+    });
+    let [first, second] = answers;
+    assert_eq!(first, lost);
+    assert!(
+        matches!(second, Err(ref error @ Error::LargeRequestLost { .. }) if error.may_have_applied())
+    );
+
+    // A server that responds to one of this size has another reason.
+    let mut rig = large_rig();
+    let answers = [(); 2].map(|()| {
+        let answer = set(&mut rig, 100_000);
+        rig.cut();
+        rig.connect();
+        rig.sent();
+        let accepted = set(&mut rig, 100_000);
+        let xid = rig.sent()[0].xid;
+        rig.reply(xid, 1, Ok(Response::Stat(Stat::default())));
+        assert!(now(accepted).is_ok());
+        now(answer)
+    });
+    assert_eq!(answers, [lost.clone(), lost.clone()]);
+
+    // Small requests, and those of another size, are not why.
+    for lengths in [[1_000, 1_000], [100_000, 90_000]] {
+        let mut rig = large_rig();
+        for length in lengths {
+            let answer = set(&mut rig, length);
+            rig.cut();
+            rig.connect();
+            assert_eq!(now(answer), lost);
+        }
+    }
 }

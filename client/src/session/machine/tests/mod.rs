@@ -283,6 +283,10 @@ impl Rig {
         self.machine.deliver();
     }
 
+    fn last_failure(&self) -> String {
+        self.machine.states.failure().expect("a failure").to_string()
+    }
+
     fn get(&mut self, path: &str) -> Answer {
         self.request(Request::GetData(GetDataRequest { path: path.into(), watch: false }))
     }

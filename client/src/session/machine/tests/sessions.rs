@@ -1,6 +1,6 @@
 //! Special sessions: resumed, detached, on read-only servers, moved, and ended after the fact.
 
-use zk_curator_proto::records::DataResponse;
+use zk_curator_proto::records::{DataResponse, MultiResult};
 
 use super::*;
 use crate::SessionCredentials;
@@ -292,5 +292,82 @@ fn a_session_is_given_up_after_its_share_of_the_timeout() {
         rig.pass(Duration::from_millis(1));
         assert_eq!(rig.states(), [SessionState::Expired(ExpiredBy::Clock)]);
         assert_eq!(waiting.try_recv().unwrap(), Err(Error::SessionExpired { sent: false }));
+    }
+}
+
+#[test]
+fn another_session_is_ended_and_ours_has_expired() {
+    let mut rig = Rig::connected();
+    for last in ["response", "close", "silence"] {
+        rig.cut();
+        rig.open();
+        rig.answer_handshake(9000, SESSION + 1);
+        assert_eq!(rig.sent_opcodes(), [OpCode::CloseSession]);
+        assert_eq!(rig.states(), [SessionState::Disconnected]);
+        match last {
+            "response" => rig.reply_ok(1),
+            "close" => rig.machine.on_io_error(rig.now, io::ErrorKind::UnexpectedEof.into()),
+            _ => rig.pass(rig.next_timer()),
+        }
+        assert_eq!(rig.states(), [SessionState::Expired(ExpiredBy::Server)]);
+        rig.assert_ended();
+        rig = Rig::connected();
+    }
+}
+
+#[test]
+fn another_session_of_a_read_only_server_proves_nothing() {
+    let mut rig = read_only_rig();
+    rig.connect();
+    rig.states();
+    rig.cut();
+    rig.open();
+    accept_read_only(&mut rig, SESSION + 1);
+    assert_eq!(rig.sent_opcodes(), [OpCode::CloseSession]);
+    rig.reply_ok(1);
+    assert_eq!(rig.states(), [SessionState::Disconnected]);
+    assert_eq!(rig.connect().session_id, SESSION);
+}
+
+#[test]
+fn another_session_agrees_with_our_clock() {
+    let mut rig = expired_by_clock();
+    rig.open();
+    rig.answer_handshake(9000, SESSION + 1);
+    assert_eq!(rig.sent_opcodes(), [OpCode::CloseSession]);
+    rig.reply_ok(1);
+    rig.assert_ended();
+    assert_eq!(rig.states(), []);
+}
+
+/// Servers before 3.6 refuse only transactions, and keep the connection.
+#[test]
+fn a_moved_session_is_resumed_on_another_connection() {
+    let moved = MultiResult::Error(Some(ErrorCode::SessionMoved));
+    for response in [Ok(Response::Multi(vec![moved])), Err(ErrorCode::SessionMoved)] {
+        let mut rig = Rig::with("a:1,b:1", |builder| builder);
+        rig.connect();
+        rig.states();
+        let host = rig.host.clone();
+        let answers = [(); 2].map(|()| rig.request(Request::Multi(Vec::new())));
+        let xids: Vec<_> = rig.sent().iter().map(|sent| sent.xid).collect();
+        // The responses that have arrived are taken first.
+        let mut buf = BytesMut::new();
+        for xid in xids {
+            frame::put(&mut buf, |out| {
+                let err = response.as_ref().err().map_or(0, |code| code.code());
+                ReplyHeader { xid, zxid: 9, err }.encode(out);
+                if let Ok(response) = &response {
+                    response.encode_body(out);
+                }
+            });
+        }
+        rig.receive_bytes(buf);
+        rig.assert_disconnected();
+        for answer in answers {
+            assert_eq!(now(answer), response.clone().map_err(Error::Refused));
+        }
+        assert_eq!(rig.connect().session_id, SESSION);
+        assert_ne!(rig.host, host);
     }
 }

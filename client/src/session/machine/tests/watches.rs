@@ -255,6 +255,33 @@ fn a_refused_set_watches_2_ends_the_persistent_watches_alone() {
     assert!(now(one_shot).is_ok());
 }
 
+/// The end of a persistent watch removes the others of the node from servers before 3.9.
+#[test]
+fn repair_of_a_watch_that_is_refused_for_a_while_is_repeated() {
+    for (code, is_kept) in [(ErrorCode::Throttled, true), (ErrorCode::Unimplemented, false)] {
+        let mut rig = Rig::connected();
+        drop(persistent(&mut rig, WatchKind::Persistent, "/a", 1));
+        let mut kept = armed(&mut rig, "/a", 2);
+        rig.command(Command::ForgetWatch { path: "/a".into() });
+        let sent = rig.sent();
+        assert_eq!(sent.last().unwrap().request.opcode(), OpCode::SetWatches);
+        for Sent { xid, request } in sent {
+            match request.opcode() {
+                OpCode::SetWatches => rig.reply(xid, 2, Err(code)),
+                _ => rig.reply_ok(xid),
+            }
+        }
+        if is_kept {
+            rig.assert_disconnected();
+            rig.connect();
+            assert_eq!(rig.sent_opcodes(), [OpCode::SetWatches]);
+            assert!(is_open(&mut kept));
+        } else {
+            assert_eq!(*now(kept), Err(WatchEnded::Refused(code)));
+        }
+    }
+}
+
 #[test]
 fn nothing_was_missed_if_the_server_is_at_the_last_zxid() {
     let mut rig = Rig::connected();
