@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
-use zk_curator_client::internal::{bounded, sleep_until};
+use zk_curator_client::internal::{bounded, sleep, sleep_until};
 use zk_curator_client::{Error, SessionState, Stat};
 use zookeeper_async::ZooKeeper;
 
@@ -46,6 +46,9 @@ type Reply = oneshot::Sender<Result<(), Error>>;
 /// The state of a request: sent, or given up by its caller.
 #[derive(Default)]
 pub(super) struct Progress(AtomicU8);
+
+/// The pause before a watch is armed again that the server did not arm yet.
+const PAUSE: Duration = Duration::from_millis(100);
 
 const SENT: u8 = 1;
 const GIVEN_UP: u8 = 2;
@@ -183,15 +186,37 @@ impl Actor {
         }
     }
 
-    /// Reads the watched node again, and sets a watch. Reports a change since the last read.
+    /// Reads the watched node again, and sets a watch. Reports a change since the last read. Repeats
+    /// a read that is refused for a while, because later requests must not show a change that the
+    /// watch has not reported. Any other refusal says nothing about the node, and ends the watch.
     async fn arm(&self, stale: &Stale) -> bool {
+        let registry = &self.api.reports.registry;
+        let connection = self.now();
+        loop {
+            match self.read_again(stale).await {
+                Ok(stat) => registry.rearmed(stale, stat.as_ref()),
+                Err(Error::Refused(code)) if code.is_passing() => {
+                    let mut link = self.link.clone();
+                    tokio::select! {
+                        biased;
+                        _ = link.wait_for(|now| *now != connection) => return false,
+                        () = sleep(PAUSE) => continue,
+                    }
+                }
+                Err(Error::Refused(code)) => registry.refused(stale, code),
+                Err(_) => return false,
+            }
+            return true;
+        }
+    }
+
+    async fn read_again(&self, stale: &Stale) -> Result<Option<Stat>, Error> {
         let (api, path) = (&self.api, &*stale.path);
-        let read: Result<Option<Stat>, Error> = match stale.kind {
-            Kind::Absent => self.on_this_connection(api.zk.exists(path, true)).await.map(converted),
-            Kind::Data => match self.on_this_connection(api.zk.get_data(path, true)).await {
-                Ok((_, stat)) => Ok(Some(convert::stat(&stat))),
-                Err(error) => gone(error),
-            },
+        match stale.kind {
+            // Needs no permission, and the watch of a node that exists is one of its data.
+            Kind::Absent | Kind::Data => {
+                self.on_this_connection(api.zk.exists(path, true)).await.map(converted)
+            }
             Kind::Children => {
                 // The stat is read before the watch is set. A change in between is reported rather
                 // than missed.
@@ -204,19 +229,6 @@ impl Actor {
                     }
                     other => other,
                 }
-            }
-        };
-        match read {
-            Ok(stat) => {
-                api.reports.registry.rearmed(stale, stat.as_ref());
-                true
-            }
-            Err(Error::ConnectionLoss { .. }) => false,
-            // The client may no longer be allowed to read it, for example. A waiter reads, and gets
-            // the error.
-            Err(_) => {
-                api.reports.registry.rearmed(stale, None);
-                true
             }
         }
     }

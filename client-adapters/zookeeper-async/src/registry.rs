@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard};
 
 use zk_curator_client::internal::Locked;
-use zk_curator_client::{EventType, OneshotWatch, Stat, WatchEnded, WatchNotifier};
+use zk_curator_client::{ErrorCode, EventType, OneshotWatch, Stat, WatchEnded, WatchNotifier};
 
 /// The read that armed a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,6 +150,13 @@ impl Registry {
                     entry.seen = now;
                 }
             }
+        }
+    }
+
+    /// Ends a watch that the server refuses to arm again.
+    pub(super) fn refused(&self, stale: &Stale, why: ErrorCode) {
+        if let Some(entry) = self.lock().entries.remove(&stale.id) {
+            entry.notifier.notify(Err(WatchEnded::Refused(why)));
         }
     }
 
