@@ -78,8 +78,10 @@ impl CuratorFrameworkBuilder {
 
     /// Creates the chroot of the connect string, and missing nodes above it, as persistent nodes
     /// with this ACL, when the first server is reached. This uses a session of its own, which is
-    /// closed immediately. Default: none, [`CuratorFramework::start`] fails with `NoNode` if the
-    /// chroot does not exist.
+    /// closed immediately. If the chroot is deleted later, the next create creates it again, at most
+    /// once a second, and waits for it, for the connection timeout at most without a deadline.
+    /// Default: none, [`CuratorFramework::start`] fails with `NoNode` if the chroot does not exist,
+    /// and so does every create while it is missing.
     pub fn create_chroot(mut self, acl: Vec<Acl>) -> Self {
         self.settings.create_chroot = Some(acl);
         self
@@ -207,7 +209,9 @@ impl CuratorFrameworkBuilder {
     /// `jute.maxbuffer`. Default: [`DEFAULT_MAX_FRAME`](zk_curator_client::DEFAULT_MAX_FRAME), one
     /// below 1 MiB.
     ///
-    /// A larger request fails with [`TooLarge`](ErrorKind::TooLarge) and is not sent.
+    /// A larger request fails with [`TooLarge`](ErrorKind::TooLarge) and is not sent. Servers with a
+    /// lower limit close the connection on a request over theirs. A request over 1 MiB fails with
+    /// `TooLarge` then, and a smaller one after the second such connection.
     pub const fn max_frame(mut self, bytes: usize) -> Self {
         self.settings.session.max_frame = Some(bytes);
         self
@@ -239,8 +243,9 @@ impl CuratorFrameworkBuilder {
     ///
     /// The ensemble names its own addresses. If clients use other addresses (through NAT, or
     /// because of names in a certificate), do not follow it, or set [their
-    /// addresses](Self::ensemble_tracker_addresses). It costs one request for each session, and a
-    /// watch.
+    /// addresses](Self::ensemble_tracker_addresses). If no member is reached for the
+    /// [connection timeout](Self::connection_timeout), the servers of the connect string are tried,
+    /// too, until the configuration changes. It costs one request for each session, and a watch.
     ///
     /// The client ports in the configuration are those without TLS. With an
     /// [encrypted](Connector::is_encrypted) connector, [`build`](Self::build) therefore refuses to

@@ -1,12 +1,13 @@
-//! The chroot of the connect string: checked once, when the first server is reached, and created if
-//! requested.
+//! The chroot of the connect string: checked when the first server is reached, and created if
+//! requested, also if it is deleted later.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use zk_curator_client::internal::sleep;
+use tokio::time::{Instant, timeout};
+use zk_curator_client::internal::{sleep, sleep_until};
 use zk_curator_client::{Acl, CreateMode, Error as RawError, ErrorCode, Op};
 
 use crate::core::{Core, read_behind_quorum, tell};
@@ -28,6 +29,53 @@ impl fmt::Display for MissingChroot {
 }
 
 impl std::error::Error for MissingChroot {}
+
+/// Checks the chroot, for the caller of `start` and for the followers of background errors. If it is
+/// to be created, waits for [creates](restore) that find it missing, and creates it again.
+pub(crate) async fn keep(core: Arc<Core>, chroot: String) {
+    let acl = core.settings.create_chroot.as_deref();
+    let kept = async {
+        loop {
+            let settled = settle(&core, &chroot, acl).await;
+            let is_kept = settled.is_ok() && acl.is_some();
+            if let Err(error) = &settled {
+                core.report_background_error(error.clone());
+            }
+            core.chroot.set(Some(settled));
+            if !is_kept {
+                return;
+            }
+            let next = Instant::now() + PAUSE;
+            core.chroot.until(Option::is_none).await;
+            tell!(warn, core, core.status(), chroot, "the chroot was deleted");
+            sleep_until(next).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = core.shutdown.cancelled() => {}
+        () = kept => {}
+    }
+}
+
+/// Has the missing chroot created again, at most once a second. Returns `false` if it is not to be
+/// created, or not in time.
+pub(crate) async fn restore(core: &Core, limit: Option<Duration>) -> bool {
+    if !core.restores_chroot() {
+        return false;
+    }
+    core.chroot.modify(|settled| {
+        if matches!(settled, Some(Ok(()))) {
+            *settled = None;
+        }
+    });
+    let limit = limit.unwrap_or_else(|| core.connection_timeout());
+    tokio::select! {
+        biased;
+        () = core.shutdown.cancelled() => false,
+        settled = timeout(limit, core.chroot.find(Option::clone)) => matches!(settled, Ok(Ok(()))),
+    }
+}
 
 /// Looks for the chroot until a server has answered, and creates it if `acl` is given.
 pub(crate) async fn settle(core: &Core, chroot: &str, acl: Option<&[Acl]>) -> Result<()> {

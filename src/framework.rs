@@ -142,7 +142,7 @@ impl CuratorFramework {
         self.start_task(supervise(Arc::clone(core)));
         if let Some(chroot) = core.chroot() {
             let told = Arc::clone(core);
-            self.spawn_then(settle_chroot(Arc::clone(core), chroot), move |end| {
+            self.spawn_then(chroot::keep(Arc::clone(core), chroot), move |end| {
                 if let Err(why) = end {
                     told.chroot.set(Some(Err(why.of_operation("start", ""))));
                 }
@@ -311,18 +311,4 @@ impl fmt::Debug for CuratorFramework {
             .field("status", &self.status())
             .finish_non_exhaustive()
     }
-}
-
-/// Checks the chroot, for the caller of `start` and for the followers of background errors.
-async fn settle_chroot(core: Arc<Core>, chroot: String) {
-    let acl = core.settings.create_chroot.as_deref();
-    let settled = tokio::select! {
-        biased;
-        () = core.shutdown.cancelled() => return,
-        settled = chroot::settle(&core, &chroot, acl) => settled,
-    };
-    if let Err(error) = &settled {
-        core.report_background_error(error.clone());
-    }
-    core.chroot.set(Some(settled));
 }

@@ -40,6 +40,8 @@ pub(crate) struct Core {
     pub(crate) settings: Settings,
     /// The present connect string: that of the settings until another one is set.
     connect_string: Locked<String>,
+    /// The connect string that the caller has set last.
+    given: Locked<String>,
     lifecycle: Locked<Lifecycle>,
     session: Signal<Option<Arc<Session>>>,
     pub(crate) status: Arc<Signal<Published>>,
@@ -85,6 +87,7 @@ impl Core {
         let random = Random::new(settings.seed);
         Self {
             connect_string: Locked::new(settings.session.connect_string.clone()),
+            given: Locked::new(settings.session.connect_string.clone()),
             resources: Resources::new(Meter::new(settings.name.as_deref())),
             settings,
             lifecycle: Locked::new(Lifecycle::Latent),
@@ -175,9 +178,36 @@ impl Core {
         Ok(())
     }
 
+    /// Replaces the servers on behalf of the caller.
+    pub(crate) fn give_connect_string(
+        &self,
+        operation: &'static str,
+        connect_string: String,
+    ) -> Result<()> {
+        self.set_connect_string(operation, &connect_string)?;
+        *self.given.lock() = connect_string;
+        Ok(())
+    }
+
+    /// Returns a connect string with the servers that the caller has given, after its own.
+    pub(crate) fn with_given_servers(&self, connect_string: &str) -> String {
+        let given = self.given.lock().clone();
+        let (servers, chroot) = split_chroot(connect_string);
+        let present: Vec<&str> = servers.split(',').map(str::trim).collect();
+        let given = split_chroot(&given).0.split(',').map(str::trim);
+        let others = given.filter(|server| !present.contains(server));
+        let all: Vec<&str> = present.iter().copied().chain(others).collect();
+        format!("{}{chroot}", all.join(","))
+    }
+
     /// Returns the chroot, with its leading slash, if there is one.
     pub(crate) fn chroot(&self) -> Option<String> {
         chroot_of(&self.connect_string()).map(str::to_owned)
+    }
+
+    /// Returns `true` if a chroot that was deleted is created again.
+    pub(crate) fn restores_chroot(&self) -> bool {
+        self.settings.create_chroot.is_some() && self.chroot().is_some()
     }
 
     /// Opens an additional session, whose paths are the server's.
@@ -457,9 +487,14 @@ impl fmt::Debug for Core {
     }
 }
 
+/// Splits a connect string into its servers and its chroot.
+fn split_chroot(connect_string: &str) -> (&str, &str) {
+    let connect_string = connect_string.trim();
+    connect_string.split_at(connect_string.find('/').unwrap_or(connect_string.len()))
+}
+
 /// Returns the chroot of a connect string, with its leading slash.
 fn chroot_of(connect_string: &str) -> Option<&str> {
-    let connect_string = connect_string.trim();
-    let chroot = &connect_string[connect_string.find('/')?..];
-    (chroot != "/").then_some(chroot)
+    let (_, chroot) = split_chroot(connect_string);
+    (!matches!(chroot, "" | "/")).then_some(chroot)
 }

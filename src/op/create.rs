@@ -12,6 +12,7 @@ use super::protected::ProtectedCreate;
 use super::set_data::Write;
 use super::transaction_op::CreateOp;
 use super::{Attempt, Target, Transaction, awaits, call_options, output};
+use crate::chroot;
 use crate::core::{
     Authorship, Cleanup, Core, Found, PendingCreate, Protection, RACE_ROUNDS, find, new_prefix,
 };
@@ -387,9 +388,14 @@ impl<R> CreateBuilder<R> {
             };
             drop(pending);
             match error {
-                RawError::Refused(ErrorCode::NoNode) if parent == "/" => {
+                RawError::Refused(ErrorCode::NoNode)
+                    if parent == "/"
+                        && (rounds.next().is_none()
+                            || !chroot::restore(core, retries.budget().time_left()).await) =>
+                {
                     return Err(retries.failure(missing_chroot(target)));
                 }
+                RawError::Refused(ErrorCode::NoNode) if parent == "/" => continue,
                 RawError::Refused(ErrorCode::NoNode) if rounds.next().is_some() => {
                     let parents =
                         create_parents(target, retries.budget(), parent, &self.parents).await;

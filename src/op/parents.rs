@@ -4,7 +4,8 @@ use bytes::Bytes;
 use zk_curator_client::{Acl, CreateMode, Error as RawError, ErrorCode, Op};
 
 use super::Target;
-use crate::chroot::MissingChroot;
+use crate::chroot::{self, MissingChroot};
+use crate::core::RACE_ROUNDS;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::split;
 use crate::retry::{Budget, RetryLoop};
@@ -69,20 +70,20 @@ pub(crate) async fn create_parents<R>(
     parent: &str,
     parents: &Parents,
 ) -> Result<()> {
+    let core = target.zk.core();
+    if parent == "/" {
+        let is_restored = chroot::restore(core, budget.time_left()).await;
+        return if is_restored { Ok(()) } else { Err(missing_chroot(target)) };
+    }
     let of_namespace = (target.zk.ns().node() == Some(parent)).then_some(CreateMode::Container);
     let Some(mut mode) = parents.mode.or(of_namespace) else {
         return Err(Error::new(ErrorKind::NoNode, target.operation, target.path.as_str()));
     };
-    let core = target.zk.core();
     // Goes upwards from the parent until a node can be created, and then down again (CURATOR-715).
     let mut missing = vec![parent];
     let mut retries = RetryLoop::new(budget);
+    let mut rounds = 0..RACE_ROUNDS;
     while let Some(path) = missing.last().copied() {
-        if path == "/" {
-            // Only the chroot is left, which this client does not create, or the root of the
-            // server.
-            return Ok(());
-        }
         let acl = parents.acl.clone().unwrap_or_else(|| core.acl_of(path));
         let op = Op::Create { path: path.to_owned(), data: Bytes::new(), acl, mode, ttl: None };
         let attempt = target.next_attempt(&mut retries).await?;
@@ -111,7 +112,12 @@ pub(crate) async fn create_parents<R>(
                 missing.push(split(path).0);
             }
             // Every server has a root.
-            Err(RawError::Refused(ErrorCode::NoNode)) => return Err(missing_chroot(target)),
+            Err(RawError::Refused(ErrorCode::NoNode)) => {
+                let left = retries.budget().time_left();
+                if rounds.next().is_none() || !chroot::restore(core, left).await {
+                    return Err(missing_chroot(target));
+                }
+            }
             Err(error) => retries.again(target.error(error), attempt.session.epoch).await?,
         }
     }

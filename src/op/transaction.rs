@@ -297,15 +297,16 @@ impl Transaction {
     }
 
     /// Returns the missing parent that caused the refusal of a create in the transaction, if it has
-    /// to be created. The namespace always has to be created, other parents only if the builder of
-    /// the operation requests it.
+    /// to be created. The namespace always has to be created, the chroot if the framework creates
+    /// it, and other parents only if the builder of the operation requests it.
     pub(crate) fn missing_parent<'a>(&self, ops: &'a [Op], error: &RawError) -> Option<&'a str> {
         let RawError::TransactionFailed { index, code: ErrorCode::NoNode } = error else {
             return None;
         };
         let Some(Op::Create { path, .. }) = ops.get(*index) else { return None };
         let parent = split(path).0;
-        let wanted = self.single.as_ref().is_some_and(|single| single.parents.are_wanted());
+        let wanted = self.single.as_ref().is_some_and(|single| single.parents.are_wanted())
+            || (parent == "/" && self.target.zk.core().restores_chroot());
         (wanted || self.target.zk.ns().node() == Some(parent)).then_some(parent)
     }
 

@@ -118,6 +118,6 @@ impl CuratorFramework {
     /// `InvalidArgument` if the connect string is invalid or has another chroot, or the raw client
     /// does not support this.
     pub fn set_connect_string(&self, connect_string: impl Into<String>) -> Result<()> {
-        self.core().set_connect_string("set_connect_string", &connect_string.into())
+        self.core().give_connect_string("set_connect_string", connect_string.into())
     }
 }

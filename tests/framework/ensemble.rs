@@ -302,3 +302,40 @@ fn who_does_not_follow_the_ensemble_asks_nothing() {
         assert_eq!((probe.requests(OpCode::GetData), probe.watches().len()), (0, 0));
     });
 }
+
+/// The configuration names addresses that do not work here, or members that are all gone.
+#[test]
+fn servers_that_were_given_are_tried_when_no_member_is_reached() {
+    simulated_on(server, async |(server, names, admin)| {
+        admin.create("/app").await.unwrap();
+        let zk = start(following(&server, &names).connect_string("seed:2181,one.invalid:2181/app"));
+        let zk = zk.await;
+        configure(&admin, "server.1=one.invalid:1:2;2181\nversion=100000001").await;
+        servers(&zk, "one.invalid:2181/app").await;
+        for round in 0..2 {
+            let epoch = zk.status().epoch;
+            server.disconnect_all();
+            reconnected(&zk, epoch).await;
+            servers(&zk, "one.invalid:2181,seed:2181/app").await;
+            // The same configuration again moves nobody, also in the next session.
+            if round == 0 {
+                expire(&server, &zk).await;
+                zk.states().until(|status| status.session_epoch == 2).await.unwrap();
+                zk.wait_connected().await.unwrap();
+            }
+        }
+        names.asked();
+        // Another one does.
+        configure(&admin, "server.3=three:1:2;2183\nversion=100000002").await;
+        servers(&zk, "three:2183/app").await;
+        // The servers that the service has set last are the given ones.
+        zk.set_connect_string("other:2181/app").unwrap();
+        configure(&admin, "server.1=one.invalid:1:2;2181\nversion=100000003").await;
+        servers(&zk, "one.invalid:2181/app").await;
+        let epoch = zk.status().epoch;
+        server.disconnect_all();
+        reconnected(&zk, epoch).await;
+        servers(&zk, "one.invalid:2181,other:2181/app").await;
+        zk.close().await.unwrap();
+    });
+}

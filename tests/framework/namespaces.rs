@@ -1,5 +1,9 @@
 //! Namespaces and chroots: every path is mapped on the way out and back.
 
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::time::Instant;
 use zk_curator::OpResult;
 use zk_curator::certain::Receipt;
 use zk_curator::{
@@ -236,6 +240,58 @@ fn create_chroot_waits_for_a_server_that_writes() {
         assert_eq!(zk.start().await.unwrap_err().kind(), ErrorKind::ConnectionLoss);
         server.set_read_only(false);
         until(&server, |probe| probe.exists("/shop")).await;
+    });
+}
+
+/// An operator deletes it while the service runs.
+#[test]
+fn deleted_chroot_is_created_again_by_the_next_create() {
+    simulated_with(async |server, operator| {
+        let build = builder(&server)
+            .connect_string("memory:2181/shop/eu")
+            .create_chroot(Acl::open_unsafe());
+        let zk = start(build).await;
+        let named = zk.using_namespace("ns").unwrap();
+        let begun = Instant::now();
+        for kind in ["create", "parents", "namespace", "transaction", "certain"] {
+            operator.delete("/shop").deleting_children().await.unwrap();
+            match kind {
+                "create" => drop(zk.create("/a").await.unwrap()),
+                "parents" => drop(zk.create("/a/b").creating_parents().await.unwrap()),
+                "namespace" => drop(named.create("/a").await.unwrap()),
+                "transaction" => drop(zk.transaction().create("/a", "").commit().await.unwrap()),
+                _ => drop(zk.create("/a").certain(&Receipt::at(&zk, "/")).await.unwrap()),
+            }
+            assert!(server.probe().exists("/shop/eu"), "{kind}");
+            // No other session is left.
+            assert_eq!(server.probe().sessions().len(), 2, "{kind}");
+        }
+        // After the first time, at most once a second.
+        assert!(begun.elapsed() >= Duration::from_secs(4), "{:?}", begun.elapsed());
+        // All creates that find it missing share one session.
+        operator.delete("/shop").deleting_children().await.unwrap();
+        let created = server.probe().requests(OpCode::CloseSession);
+        let creates = (0..20).map(|n| zk.create(format!("/n{n}")).into_future());
+        for created in join_all(creates).await {
+            created.unwrap();
+        }
+        assert_eq!(server.probe().requests(OpCode::CloseSession), created + 1);
+        zk.close().await.unwrap();
+    });
+}
+
+/// It was not asked for.
+#[test]
+fn deleted_chroot_is_the_reason_of_a_failed_create() {
+    simulated_with(async |server, operator| {
+        operator.create("/shop").await.unwrap();
+        let zk = start(builder(&server).connect_string("memory:2181/shop")).await;
+        operator.delete("/shop").await.unwrap();
+        for _ in 0..2 {
+            let error = zk.create("/a").await.unwrap_err();
+            assert!(error.to_string().contains("create_chroot"), "{error}");
+        }
+        assert!(server.probe().paths().is_empty());
     });
 }
 
