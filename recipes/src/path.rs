@@ -13,6 +13,15 @@ pub(crate) fn child(parent: impl AsRef<str>, name: &str) -> String {
     format!("{}/{name}", parent.as_ref().trim_end_matches('/'))
 }
 
+/// Returns `true` for the text of a UUID with hyphens.
+pub(crate) fn is_uuid(text: &str) -> bool {
+    let is_in_form = |(index, byte): (usize, u8)| match index {
+        8 | 13 | 18 | 23 => byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    };
+    text.len() == 36 && text.bytes().enumerate().all(is_in_form)
+}
+
 /// The bucket of a name: FNV-1a, its upper half folded into the lower one, modulo the number of
 /// buckets. It never changes between versions of this crate.
 pub(crate) fn bucket_of(name: &str, buckets: u32) -> u32 {

@@ -243,6 +243,36 @@ fn a_dropped_job_runs_again_and_fails_after_too_many_attempts() {
     });
 }
 
+/// Whether it was executed cannot be known.
+#[test]
+fn claim_that_ends_with_its_session_is_an_attempt() {
+    simulated_with(async |server, zk| {
+        let limited = jobs(&zk).max_attempts(4);
+        limited.submit("").id("a").await.unwrap();
+        limited.submit("").id("b").await.unwrap();
+        for ends in 1..=4 {
+            let doomed = connected(&server).await;
+            let mut worker = jobs(&doomed).max_attempts(4).worker("w").prefetch(2);
+            // It has claimed both, and executes one of them.
+            let job = worker.next().await.unwrap();
+            until(&server, |probe| probe.children("/jobs/leases").len() == 2).await;
+            assert_eq!((job.id(), job.attempt()), ("a", ends));
+            expire(&server, &doomed).await;
+            job.lost().await;
+            drop((job, worker));
+            doomed.close().await.unwrap();
+            let cleaned = limited.clean();
+            tokio::select! {
+                _ = cleaned => panic!("the cleaner has ended"),
+                _ = until(&server, |probe| probe.children("/jobs/executing").is_empty()) => {}
+            }
+        }
+        // The other job was never executed.
+        let expected = [("a".into(), 4, "failed"), ("b".into(), 4, "failed")];
+        assert_eq!(states(&limited).await, expected);
+    });
+}
+
 #[test]
 fn a_pending_job_is_withdrawn_and_no_other() {
     simulated_with(async |server, zk| {

@@ -136,6 +136,22 @@ fn jobs_are_counted_in_few_requests() {
 }
 
 #[test]
+fn nodes_of_other_programs_are_not_counted() {
+    simulated_with(async |server, zk| {
+        let jobs = Jobs::new(&zk, JOBS);
+        jobs.submit("").id("a").await.unwrap();
+        let bucket = server.probe().children("/jobs/pending")[0].to_owned();
+        for directory in ["pending", "executing", "later", "done", "failed"] {
+            zk.create(format!("{JOBS}/{directory}/README")).creating_parents().await.unwrap();
+        }
+        zk.create(format!("{JOBS}/pending/{bucket}/README")).await.unwrap();
+        let counts = jobs.len().await.unwrap();
+        assert_eq!((counts.pending, counts.total()), (1, 1));
+        assert_eq!(jobs.list().all().await.unwrap().len(), 1);
+    });
+}
+
+#[test]
 fn pages_hold_every_job_once_for_few_requests() {
     simulated_with(async |server, zk| {
         let (jobs, _held) = filled(&zk, 60).await;

@@ -3,12 +3,13 @@
 use zk_curator::certain::is_receipt;
 use zk_curator::path::SequenceSuffix;
 
-use super::names::{is_hex, is_tagged, is_uuid};
+use super::names::{is_hex, is_tagged};
 use crate::barrier::rules::{Began, MEMBER, READY, Standing, decode};
 use crate::inspect::details::Details;
 use crate::inspect::draft::Draft;
 use crate::inspect::finding::{Finding, Library, RecipeKind, Role};
 use crate::inspect::node::Node;
+use crate::path::is_uuid;
 
 pub(super) fn recognise(node: &Node) -> Option<Finding> {
     let ready = node.get(READY);

@@ -2,17 +2,10 @@
 
 use zk_curator::path::SequenceSuffix;
 
+use crate::path::is_uuid;
+
 /// The prefix of the names of protected nodes.
 const PROTECTED: &str = "_c_";
-
-/// Returns `true` for the text of a UUID with hyphens.
-pub(super) fn is_uuid(text: &str) -> bool {
-    let is_in_form = |(index, byte): (usize, u8)| match index {
-        8 | 13 | 18 | 23 => byte == b'-',
-        _ => byte.is_ascii_hexdigit(),
-    };
-    text.len() == 36 && text.bytes().enumerate().all(is_in_form)
-}
 
 /// Returns `true` for a UUID without hyphens, as kazoo writes it.
 pub(super) fn is_hex(text: &str) -> bool {

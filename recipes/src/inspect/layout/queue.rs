@@ -3,11 +3,11 @@
 
 use zk_curator::path::SequenceSuffix;
 
-use super::names::is_uuid;
 use crate::inspect::details::Details;
 use crate::inspect::draft::Draft;
 use crate::inspect::finding::{Finding, Library, RecipeKind, Role};
 use crate::inspect::node::Node;
+use crate::path::is_uuid;
 use crate::queue::wire::name::Kind;
 
 /// The prefix of the items of kazoo's queues.

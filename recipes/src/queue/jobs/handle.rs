@@ -53,9 +53,11 @@ impl Jobs {
         Self { places, buckets, producer, policy: Policy::default(), refresh_after: u32::MAX }
     }
 
-    /// Sets the maximum number of attempts at a job, from 1, after which it has failed. An attempt
-    /// counts if it failed, if the job was released, or if the worker died. All users of these jobs
-    /// should set the same limit. Default: 20.
+    /// Sets the maximum number of attempts at a job, from 1, after which it has failed. Every claim
+    /// is an attempt, whatever its end: also if the worker died or lost its session, or was dropped,
+    /// before the job was executed. So a job is executed at most this many times, and may fail
+    /// permanently after fewer executions. All users of these jobs should set the same limit.
+    /// Default: 20.
     #[must_use]
     pub fn max_attempts(mut self, limit: u32) -> Self {
         self.places.pending.note(at_least_one("max_attempts", limit));
@@ -323,6 +325,10 @@ impl Jobs {
     /// bucket for every 4,096 jobs of a priority; done and failed jobs have up to 1,024 buckets
     /// each. So a million pending jobs of one priority take at most nine requests. Servers before
     /// ZooKeeper 3.6 need one request for each bucket. No job is read.
+    ///
+    /// A node that other programs have created is not counted if its name is not that of a job in
+    /// this state, except in the buckets of done and failed jobs, and in those of pending jobs if
+    /// there are more than 16 of them.
     ///
     /// # Errors
     /// [`Error::Framework`] as for a read of the framework.

@@ -14,6 +14,7 @@ use super::listing;
 use super::phase::JobPhase;
 use super::places::{End, Places};
 use super::record::{Executing, Failed, Later};
+use crate::path::is_uuid;
 use crate::queue::error::Error;
 use crate::queue::wire::codec::CorruptItem;
 use crate::queue::wire::name::{Bucket, ItemMeta, Kind};
@@ -24,6 +25,9 @@ const RECORDS: usize = 256;
 /// The number of payloads and results, of up to 1 MB each, that one request reads. One such request
 /// is sent at a time.
 const PAYLOADS: usize = 16;
+/// The maximum number of buckets of pending jobs whose names are counted. Those of more are counted
+/// by the servers.
+const NAMED: usize = 16;
 /// The maximum number of reads of a job that moves from state to state.
 const ROUNDS: usize = 50;
 
@@ -349,37 +353,38 @@ async fn under_way(
 
 /// Counts the jobs in each state.
 pub(super) async fn count(places: &Places) -> Result<JobCounts, Error> {
-    let bucketed = [JobPhase::Pending, JobPhase::Done, JobPhase::Failed];
-    let lists = bucketed.iter().fold(places.zk.multi_read(), |reads, phase| {
+    let reads = JobPhase::ALL.iter().fold(places.zk.multi_read(), |reads, phase| {
         reads.children(places.below(phase.directory()))
     });
-    let plain = [JobPhase::Executing, JobPhase::Delayed];
-    let reads =
-        plain.iter().fold(lists, |reads, phase| reads.get_data(places.below(phase.directory())));
-    let mut answers = reads.await?.into_iter().map(found);
     let mut counts = [0_usize; JobPhase::ALL.len()];
     let mut buckets = Vec::new();
-    for phase in bucketed {
-        let names = answers.next().transpose()?.flatten().and_then(ReadResult::into_children);
-        for name in names.unwrap_or_default() {
-            let is_bucket = match phase {
-                JobPhase::Pending => Bucket::parse(&name).is_some(),
-                _ => kept::is_bucket(&name),
-            };
-            if is_bucket {
-                buckets.push((phase, places.of(phase.directory(), &name)));
-            }
+    for (phase, read) in JobPhase::ALL.into_iter().zip(reads.await?) {
+        let names = found(read)?.and_then(ReadResult::into_children).unwrap_or_default();
+        let is_counted = |name: &&String| match phase {
+            JobPhase::Pending => Bucket::parse(name).is_some(),
+            JobPhase::Executing => is_uuid(name),
+            JobPhase::Delayed => later::due(name).is_some(),
+            JobPhase::Done | JobPhase::Failed => kept::is_bucket(name),
+        };
+        let counted = names.iter().filter(is_counted);
+        if matches!(phase, JobPhase::Executing | JobPhase::Delayed) {
+            counts[phase as usize] = counted.count();
+        } else {
+            buckets.extend(counted.map(|name| (phase, places.of(phase.directory(), name))));
         }
     }
-    for phase in plain {
-        let node = answers.next().transpose()?.flatten().and_then(ReadResult::into_data);
-        counts[phase as usize] = node.map_or(0, |(_, stat)| children(&stat));
-    }
-    let reads =
-        buckets.iter().fold(places.zk.multi_read(), |reads, (_, path)| reads.get_data(path));
+    let pending = buckets.iter().filter(|(phase, _)| *phase == JobPhase::Pending).count();
+    let reads = buckets.iter().fold(places.zk.multi_read(), |reads, (phase, path)| match phase {
+        JobPhase::Pending if pending <= NAMED => reads.children(path),
+        _ => reads.get_data(path),
+    });
     for ((phase, _), read) in buckets.iter().zip(reads.await?) {
-        let node = found(read)?.and_then(ReadResult::into_data);
-        counts[*phase as usize] += node.map_or(0, |(_, stat)| children(&stat));
+        counts[*phase as usize] += match found(read)? {
+            Some(ReadResult::Children { names }) => {
+                names.iter().filter(|name| Kind::Job.meta(name).is_some()).count()
+            }
+            read => read.and_then(ReadResult::into_data).map_or(0, |(_, stat)| children(&stat)),
+        };
     }
     let [pending, executing, delayed, done, failed] = counts;
     Ok(JobCounts { pending, executing, delayed, done, failed })

@@ -69,7 +69,7 @@ impl Task {
 ///
 /// # Cancel safety
 /// Dropping the consumer releases the jobs that it has claimed but not delivered; the cleaner makes
-/// them pending again.
+/// them pending again, which counts as an [attempt](super::Jobs::max_attempts) at each.
 #[derive(Debug)]
 pub struct Leased {
     pub(super) places: Places,
