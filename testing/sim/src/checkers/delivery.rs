@@ -1,6 +1,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use self::due::Due;
 use self::equals::Broken;
 use self::ids::Withdrawals;
 use self::item::{Item, Lost, NAME, Times};
@@ -18,7 +20,8 @@ use crate::history::{Event, History, Lifecycle, Name, ProcessId, Queue};
 /// withdrawn item there must be an item that was put under this id, and that was neither processed
 /// nor made a dead letter.
 ///
-/// The queue has to be empty at the end of the history, so a missing item counts as lost.
+/// The queue has to be empty at the end of the history, so a missing item counts as lost, unless its
+/// delivery may [still be due](Self::due_within).
 #[derive(Debug, Clone)]
 pub struct Delivery {
     promise: Times,
@@ -28,6 +31,7 @@ pub struct Delivery {
     one_at_a_time: bool,
     /// The number of items that a killed consumer may lose.
     at_hand: usize,
+    due: Duration,
 }
 
 impl Delivery {
@@ -65,7 +69,18 @@ impl Delivery {
             equals: false,
             one_at_a_time: false,
             at_hand: 0,
+            due: Duration::ZERO,
         }
+    }
+
+    /// Allows a delivery this much time after the item was put or returned, or its consumer was
+    /// killed. An item that is missing at the end of the history is then not lost, but only late, if
+    /// this time is not over. It begins after the last fault, and does not pass while a process is
+    /// [paused](Lifecycle::Paused), as for [`Redelivery`](super::Redelivery). Default: zero.
+    #[must_use]
+    pub const fn due_within(mut self, due: Duration) -> Self {
+        self.due = due;
+        self
     }
 
     /// Also checks the order. No consumer takes an item after another item of the same producer
@@ -154,6 +169,7 @@ impl Checker for Delivery {
                 continue;
             };
             let entry = items.entry((queue, item)).or_default();
+            entry.last = Some((place, who));
             if let Some((what, places)) = self.step(entry, place, who, event) {
                 return Err(Violation::new(NAME, format!("{item} of {queue} {what}"), places));
             }
@@ -169,6 +185,8 @@ impl Checker for Delivery {
         withdrawals.check(&items)?;
         let mut lost: Vec<Lost<'_>> =
             items.iter().filter_map(|(names, item)| Lost::new(*names, item)).collect();
+        let due = Due::of(history, self.due);
+        lost.retain(|lost| lost.last.is_none_or(|(place, who)| !due.is_still(place, who)));
         // Items that were put last have the fewest consumers that could have lost them.
         lost.sort_by_key(|lost| Reverse(lost.begun));
         let lost = withdrawals.without(lost);
@@ -190,6 +208,7 @@ impl Checker for Delivery {
 }
 
 mod attempts;
+mod due;
 mod equals;
 mod ids;
 mod item;

@@ -24,7 +24,7 @@ impl Redelivery {
 
 /// The time for which all processes have run.
 #[derive(Debug, Default)]
-struct Running {
+pub(super) struct Running {
     paused: BTreeSet<ProcessId>,
     time: Duration,
     last: Duration,
@@ -32,7 +32,7 @@ struct Running {
 
 impl Running {
     /// Returns the time until this record.
-    fn until(&mut self, record: &Record) -> Duration {
+    pub(super) fn until(&mut self, record: &Record) -> Duration {
         if self.paused.is_empty() {
             self.time += record.at.saturating_sub(self.last);
         }

@@ -33,6 +33,8 @@ pub(super) struct Item {
     pub(super) deliveries: BTreeMap<u32, usize>,
     pub(super) done: Option<(usize, Outcome)>,
     pub(super) dead: Option<usize>,
+    /// The place of its last record, and the process.
+    pub(super) last: Option<(usize, ProcessId)>,
 }
 
 impl Item {
@@ -147,12 +149,15 @@ pub(super) struct Lost<'a> {
     pub(super) begun: usize,
     pub(super) put: usize,
     pub(super) taken: Option<usize>,
+    /// The place of its last record, and the process.
+    pub(super) last: Option<(usize, ProcessId)>,
 }
 
 impl<'a> Lost<'a> {
     pub(super) fn new(names: (&'a Name, &'a Name), item: &Item) -> Option<Self> {
         let put =
             item.equals.lost().or_else(|| item.lost().filter(|_| !item.equals.are_several()))?;
-        Some(Self { names, begun: item.first_record().unwrap_or(put), put, taken: item.taken })
+        let begun = item.first_record().unwrap_or(put);
+        Some(Self { names, begun, put, taken: item.taken, last: item.last })
     }
 }
