@@ -4,13 +4,18 @@ use std::io;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use tracing::info;
+use tracing::{info, warn};
+use zk_curator_proto::DEFAULT_MAX_FRAME;
 
 use super::{Closing, Effect, Farewell, InFlight, Machine, Phase, Sent, after};
 use crate::connector::ConnectionFailure;
-use crate::session::{ExpiredBy, SessionState};
+use crate::session::{ExpiredBy, SessionState, Submission};
 use crate::watch::WatchEnded;
 use crate::{Error, SessionCredentials};
+
+/// The least length of a request whose size may be why the server closed the connection, unless it
+/// is over the servers' default limit.
+const LARGE_REQUEST: usize = 1 << 16;
 
 impl Machine {
     /// Handles the drop of the last handle, [`crate::session::Command::Close`] or
@@ -95,6 +100,27 @@ impl Machine {
         if self.closing.is_some() && self.has_nothing_to_tell() {
             self.end(SessionState::Closed);
         }
+    }
+
+    /// Handles a server that has closed the connection. Servers close it without a response if a
+    /// request is over their limit. If that may be the reason, the request must not be sent again:
+    /// it would cost every connection.
+    pub(super) fn blame_largest(&mut self) {
+        let largest = self.in_flight.iter().max_by_key(|request| request.length);
+        let Some(InFlight { xid, what: Sent::Request(Submission { opcode, .. }), length, .. }) =
+            largest
+        else {
+            return;
+        };
+        if *length < LARGE_REQUEST {
+            return;
+        }
+        let suspect = Some((*opcode, *length));
+        if *length > DEFAULT_MAX_FRAME || self.suspect == suspect {
+            warn!(?opcode, length, "the server closed the connection on a large request");
+            self.blamed = Some(*xid);
+        }
+        self.suspect = suspect;
     }
 
     /// Ends the session and this client. A client that is closing ends as closed in any case;
@@ -224,4 +250,17 @@ impl Machine {
             self.answers.push(submission.reply, Err(error));
         }
     }
+}
+
+/// Returns `true` if the other end has closed the connection.
+pub(super) fn is_by_peer(why: &io::Error) -> bool {
+    use io::ErrorKind as Kind;
+    matches!(
+        why.kind(),
+        Kind::UnexpectedEof
+            | Kind::ConnectionReset
+            | Kind::ConnectionAborted
+            | Kind::BrokenPipe
+            | Kind::WriteZero
+    )
 }

@@ -19,9 +19,7 @@ use tracing::{debug, warn};
 use zk_curator_proto::records::{
     AddWatchMode, AuthPacket, ConnectRequest, PASSWORD_LEN, WatchesRequest,
 };
-use zk_curator_proto::{
-    DEFAULT_MAX_FRAME, Encoder, OpCode, Record, Request, XID_AUTH, XID_PING, bounded, frame,
-};
+use zk_curator_proto::{Encoder, OpCode, Record, Request, XID_AUTH, XID_PING, bounded, frame};
 
 use super::auth::AuthBook;
 use super::hosts::{Contact, HostRing};
@@ -66,10 +64,6 @@ const STAGGER: Duration = Duration::from_millis(250);
 /// A driver that wakes up late by this fraction of the session timeout is noticed: it cannot have
 /// sent its pings in time.
 const LATE: u32 = 6;
-
-/// The least length of a request whose size may be why the server closed the connection, unless it
-/// is over the servers' default limit.
-const LARGE_REQUEST: usize = 1 << 16;
 
 /// Stands for "never" where a deadline is too far away to be a point in time.
 const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
@@ -615,32 +609,11 @@ impl Machine {
             match self.phase {
                 Phase::Handshaking { .. } => self.not_taken(now),
                 Phase::Rejecting { .. } => return self.not_resumed(now),
-                Phase::Connected if is_by_peer(&why) => self.blame_largest(),
+                Phase::Connected if end::is_by_peer(&why) => self.blame_largest(),
                 _ => {}
             }
             self.lose(now, self.failure(now, why));
         }
-    }
-
-    /// Handles a server that has closed the connection. Servers close it without a response if a
-    /// request is over their limit. If that may be the reason, the request must not be sent again:
-    /// it would cost every connection.
-    fn blame_largest(&mut self) {
-        let largest = self.in_flight.iter().max_by_key(|request| request.length);
-        let Some(InFlight { xid, what: Sent::Request(Submission { opcode, .. }), length, .. }) =
-            largest
-        else {
-            return;
-        };
-        if *length < LARGE_REQUEST {
-            return;
-        }
-        let suspect = Some((*opcode, *length));
-        if *length > DEFAULT_MAX_FRAME || self.suspect == suspect {
-            warn!(?opcode, length, "the server closed the connection on a large request");
-            self.blamed = Some(*xid);
-        }
-        self.suspect = suspect;
     }
 
     /// Handles a server that closed the connection in response to the connect request. A server
@@ -957,19 +930,6 @@ fn node_read(opcode: OpCode, body: &[u8]) -> Option<Box<str>> {
     let (length, path) = body.split_first_chunk::<4>()?;
     let path = path.get(..usize::try_from(u32::from_be_bytes(*length)).ok()?)?;
     std::str::from_utf8(path).ok().map(Box::from)
-}
-
-/// Returns `true` if the other end has closed the connection.
-fn is_by_peer(why: &io::Error) -> bool {
-    use io::ErrorKind as Kind;
-    matches!(
-        why.kind(),
-        Kind::UnexpectedEof
-            | Kind::ConnectionReset
-            | Kind::ConnectionAborted
-            | Kind::BrokenPipe
-            | Kind::WriteZero
-    )
 }
 
 /// Returns `now + delay`, or the far future.
