@@ -102,10 +102,13 @@ impl Machine {
         }
     }
 
-    /// Handles a server that has closed the connection. Servers close it without a response if a
+    /// Handles a connection that failed. Servers close it without a response if a
     /// request is over their limit. If that may be the reason, the request must not be sent again:
     /// it would cost every connection.
-    pub(super) fn blame_largest(&mut self) {
+    pub(super) fn blame_largest(&mut self, why: &io::Error) {
+        if !is_by_peer(why) {
+            return;
+        }
         let largest = self.in_flight.iter().max_by_key(|request| request.length);
         let Some(InFlight { xid, what: Sent::Request(Submission { opcode, .. }), length, .. }) =
             largest
@@ -253,7 +256,7 @@ impl Machine {
 }
 
 /// Returns `true` if the other end has closed the connection.
-pub(super) fn is_by_peer(why: &io::Error) -> bool {
+fn is_by_peer(why: &io::Error) -> bool {
     use io::ErrorKind as Kind;
     matches!(
         why.kind(),

@@ -609,7 +609,7 @@ impl Machine {
             match self.phase {
                 Phase::Handshaking { .. } => self.not_taken(now),
                 Phase::Rejecting { .. } => return self.not_resumed(now),
-                Phase::Connected if end::is_by_peer(&why) => self.blame_largest(),
+                Phase::Connected => self.blame_largest(&why),
                 _ => {}
             }
             self.lose(now, self.failure(now, why));
