@@ -145,7 +145,7 @@ async fn create_all(raw: &Arc<dyn RawClient>, chroot: &str, acl: &[Acl]) -> Resu
     let ends = chroot.match_indices('/').map(|(at, _)| at).skip(1).chain([chroot.len()]);
     for end in ends {
         let path = chroot[..end].to_owned();
-        let (data, acl, mode) = (Bytes::new(), acl.to_vec(), CreateMode::Persistent);
+        let (data, acl, mode) = (Some(Bytes::new()), acl.to_vec(), CreateMode::Persistent);
         match raw.create(&Op::Create { path: path.clone(), data, acl, mode, ttl: None }).await {
             Ok(_) | Err(RawError::Refused(ErrorCode::NodeExists)) => {}
             // The server refuses this before it checks if the node exists.

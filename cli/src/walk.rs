@@ -91,7 +91,9 @@ pub(crate) async fn read(
         let (now, later) = rest.split_at(pace.nodes().min(rest.len()));
         for (path, answer) in now.iter().zip(read_each(zk, now, &mut pace).await?) {
             match answer {
-                Ok((data, stat)) => with(Node { path: path.clone(), data, stat }),
+                Ok((data, stat)) => {
+                    with(Node { path: path.clone(), data: data.unwrap_or_default(), stat });
+                }
                 Err(error) if error.kind() == ErrorKind::NoAuth => unreadable.push(path.clone()),
                 Err(_) => {}
             }
@@ -125,13 +127,16 @@ impl Pace {
     }
 }
 
+/// The answer of a node: its data, or `None` for null data, and its stat.
+pub(crate) type Answer = Result<(Option<Bytes>, Stat), Error>;
+
 /// Reads the data of these nodes in one round trip, and adapts the pace. The answer of a node is
 /// `NoNode` or `NoAuth` if it was deleted, or may not be read.
 pub(crate) async fn read_each(
     zk: &CuratorFramework,
     paths: &[String],
     pace: &mut Pace,
-) -> Result<Vec<Result<(Bytes, Stat), Error>>, Error> {
+) -> Result<Vec<Answer>, Error> {
     let mut reads = zk.multi_read().undecompressed().per_request(LISTS_PER_REQUEST);
     for path in paths {
         reads = reads.get_data(path);
@@ -139,9 +144,9 @@ pub(crate) async fn read_each(
     let (mut bytes, mut nodes) = (0, Vec::with_capacity(paths.len()));
     for answer in reads.await? {
         nodes.push(match answer {
-            Ok(ReadResult::Data { data, stat }) => {
+            Ok(ReadResult::Data { data, is_null, stat }) => {
                 bytes += data.len();
-                Ok((data, stat))
+                Ok(((!is_null).then_some(data), stat))
             }
             Err(error) if is_left_out(&error) => Err(error),
             Err(error) => return Err(error),

@@ -36,8 +36,8 @@ pub(crate) fn stat(response: Response, chroot: &str) -> Option<Option<Stat>> {
 pub(crate) fn data(response: Response, _: &str) -> Option<Data> {
     match response {
         Response::Data(body) => {
-            let data = body.data.unwrap_or_default();
-            Some(Data { data, stat: body.stat })
+            let is_null = body.data.is_none();
+            Some(Data { data: body.data.unwrap_or_default(), is_null, stat: body.stat })
         }
         _ => None,
     }

@@ -108,8 +108,10 @@ impl Created {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Data {
-    /// The bytes; Java's `null` reads as empty.
+    /// The bytes; empty if [`is_null`](Self::is_null).
     pub data: Bytes,
+    /// `true` if the node has Java's `null` instead of data, which differs from empty data.
+    pub is_null: bool,
     /// The stat.
     pub stat: Stat,
 }
@@ -118,7 +120,7 @@ impl Data {
     /// Returns a value, for implementations of a raw client other than [`crate::ZooKeeper`].
     #[must_use]
     pub const fn new(data: Bytes, stat: Stat) -> Self {
-        Self { data, stat }
+        Self { data, is_null: false, stat }
     }
 }
 
@@ -148,8 +150,8 @@ pub enum Op {
     Create {
         /// The path, without the sequence number.
         path: String,
-        /// The data.
-        data: Bytes,
+        /// The data; `None` is Java's `null`, which differs from empty data.
+        data: Option<Bytes>,
         /// The ACL.
         acl: Vec<Acl>,
         /// The kind of the node.
@@ -168,8 +170,8 @@ pub enum Op {
     SetData {
         /// The node.
         path: String,
-        /// The new data.
-        data: Bytes,
+        /// The new data; `None` is Java's `null`, which differs from empty data.
+        data: Option<Bytes>,
         /// The version that the node must have.
         version: Version,
     },

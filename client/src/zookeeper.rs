@@ -270,10 +270,7 @@ impl ZooKeeper {
         acl: &[Acl],
         mode: CreateMode,
     ) -> Pending<Created> {
-        if mode.is_ttl() {
-            return Pending::failed(Error::InvalidArgument("a node with a time to live needs one"));
-        }
-        self.send_create(path, data, acl, mode, None)
+        self.send_create(&create_op(path, data, acl, mode, None))
     }
 
     /// Creates the node of an [`Op::Create`].
@@ -282,10 +279,7 @@ impl ZooKeeper {
     /// Those of [`create`](Self::create), and [`Error::InvalidArgument`] for another operation.
     pub fn create_op(&self, op: &Op) -> Pending<Created> {
         match op {
-            Op::Create { path, data, acl, mode, ttl: None } => self.create(path, data, acl, *mode),
-            Op::Create { path, data, acl, mode, ttl: Some(ttl) } => {
-                self.create_with_ttl(path, data, acl, *mode, *ttl)
-            }
+            Op::Create { .. } => self.send_create(op),
             _ => Pending::failed(Error::InvalidArgument("not a create operation")),
         }
     }
@@ -300,30 +294,11 @@ impl ZooKeeper {
         mode: CreateMode,
         ttl: Duration,
     ) -> Pending<Created> {
-        if !mode.is_ttl() {
-            return Pending::failed(Error::InvalidArgument(
-                "this kind of node has no time to live",
-            ));
-        }
-        self.send_create(path, data, acl, mode, Some(ttl))
+        self.send_create(&create_op(path, data, acl, mode, Some(ttl)))
     }
 
-    fn send_create(
-        &self,
-        path: &str,
-        data: &[u8],
-        acl: &[Acl],
-        mode: CreateMode,
-        ttl: Option<Duration>,
-    ) -> Pending<Created> {
-        let op = Op::Create {
-            path: path.to_owned(),
-            data: Bytes::copy_from_slice(data),
-            acl: acl.to_vec(),
-            mode,
-            ttl,
-        };
-        let request = match self.wire_op(&op) {
+    fn send_create(&self, op: &Op) -> Pending<Created> {
+        let request = match self.wire_op(op) {
             Ok(MultiOp::Create2(body)) => Request::Create2(body),
             Ok(MultiOp::CreateContainer(body)) => Request::CreateContainer(body),
             Ok(MultiOp::CreateTtl(body)) => Request::CreateTtl(body),
@@ -658,7 +633,7 @@ impl ZooKeeper {
                     "/" if mode.is_sequential() => format!("{}/", self.queue().chroot),
                     path => self.below_chroot(path),
                 };
-                let (data, acl, flags) = (Some(data.clone()), acl.clone(), mode.flags());
+                let (data, acl, flags) = (data.clone(), acl.clone(), mode.flags());
                 match (mode, ttl) {
                     (mode, Some(ttl)) if mode.is_ttl() => {
                         let ttl = millis(*ttl);
@@ -681,7 +656,7 @@ impl ZooKeeper {
             }
             Op::SetData { path, data, version } => MultiOp::SetData(SetDataRequest {
                 path: self.absolute(path)?,
-                data: Some(data.clone()),
+                data: data.clone(),
                 version: version.to_wire()?,
             }),
             Op::Check { path, version } => {
@@ -692,6 +667,11 @@ impl ZooKeeper {
             }
         })
     }
+}
+
+fn create_op(path: &str, data: &[u8], acl: &[Acl], mode: CreateMode, ttl: Option<Duration>) -> Op {
+    let (path, data, acl) = (path.to_owned(), Some(Bytes::copy_from_slice(data)), acl.to_vec());
+    Op::Create { path, data, acl, mode, ttl }
 }
 
 impl fmt::Debug for ZooKeeper {

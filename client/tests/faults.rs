@@ -240,7 +240,7 @@ fn a_request_over_the_limit_is_refused_before_it_is_sent() {
         // Headers, lengths, path, ACL and flags use the rest.
         let mut fits = 0xf_ffff - 8 - 4 - path.len() - 4 - 4 - (4 + 4 + 5 + 4 + 6) - 4;
         let op = |length| {
-            let data = vec![0; length].into();
+            let data = Some(vec![0; length].into());
             Op::Create {
                 path: path.into(),
                 data,

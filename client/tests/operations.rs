@@ -105,7 +105,7 @@ fn the_root_below_a_chroot_is_created_and_never_deleted() {
         let (_, data) = zk.get_data_watched("/").await.unwrap();
         let (_, exists) = zk.exists_watched("/").await.unwrap();
         let (_, mut persistent) = zk.add_watch("/", AddWatchMode::Persistent).await.unwrap();
-        let set = Op::SetData { path: "/".to_owned(), data: "x".into(), version: 0.into() };
+        let set = Op::SetData { path: "/".to_owned(), data: Some("x".into()), version: 0.into() };
         let check = Op::Check { path: "/".to_owned(), version: 1.into() };
         zk.multi(&[set, check]).await.unwrap();
         let zxid = zk.exists("/").await.unwrap().map(|stat| stat.mzxid);

@@ -235,11 +235,12 @@ pub(super) fn append(
     let path = path.to_owned();
     if version.is_none() {
         let (acl, mode) = (core.acl_of(&path), CreateMode::Ephemeral);
-        ops.push(Op::Create { path: path.clone(), data: Bytes::new(), acl, mode, ttl: None });
+        let data = Some(Bytes::new());
+        ops.push(Op::Create { path: path.clone(), data, acl, mode, ttl: None });
     }
     ops.push(Op::SetData {
         path,
-        data: number.to_string().into(),
+        data: Some(number.to_string().into()),
         version: version.unwrap_or(0).into(),
     });
 }

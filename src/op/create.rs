@@ -126,7 +126,8 @@ impl CreateBuilder {
         let conflict = (options.protected || options.accepts_existing())
             .then_some("a certain create cannot be protected, idempotent or replace data");
         let Options { data, acl, mode, ttl, compressed, .. } = options;
-        let op = CreateOp { path: target.path.clone(), data, acl, mode, ttl, compressed };
+        let (path, data) = (target.path.clone(), data.map(Some));
+        let op = CreateOp { path, data, acl, mode, ttl, compressed };
         Transaction::single(target, op, parents, conflict)
     }
 }
@@ -460,7 +461,7 @@ impl<R> CreateBuilder<R> {
         let core = self.target.zk.core();
         let authors = &core.authors;
         let Options { mode, ttl, .. } = self.options;
-        let (data, acl) = (request.data.clone(), request.acl.clone());
+        let (data, acl) = (Some(request.data.clone()), request.acl.clone());
         let op = Op::Create { path: protected.node_path(), data, acl, mode, ttl };
         if let Some(author) = author {
             let janitor = Arc::downgrade(core);

@@ -55,8 +55,10 @@ pub struct MultiReadBuilder {
 pub enum ReadResult {
     /// The response to [`get_data`](MultiReadBuilder::get_data).
     Data {
-        /// The data.
+        /// The data; empty if `is_null`.
         data: Bytes,
+        /// `true` if the node has Java's `null` instead of data, which differs from empty data.
+        is_null: bool,
         /// The stat.
         stat: Stat,
     },
@@ -73,7 +75,7 @@ impl ReadResult {
     #[must_use]
     pub fn into_data(self) -> Option<(Bytes, Stat)> {
         match self {
-            Self::Data { data, stat } => Some((data, stat)),
+            Self::Data { data, stat, .. } => Some((data, stat)),
             Self::Children { .. } => None,
         }
     }
@@ -156,9 +158,9 @@ impl MultiReadBuilder {
             read_chunks(&self.target, &reads, self.per_request).await?
         };
         let result = |(read, answer): (&Read, Result<ReadResponse>)| match answer? {
-            ReadResponse::Data(Data { data, stat, .. }) => {
+            ReadResponse::Data(Data { data, is_null, stat, .. }) => {
                 let data = self.target.decompress_at(path_of(read), self.decompressed, data)?;
-                Ok(ReadResult::Data { data, stat })
+                Ok(ReadResult::Data { data, is_null, stat })
             }
             ReadResponse::Children(names) => Ok(ReadResult::Children { names }),
             _ => Err(Error::new(ErrorKind::Malformed, self.target.operation, path_of(read))),

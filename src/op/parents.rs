@@ -85,7 +85,8 @@ pub(crate) async fn create_parents<R>(
     let mut rounds = 0..RACE_ROUNDS;
     while let Some(path) = missing.last().copied() {
         let acl = parents.acl.clone().unwrap_or_else(|| core.acl_of(path));
-        let op = Op::Create { path: path.to_owned(), data: Bytes::new(), acl, mode, ttl: None };
+        let (path_of_node, data) = (path.to_owned(), Some(Bytes::new()));
+        let op = Op::Create { path: path_of_node, data, acl, mode, ttl: None };
         let attempt = target.next_attempt(&mut retries).await?;
         match attempt.raw.create(&op).await {
             Ok(_) | Err(RawError::Refused(ErrorCode::NodeExists)) => {

@@ -94,7 +94,8 @@ impl SetDataBuilder {
     /// Returns a transaction of this one operation.
     pub(crate) fn into_transaction(self) -> Transaction {
         let Self { target, data, version, idempotent, compressed } = self;
-        let op = SetDataOp { path: target.path.clone(), data, version, compressed };
+        let (path, data) = (target.path.clone(), Some(data));
+        let op = SetDataOp { path, data, version, compressed };
         let conflict = idempotent.then_some("a certain write cannot be idempotent");
         Transaction::single(target, op, Parents::default(), conflict)
     }

@@ -54,7 +54,7 @@ impl TransactionOp {
         if let Op::Create { path, data, acl, mode, .. } = &mut op {
             *path = namespace.apply_create(path, mode.is_sequential());
             if self.default_data {
-                *data = core.default_data();
+                *data = Some(core.default_data());
             }
             if self.default_acl {
                 *acl = core.acl_of(path);
@@ -80,15 +80,17 @@ impl TransactionOp {
         let server_path = namespace.apply_create(op.path(), sequential);
         if let Op::Create { data, acl, .. } = &mut op {
             if default_data {
-                *data = core.default_data();
+                *data = Some(core.default_data());
             }
             if default_acl {
                 *acl = core.acl_of(&server_path);
             }
         }
         let intent = match &op {
-            Op::Create { mode, data, acl, .. } => Some(Intent::Create { mode: *mode, data, acl }),
-            Op::SetData { data, .. } => Some(Intent::Write { data: Some(data), acl: &[] }),
+            Op::Create { mode, data, acl, .. } => {
+                Some(Intent::Create { mode: *mode, data: seen(data), acl })
+            }
+            Op::SetData { data, .. } => Some(Intent::Write { data: Some(seen(data)), acl: &[] }),
             Op::Delete { .. } => Some(Intent::Delete),
             _ => None,
         };
@@ -96,9 +98,10 @@ impl TransactionOp {
             core.schemas().admit(target.operation, op.path(), intent)?;
         }
         if let Op::Create { path, data, .. } | Op::SetData { path, data, .. } = &mut op {
-            let plain = std::mem::take(data);
             let wanted = target.zk.compresses(compressed);
-            *data = core.compression().compress(target.operation, path, wanted, plain)?;
+            let compress =
+                |plain| core.compression().compress(target.operation, path, wanted, plain);
+            *data = data.take().map(compress).transpose()?;
         }
         if let Op::Create { path, .. }
         | Op::Delete { path, .. }
@@ -109,6 +112,11 @@ impl TransactionOp {
         }
         Ok(op)
     }
+}
+
+/// Returns the data that a validator sees: null data count as empty.
+fn seen(data: &Option<Bytes>) -> &[u8] {
+    data.as_deref().unwrap_or_default()
 }
 
 impl From<Op> for TransactionOp {
@@ -124,7 +132,8 @@ impl From<Op> for TransactionOp {
 #[must_use]
 pub struct CreateOp {
     pub(super) path: String,
-    pub(super) data: Option<Bytes>,
+    /// `None` for the default data, `Some(None)` for null data.
+    pub(super) data: Option<Option<Bytes>>,
     pub(super) acl: Option<Vec<Acl>>,
     pub(super) mode: CreateMode,
     pub(super) ttl: Option<Duration>,
@@ -141,7 +150,17 @@ impl CreateOp {
     /// Sets the data. Default: the framework's [default
     /// data](crate::CuratorFrameworkBuilder::default_data).
     pub fn data(mut self, data: impl Into<Bytes>) -> Self {
-        self.data = Some(data.into());
+        self.data = Some(Some(data.into()));
+        self
+    }
+
+    /// Sets Java's `null` instead of data, which differs from empty data. It is neither encoded nor
+    /// compressed, and a [validator](crate::schema::Validator) sees empty data. Readers of the data
+    /// read it as empty, except for [`ReadResult::Data`](super::ReadResult::Data).
+    ///
+    /// The transaction fails with `Unsupported` with a raw client that cannot write it.
+    pub fn null_data(mut self) -> Self {
+        self.data = Some(None);
         self
     }
 
@@ -197,7 +216,8 @@ impl From<CreateOp> for TransactionOp {
 #[must_use]
 pub struct SetDataOp {
     pub(super) path: String,
-    pub(super) data: Bytes,
+    /// `None` for null data.
+    pub(super) data: Option<Bytes>,
     pub(super) version: Version,
     pub(super) compressed: Option<bool>,
 }
@@ -205,7 +225,14 @@ pub struct SetDataOp {
 impl SetDataOp {
     /// Replaces the data of any version.
     pub fn new(path: impl Into<String>, data: impl Into<Bytes>) -> Self {
-        Self { path: path.into(), data: data.into(), version: Version::Any, compressed: None }
+        let data = Some(data.into());
+        Self { path: path.into(), data, version: Version::Any, compressed: None }
+    }
+
+    /// Replaces the data of any version with Java's `null`: see
+    /// [`CreateOp::null_data`](CreateOp::null_data).
+    pub fn null(path: impl Into<String>) -> Self {
+        Self { path: path.into(), data: None, version: Version::Any, compressed: None }
     }
 
     /// Sets the version that the data must have; -1 for any, as in Java. Default: any.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zk_curator::ErrorKind;
-use zk_curator::op::{ChildData, ReadResult};
+use zk_curator::op::{ChildData, CreateOp, ReadResult, SetDataOp};
 use zk_curator::schema::{Allowance, Schema, SchemaSet};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_testing::{RuleGuard, TestServer, Verdict};
@@ -181,4 +181,30 @@ fn a_dropped_read_of_children_leaves_nothing() {
             assert!(server.probe().watches().is_empty() && server.probe().sessions().is_empty());
         },
     );
+}
+
+#[test]
+fn null_data_are_written_and_read_as_such() {
+    simulated_with(async |server, zk| {
+        let packing = zk.compressed();
+        let creates = packing
+            .transaction()
+            .with(CreateOp::new("/null").null_data())
+            .with(CreateOp::new("/empty").data("").uncompressed());
+        creates.commit().await.unwrap();
+        let is_null = async |path: &str| {
+            let read = zk.multi_read().get_data(path).await.unwrap().swap_remove(0).unwrap();
+            let ReadResult::Data { data, is_null, .. } = read else { panic!("{read:?}") };
+            assert_eq!(data, "", "{path}");
+            is_null
+        };
+        assert!(is_null("/null").await && !is_null("/empty").await);
+        assert_eq!(server.probe().data("/null"), None);
+        // Ordinary reads see empty data, and nothing to decompress.
+        assert_eq!(packing.get_data("/null").await.unwrap(), "");
+        let sets = packing.transaction().with(SetDataOp::null("/empty").version(0));
+        sets.commit().await.unwrap();
+        zk.set_data("/null", "").await.unwrap();
+        assert!(!is_null("/null").await && is_null("/empty").await);
+    });
 }

@@ -83,7 +83,7 @@ impl Case {
 fn op(path: &str, data: &str, mode: CreateMode) -> Op {
     Op::Create {
         path: path.to_owned(),
-        data: data.to_owned().into(),
+        data: Some(data.to_owned().into()),
         acl: Acl::open_unsafe(),
         mode,
         ttl: None,
@@ -321,7 +321,7 @@ pub async fn identities_survive_cuts(case: Case) {
     zk.add_auth("digest", b"user:secret").await.unwrap();
     let mine = Op::Create {
         path: "/mine".to_owned(),
-        data: "mine".into(),
+        data: Some("mine".into()),
         acl: Acl::creator_all(),
         mode: CreateMode::Persistent,
         ttl: None,

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use zk_curator::op::{CreateOp, Transaction, fan_out};
+use zk_curator::op::{CreateOp, SetDataOp, Transaction, fan_out};
 use zk_curator::{Acl, CreateMode, CuratorFramework, Error, ErrorKind};
 
 use crate::exit::{Exit, Failure};
 use crate::path;
+use crate::walk::{self, Pace};
 
 /// The size of a transaction: half of what servers accept by default.
 pub(crate) const MAX_BYTES: usize = 512 << 10;
@@ -27,14 +28,15 @@ const BURNT: &str = "zkc-burn-";
 pub(crate) enum Change {
     Create {
         path: String,
-        data: Bytes,
+        /// `None` for null data.
+        data: Option<Bytes>,
         acl: Vec<Acl>,
         mode: CreateMode,
         ttl: Option<Duration>,
     },
     SetData {
         path: String,
-        data: Bytes,
+        data: Option<Bytes>,
         version: i32,
     },
     Delete {
@@ -54,9 +56,9 @@ impl Change {
         match self {
             Self::Create { path, data, acl, .. } => {
                 let acl: usize = acl.iter().map(|acl| acl.scheme.len() + acl.id.len() + 12).sum();
-                OVERHEAD + path.len() + data.len() + acl
+                OVERHEAD + path.len() + length(data) + acl
             }
-            Self::SetData { path, data, .. } => OVERHEAD + path.len() + data.len(),
+            Self::SetData { path, data, .. } => OVERHEAD + path.len() + length(data),
             Self::Delete { path, .. } => OVERHEAD + path.len(),
             Self::Burn { parent, numbers } => numbers * (parent.len() + BURNT.len() + OVERHEAD) * 2,
         }
@@ -82,13 +84,23 @@ impl Change {
     fn add(&self, transaction: Transaction) -> Transaction {
         match self.clone() {
             Self::Create { path, data, acl, mode, ttl } => {
-                let create = CreateOp::new(path).data(data).acl(acl).mode(mode);
+                let create = CreateOp::new(path).acl(acl).mode(mode);
+                let create = match data {
+                    Some(data) => create.data(data),
+                    None => create.null_data(),
+                };
                 transaction.with(match ttl {
                     Some(ttl) => create.ttl(ttl),
                     None => create,
                 })
             }
-            Self::SetData { path, data, version } => transaction.set_data_if(path, data, version),
+            Self::SetData { path, data, version } => {
+                let set = match data {
+                    Some(data) => SetDataOp::new(path, data),
+                    None => SetDataOp::null(path),
+                };
+                transaction.with(set.version(version))
+            }
             Self::Delete { path, version } => transaction.delete_if(path, version),
             Self::Burn { parent, numbers } => (0..numbers).fold(transaction, |transaction, n| {
                 let path = path::join(&parent, &format!("{BURNT}{n}"));
@@ -99,10 +111,11 @@ impl Change {
 
     /// Returns `true` if the node is as after this change.
     async fn is_applied(&self, zk: &CuratorFramework) -> Result<bool, Error> {
-        let state = match zk.get_data(self.path()).undecompressed().with_stat().await {
-            Ok(state) => Some(state),
+        let paths = [self.path().to_owned()];
+        let answer = walk::read_each(zk, &paths, &mut Pace::up_to(1)).await?.pop();
+        let state = match answer.transpose() {
             Err(error) if error.kind() == ErrorKind::NoNode => None,
-            Err(error) => return Err(error),
+            state => state?,
         };
         Ok(match (self, state) {
             (Self::Create { data, .. }, Some((found, stat))) => stat.version == 0 && *data == found,
@@ -113,6 +126,10 @@ impl Change {
             _ => false,
         })
     }
+}
+
+fn length(data: &Option<Bytes>) -> usize {
+    data.as_ref().map_or(0, Bytes::len)
 }
 
 /// Splits the sequence numbers of a parent into changes that fit into a transaction.

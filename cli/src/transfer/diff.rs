@@ -23,12 +23,15 @@ pub(crate) struct Scope {
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     nodes: BTreeMap<String, Print>,
+    /// `true` for an old file, in which null data are empty.
+    blurs_null: bool,
 }
 
 /// A node, as far as it is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Print {
-    data: [u8; 32],
+    /// `None` for null data.
+    data: Option<[u8; 32]>,
     acl: [u8; 32],
     is_ephemeral: bool,
 }
@@ -63,6 +66,7 @@ impl Tree {
     pub(crate) fn of_file(path: &Path, scope: Scope) -> Result<(Self, String), Failure> {
         let mut file = Backup::open(path)?;
         let (mut tree, root) = (Self::default(), file.header().root.clone());
+        tree.blurs_null = !file.header().tells_null();
         while let Some(record) = file.next()? {
             tree.add(&record, &root, scope);
         }
@@ -84,7 +88,7 @@ impl Tree {
             }
         }
         let print = Print {
-            data: Hash::hash(&record.data),
+            data: record.data.as_deref().map(|data| Hash::hash(data)),
             acl: acl.finalize(),
             is_ephemeral: record.kind.is_ephemeral(),
         };
@@ -106,6 +110,9 @@ pub(crate) enum Difference {
 /// Returns the differences in the order of the paths.
 pub(crate) fn differences(before: &Tree, after: &Tree) -> Vec<Difference> {
     let mut found = Vec::new();
+    let blurs_null = before.blurs_null || after.blurs_null;
+    let empty = blurs_null.then(|| Hash::hash(b""));
+    let blurred = |print: &Print| Print { data: print.data.or(empty), ..*print };
     let (mut before, mut after) = (before.nodes.iter().peekable(), after.nodes.iter().peekable());
     loop {
         let order = match (before.peek(), after.peek()) {
@@ -119,9 +126,15 @@ pub(crate) fn differences(before: &Tree, after: &Tree) -> Vec<Difference> {
         match (old, new) {
             (Some((path, _)), None) => found.push(Difference::Removed(path.clone())),
             (None, Some((path, _))) => found.push(Difference::Added(path.clone())),
-            (Some((path, old)), Some((_, new))) if old != new => {
+            (Some((path, old)), Some((_, new))) if blurred(old) != blurred(new) => {
+                let (old, new) = (blurred(old), blurred(new));
+                let data = match (old.data, new.data) {
+                    (None, Some(_)) => "data from null",
+                    (Some(_), None) => "data to null",
+                    _ => "data",
+                };
                 let what = [
-                    ("data", old.data != new.data),
+                    (data, old.data != new.data),
                     ("acl", old.acl != new.acl),
                     ("kind", old.is_ephemeral != new.is_ephemeral),
                 ];
@@ -146,7 +159,7 @@ mod tests {
     fn tree(nodes: &BTreeMap<u8, u8>) -> Tree {
         let mut tree = Tree::default();
         for (name, data) in nodes {
-            let data = vec![*data].into();
+            let data = Some(vec![*data].into());
             let record = Record::new(format!("/r/{name}"), data, Vec::new(), &Stat::default());
             tree.add(&record, "/r", ALL);
         }
@@ -183,7 +196,7 @@ mod tests {
         let one = |acl: Vec<Acl>, owner, scope| {
             let stat = Stat { ephemeral_owner: owner, ..Stat::default() };
             let mut tree = Tree::default();
-            tree.add(&Record::new("/r".to_owned(), "x".into(), acl, &stat), "/r", scope);
+            tree.add(&Record::new("/r".to_owned(), Some("x".into()), acl, &stat), "/r", scope);
             tree
         };
         let (open, none) = (one(Acl::open_unsafe(), 0, ALL), one(Vec::new(), 5, ALL));

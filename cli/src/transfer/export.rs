@@ -34,7 +34,7 @@ pub(crate) fn document(records: Vec<Record>) -> Value {
 }
 
 fn node(record: &Record) -> Value {
-    let mut node = json!({ "data": data::value(&record.data) });
+    let mut node = json!({ "data": record.data.as_deref().map(data::value) });
     if record.kind.is_ephemeral() {
         node["kind"] = "ephemeral".into();
     }
@@ -55,7 +55,7 @@ pub(crate) fn directories(records: &[Record], folder: &Path) -> Result<(), Failu
         }
         let file = directory.join(DATA);
         create_file(&file)
-            .and_then(|mut created| created.write_all(&record.data))
+            .and_then(|mut created| created.write_all(record.data.as_deref().unwrap_or_default()))
             .map_err(|error| failed(&file, error))?;
     }
     Ok(())
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn a_document_has_the_shape_of_the_tree() {
         let record = |path: &str, data: &'static str| {
-            Record::new(path.to_owned(), data.into(), Vec::new(), &Stat::default())
+            Record::new(path.to_owned(), Some(data.into()), Vec::new(), &Stat::default())
         };
         let tree = vec![record("/a", "1"), record("/a/b", "2"), record("/a/b/c", "3")];
         let node = |data: &str| json!({ "data": { "text": data } });

@@ -12,8 +12,10 @@ use serde::{Deserialize, Serialize};
 use super::record::Record;
 use crate::path;
 
-/// The version of the format.
-const VERSION: u32 = 1;
+/// The version of the format. Version 1 has no null data: they were written as empty.
+const VERSION: u32 = 2;
+/// The oldest version that is read.
+const OLDEST: u32 = 1;
 /// The length of a line, in bytes: a node of 16 MiB in base64, and more.
 const MAX_LINE: usize = 32 << 20;
 /// The beginning of the last line, which no other line has.
@@ -38,6 +40,11 @@ impl Header {
     pub(crate) fn new(root: &str, taken: String, servers: &str) -> Self {
         let (root, servers) = (root.to_owned(), servers.to_owned());
         Self { zkc: "backup".to_owned(), version: VERSION, root, taken, servers }
+    }
+
+    /// Returns `true` if the file tells null data from empty data.
+    pub(crate) const fn tells_null(&self) -> bool {
+        self.version > OLDEST
     }
 }
 
@@ -180,7 +187,7 @@ impl<R: BufRead> Reader<R> {
             Ok(header) if header.zkc != "backup" => {
                 return Err(reader.damage(Why::Header(header.zkc)));
             }
-            Ok(header) if header.version != VERSION => {
+            Ok(header) if !(OLDEST..=VERSION).contains(&header.version) => {
                 return Err(reader.damage(Why::Version(header.version)));
             }
             Ok(header) if !is_path(&header.root) => {

@@ -87,7 +87,7 @@ proptest! {
 fn damage_names_the_line() {
     let node = |path: &str| {
         let stat = zk_curator::Stat::default();
-        Record::new(path.to_owned(), bytes::Bytes::new(), Vec::new(), &stat)
+        Record::new(path.to_owned(), Some(bytes::Bytes::new()), Vec::new(), &stat)
     };
     let exact = || Trailer::new(Consistency::Exact, Some(Vec::new()));
     let good = String::from_utf8(written(&[node("/a"), node("/b")], exact())).unwrap();
@@ -95,7 +95,7 @@ fn damage_names_the_line() {
     let trailer = lines[3];
     let cases = [
         (good.replacen("backup", "other", 1), "line 1: not a backup of zkc: other"),
-        (good.replacen("\"version\":1", "\"version\":2", 1), "line 1: a backup of version 2"),
+        (good.replacen("\"version\":2", "\"version\":3", 1), "line 1: a backup of version 3"),
         (good.replace("/b", "/b/"), "line 3: /b/ is not a path below /"),
         (good.replace("/b", "b"), "line 3: b is not a path below /"),
         (good.replace("/b", "/c"), "line 4: the checksum differs"),

@@ -69,7 +69,7 @@ pub(crate) struct Rules {
 /// The present state of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Existing {
-    pub(crate) data: Bytes,
+    pub(crate) data: Option<Bytes>,
     pub(crate) stat: Stat,
     /// `None` if the rules do not compare it.
     pub(crate) acl: Option<Vec<Acl>>,

@@ -5,13 +5,13 @@ use super::*;
 
 fn record(kind: Kind, data: &'static str) -> Record {
     let stat = Stat { mtime: 100, ..Stat::default() };
-    let (path, data) = ("/a".to_owned(), Bytes::from_static(data.as_bytes()));
+    let (path, data) = ("/a".to_owned(), Some(Bytes::from_static(data.as_bytes())));
     Record { kind, ..Record::new(path, data, Acl::open_unsafe(), &stat) }
 }
 
 fn existing(data: &'static str, mtime: i64) -> Existing {
     let stat = Stat { version: 3, aversion: 2, mtime, ..Stat::default() };
-    Existing { data: data.into(), stat, acl: Some(Acl::open_unsafe()) }
+    Existing { data: Some(data.into()), stat, acl: Some(Acl::open_unsafe()) }
 }
 
 const fn rules(on_conflict: OnConflict) -> Rules {
@@ -119,7 +119,7 @@ proptest! {
         let acls = if keep { Acls::Keep } else { Acls::Drop };
         let rules = Rules { acls, ephemerals: Ephemerals::Persistent, on_conflict: OnConflict::Replace };
         let stat = Stat { version, ..Stat::default() };
-        let mut node = Existing { data: data.into(), stat, acl: Some(Vec::new()) };
+        let mut node = Existing { data: Some(data.into()), stat, acl: Some(Vec::new()) };
         let step = rules.decide(&record, Some(&node));
         let Step::Replace { version: replaces, acl } = step else {
             prop_assert_eq!(step, Step::Same);

@@ -15,7 +15,8 @@ use crate::node::hex;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) path: String,
-    pub(crate) data: Bytes,
+    /// `None` for null data, which differ from empty data.
+    pub(crate) data: Option<Bytes>,
     pub(crate) kind: Kind,
     pub(crate) acl: Vec<Acl>,
     pub(crate) version: i32,
@@ -47,7 +48,7 @@ impl Kind {
 }
 
 impl Record {
-    pub(crate) fn new(path: String, data: Bytes, acl: Vec<Acl>, stat: &Stat) -> Self {
+    pub(crate) fn new(path: String, data: Option<Bytes>, acl: Vec<Acl>, stat: &Stat) -> Self {
         Self {
             path,
             data,
@@ -85,7 +86,7 @@ impl Record {
             line,
             &Line {
                 path: Cow::Borrowed(&self.path),
-                data: Data::of(&self.data),
+                data: self.data.as_deref().map(Data::of),
                 kind,
                 ttl_ms,
                 owner: owner.map(hex),
@@ -111,7 +112,7 @@ impl Record {
         };
         Ok(Self {
             path: line.path.into_owned(),
-            data: line.data.bytes()?,
+            data: line.data.map(Data::bytes).transpose()?,
             kind,
             acl: line.acl.into_iter().map(Entry::acl).collect::<Result<_, _>>()?,
             version: line.version,
@@ -126,7 +127,9 @@ impl Record {
 #[derive(Debug, Serialize, Deserialize)]
 struct Line<'a> {
     path: Cow<'a, str>,
-    data: Data<'a>,
+    /// `null` for null data, since version 2. The field itself is not optional.
+    #[serde(deserialize_with = "Option::deserialize")]
+    data: Option<Data<'a>>,
     kind: KindName,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ttl_ms: Option<u64>,
@@ -231,9 +234,10 @@ pub(crate) mod tests {
         ]
     }
 
-    fn data() -> impl Strategy<Value = Bytes> {
+    fn data() -> impl Strategy<Value = Option<Bytes>> {
         let text = any::<String>().prop_map(String::into_bytes);
-        prop_oneof![text, any::<Vec<u8>>()].prop_map(Bytes::from)
+        let bytes = prop_oneof![text, any::<Vec<u8>>()].prop_map(Bytes::from);
+        proptest::option::of(bytes)
     }
 
     /// Nodes of any content, below `/`.
@@ -272,7 +276,12 @@ pub(crate) mod tests {
         for kind in [r#""kind":"ttl""#, r#""kind":"ephemeral","ttl_ms":1"#, r#""kind":"x""#] {
             assert!(Record::parse(line(kind).as_bytes()).is_err(), "{kind}");
         }
-        assert!(Record::parse(line(r#""kind":"ttl","ttl_ms":1"#).as_bytes()).is_ok());
+        let good = line(r#""kind":"ttl","ttl_ms":1"#);
+        assert!(Record::parse(good.as_bytes()).is_ok());
+        let without_data = good.replace(r#""data":{"text":""},"#, "");
+        assert!(Record::parse(without_data.as_bytes()).is_err());
+        let null = good.replace(r#"{"text":""}"#, "null");
+        assert_eq!(Record::parse(null.as_bytes()).unwrap().data, None);
     }
 
     #[test]
@@ -280,7 +289,7 @@ pub(crate) mod tests {
         let stat = Stat::default();
         let of = |id: &str| {
             let acl = vec![Acl::new(Permissions::ALL, "digest", id)];
-            Record::new("/a".to_owned(), Bytes::new(), acl, &stat)
+            Record::new("/a".to_owned(), None, acl, &stat)
         };
         assert!(of("ann:x").has_masked_acl());
         assert!(!of("ann:CxlmTZ5bgVqlaHVwIwd2CRCEwmM=").has_masked_acl());

@@ -53,6 +53,8 @@ pub(crate) struct Restore<'a> {
     /// The ancestors of the root that do not exist.
     missing: Vec<String>,
     root_exists: bool,
+    /// `true` for an old file, in which null data are empty.
+    blurs_null: bool,
     sequences: Sequences,
     /// The last line of the file.
     trailer: Option<Trailer>,
@@ -101,8 +103,20 @@ impl<'a> Restore<'a> {
         }
         let (needed, known, sequences) = Default::default();
         let (missing, root_exists, trailer) = (Vec::new(), true, None);
-        let mut this =
-            Self { zk, options, from, to, needed, known, missing, root_exists, sequences, trailer };
+        let blurs_null = !file.header().tells_null();
+        let mut this = Self {
+            zk,
+            options,
+            from,
+            to,
+            needed,
+            known,
+            missing,
+            root_exists,
+            blurs_null,
+            sequences,
+            trailer,
+        };
         while let Some(record) = file.next()? {
             this.note(&record)?;
         }
@@ -335,7 +349,7 @@ impl<'a> Restore<'a> {
             }
             let Some(target) = self.target(&record.path) else { continue };
             record.path = target;
-            bytes += record.data.len();
+            bytes += record.data.as_ref().map_or(0, Bytes::len);
             items.push(Item { record, is_parent_only });
         }
         Ok(items)
@@ -352,7 +366,11 @@ impl<'a> Restore<'a> {
         }
         let paths: Vec<String> = items.iter().map(|item| item.record.path.clone()).collect();
         let with_acls = self.options.rules.compares_acls();
-        Ok(source::present(self.zk, &paths, pace, with_acls).await?)
+        let mut present = source::present(self.zk, &paths, pace, with_acls).await?;
+        for existing in present.iter_mut().flatten().filter(|_| self.blurs_null) {
+            existing.data.get_or_insert_default();
+        }
+        Ok(present)
     }
 
     fn decide(&self, item: &Item, existing: Option<&Existing>) -> Step {
@@ -365,7 +383,7 @@ impl<'a> Restore<'a> {
 
 /// Returns the creation of a node above the root.
 fn parent(path: &str) -> Change {
-    let (data, acl, mode) = (Bytes::new(), Acl::open_unsafe(), CreateMode::Persistent);
+    let (data, acl, mode) = (Some(Bytes::new()), Acl::open_unsafe(), CreateMode::Persistent);
     Change::Create { path: path.to_owned(), data, acl, mode, ttl: None }
 }
 

@@ -369,6 +369,9 @@ impl RawClient for Client {
         let &Op::Create { ref path, ref data, ref acl, mode, ttl } = op else {
             return failed(Error::InvalidArgument("not a create operation"));
         };
+        let Some(data) = data else {
+            return failed(Error::Unsupported("writing null data"));
+        };
         let Some(crate_mode) = convert::mode(mode) else {
             return failed(Error::Unsupported("creating containers"));
         };

@@ -12,7 +12,13 @@ use zk_curator_client::{
 use super::{create, id, open};
 
 fn create_op(path: &str, mode: CreateMode) -> Op {
-    Op::Create { path: path.into(), data: Bytes::from_static(b"t"), acl: open(), mode, ttl: None }
+    Op::Create {
+        path: path.into(),
+        data: Some(Bytes::from_static(b"t")),
+        acl: open(),
+        mode,
+        ttl: None,
+    }
 }
 
 pub(crate) async fn nodes_are_created_read_written_and_deleted(zk: ZooKeeper) {
@@ -85,7 +91,11 @@ pub(crate) async fn transactions_apply_all_or_name_the_failure(zk: ZooKeeper) {
         .multi(&[
             create_op("/m", CreateMode::Persistent),
             create_op("/m/s-", CreateMode::PersistentSequential),
-            Op::SetData { path: "/m".into(), data: Bytes::from_static(b"v"), version: 0.into() },
+            Op::SetData {
+                path: "/m".into(),
+                data: Some(Bytes::from_static(b"v")),
+                version: 0.into(),
+            },
             Op::Check { path: "/m".into(), version: 1.into() },
             create_op("/gone", CreateMode::Ephemeral),
             Op::Delete { path: "/gone".into(), version: None.into() },

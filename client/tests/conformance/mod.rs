@@ -67,6 +67,7 @@ macro_rules! for_each_case {
                 operations: acls_are_read_replaced_and_enforced
                 operations: many_reads_in_one_request_fail_each_for_itself
                 operations: a_transaction_creates_every_kind_of_node
+                operations: null_data_differ_from_empty_data
                 operations: a_session_knows_its_ephemeral_nodes_and_its_identities
                 operations: descendants_are_counted
                 operations: the_configuration_is_read_and_changing_it_refused

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use zk_curator_client::{
     Acl, CreateMode, Error, ErrorCode, Op, OpResult, Permissions, Read, ReadResponse,
-    Reconfiguration,
+    Reconfiguration, Version,
 };
 use zk_curator_testing::ZooKeeperVersion;
 
@@ -91,7 +91,7 @@ pub(crate) async fn a_transaction_creates_every_kind_of_node(case: Case) {
     let zk = case.client().await;
     let op = |path: &str, mode, ttl| Op::Create {
         path: path.into(),
-        data: Bytes::new(),
+        data: Some(Bytes::new()),
         acl: open(),
         mode,
         ttl,
@@ -135,7 +135,7 @@ pub(crate) async fn a_transaction_creates_every_kind_of_node(case: Case) {
         (1, Op::Check { path: "/gone".into(), version: None.into() }, ErrorCode::NoNode),
         (
             2,
-            Op::SetData { path: "/p".into(), data: Bytes::new(), version: 7.into() },
+            Op::SetData { path: "/p".into(), data: Some(Bytes::new()), version: 7.into() },
             ErrorCode::BadVersion,
         ),
     ] {
@@ -227,4 +227,32 @@ pub(crate) async fn timeouts_are_negotiated(case: Case) {
         assert_eq!(zk.session().expect("a session").timeout, granted);
         zk.close().await.unwrap();
     }
+}
+
+pub(crate) async fn null_data_differ_from_empty_data(case: Case) {
+    let zk = case.client().await;
+    let create = |path: &str, data: Option<&'static str>| Op::Create {
+        path: path.into(),
+        data: data.map(Bytes::from),
+        acl: open(),
+        mode: CreateMode::Persistent,
+        ttl: None,
+    };
+    let set = |path: &str, data: Option<&'static str>| Op::SetData {
+        path: path.into(),
+        data: data.map(Bytes::from),
+        version: Version::Any,
+    };
+    zk.create_op(&create("/null", None)).await.unwrap();
+    zk.multi(&[create("/empty", Some("")), create("/also", None)]).await.unwrap();
+    let is_null = async |path: &str| {
+        let data = zk.get_data(path).await.unwrap();
+        assert_eq!((&data.data[..], data.stat.data_length), (&b""[..], 0), "{path}");
+        let read = zk.multi_read(&[Read::Data(path.into())]).await.unwrap().swap_remove(0);
+        assert_eq!(read, Ok(ReadResponse::Data(data.clone())), "{path}");
+        data.is_null
+    };
+    assert!(is_null("/null").await && is_null("/also").await && !is_null("/empty").await);
+    zk.multi(&[set("/null", Some("")), set("/empty", None)]).await.unwrap();
+    assert!(!is_null("/null").await && is_null("/empty").await);
 }

@@ -399,7 +399,7 @@ async fn many_watches_survive_a_cut(case: Case, count: usize) {
     let path = |n: usize| format!("/{}-{n:07}", "x".repeat(60));
     let create_op = |n: usize| Op::Create {
         path: path(n),
-        data: Bytes::new(),
+        data: Some(Bytes::new()),
         acl: open(),
         mode: CreateMode::Persistent,
         ttl: None,
@@ -430,7 +430,7 @@ async fn many_watches_survive_a_cut(case: Case, count: usize) {
         }
     }
     let change = |n: &usize| match n % 3 {
-        0 => Op::SetData { path: path(*n), data: Bytes::new(), version: 0.into() },
+        0 => Op::SetData { path: path(*n), data: Some(Bytes::new()), version: 0.into() },
         1 => create_op(*n),
         _ => Op::Delete { path: path(*n), version: None.into() },
     };

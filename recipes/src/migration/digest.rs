@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use bytes::Bytes;
 use hmac_sha256::Hash;
 use zk_curator::internal::{Op, millis};
 use zk_curator::{Acl, CreateMode, Version};
@@ -85,8 +86,10 @@ fn string(text: &mut String, value: &str) {
     }
 }
 
-/// The data of a record (`escapeBuffer`): Java extends the sign of each byte, and does not pad.
-fn buffer(text: &mut String, data: &[u8]) {
+/// The data of a record (`escapeBuffer`): Java extends the sign of each byte, and does not pad. It
+/// writes null data as it writes empty data.
+fn buffer(text: &mut String, data: &Option<Bytes>) {
+    let data = data.as_deref().unwrap_or_default();
     text.push(',');
     if !data.is_empty() {
         text.push('#');
@@ -129,7 +132,8 @@ pub(super) fn sound(ops: &[Op]) -> Digest {
     for op in ops {
         match op {
             Op::Create { path, data, acl, mode, ttl } => {
-                fields.add(b"create").add(path.as_bytes()).add(data).number(mode.flags().into());
+                let (verb, data) = named(b"create", b"create null", data);
+                fields.add(verb).add(path.as_bytes()).add(data).number(mode.flags().into());
                 fields.number(ttl.map_or(-1, millis)).number(acl.len() as i64);
                 for acl in acl {
                     fields.number(bits(acl).into());
@@ -140,7 +144,8 @@ pub(super) fn sound(ops: &[Op]) -> Digest {
                 fields.add(b"delete").add(path.as_bytes()).number(number(*version).into());
             }
             Op::SetData { path, data, version } => {
-                fields.add(b"set").add(path.as_bytes()).add(data).number(number(*version).into());
+                let (verb, data) = named(b"set", b"set null", data);
+                fields.add(verb).add(path.as_bytes()).add(data).number(number(*version).into());
             }
             Op::Check { path, version } => {
                 fields.add(b"check").add(path.as_bytes()).number(number(*version).into());
@@ -149,6 +154,11 @@ pub(super) fn sound(ops: &[Op]) -> Digest {
         }
     }
     fields.finish()
+}
+
+/// Returns the name of an operation, by its data, and these data.
+fn named<'a>(name: &'a [u8], of_null: &'a [u8], data: &'a Option<Bytes>) -> (&'a [u8], &'a [u8]) {
+    data.as_deref().map_or((of_null, &[]), |data| (name, data))
 }
 
 /// Returns the checksum of a computed migration, in both places.
@@ -207,18 +217,18 @@ pub(super) fn from_hex(text: &str) -> Option<Digest> {
 mod tests {
     use std::time::Duration;
 
-    use bytes::Bytes;
     use zk_curator::Permissions;
 
     use super::*;
 
     fn create(path: &str, data: &'static [u8], mode: CreateMode) -> Op {
-        let (path, data, acl) = (path.to_owned(), Bytes::from_static(data), Acl::open_unsafe());
+        let (path, data) = (path.to_owned(), Some(Bytes::from_static(data)));
+        let acl = Acl::open_unsafe();
         Op::Create { path, data, acl, mode, ttl: None }
     }
 
     fn set(data: &'static [u8]) -> Op {
-        Op::SetData { path: "/a".into(), data: data.into(), version: Version::Any }
+        Op::SetData { path: "/a".into(), data: Some(data.into()), version: Version::Any }
     }
 
     /// The checksums were confirmed with the request records of Apache ZooKeeper 3.8 on Java 17.
@@ -227,7 +237,7 @@ mod tests {
         let persistent = CreateMode::Persistent;
         let ttl = Op::Create {
             path: "/t".into(),
-            data: Bytes::from_static(b"x"),
+            data: Some(Bytes::from_static(b"x")),
             acl: Acl::open_unsafe(),
             mode: CreateMode::PersistentWithTtl,
             ttl: Some(Duration::from_secs(5)),
@@ -299,7 +309,7 @@ mod tests {
     fn every_field_is_in_the_sound_digest() {
         let ttl = |ttl| Op::Create {
             path: "/a".into(),
-            data: Bytes::new(),
+            data: Some(Bytes::new()),
             acl: Acl::read_unsafe(),
             mode: CreateMode::PersistentWithTtl,
             ttl: Some(Duration::from_millis(ttl)),
@@ -311,6 +321,7 @@ mod tests {
             vec![set(b"")],
             vec![set(b""), set(b"")],
             vec![set(b"x")],
+            vec![Op::SetData { path: "/a".into(), data: None, version: Version::Any }],
             vec![create("/a", b"", CreateMode::Persistent)],
             vec![create("/a", b"", CreateMode::Container)],
             vec![create("/ab", b"", CreateMode::Persistent)],

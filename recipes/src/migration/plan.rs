@@ -119,15 +119,16 @@ pub(super) fn size(op: &Op) -> usize {
     const HEADER: usize = 9;
     const NUMBER: usize = 4;
     let text = |text: &str| NUMBER + text.len();
+    let bytes = |data: &Option<Bytes>| NUMBER + data.as_ref().map_or(0, Bytes::len);
     HEADER
         + match op {
             Op::Create { path, data, acl, mode, .. } => {
                 let entry = |acl: &Acl| NUMBER + text(&acl.scheme) + text(&acl.id);
                 let acl: usize = acl.iter().map(entry).sum();
                 let ttl = if mode.is_ttl() { 2 * NUMBER } else { 0 };
-                text(path) + NUMBER + data.len() + NUMBER + acl + NUMBER + ttl
+                text(path) + bytes(data) + NUMBER + acl + NUMBER + ttl
             }
-            Op::SetData { path, data, .. } => text(path) + NUMBER + data.len() + NUMBER,
+            Op::SetData { path, data, .. } => text(path) + bytes(data) + NUMBER,
             op => text(op.path()) + NUMBER,
         }
 }

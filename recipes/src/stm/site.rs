@@ -294,7 +294,7 @@ impl Site {
 /// Returns the answer, or the error that says that the node does not exist.
 fn answer(result: ZkResult<ReadResult>) -> Result<Result<Answer, ZkError>, Error> {
     Ok(Ok(match result {
-        Ok(ReadResult::Data { data, stat }) => Answer::Data { data, stat },
+        Ok(ReadResult::Data { data, stat, .. }) => Answer::Data { data, stat },
         Ok(ReadResult::Children { mut names }) => {
             names.sort_unstable();
             Answer::Children(names)

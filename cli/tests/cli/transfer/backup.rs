@@ -30,7 +30,7 @@ async fn a_quiet_tree_is_exact() {
     assert_eq!(ran.stdout, "3 nodes, exact, 1 of them ephemeral\n");
     let lines = plain(&scratch.file());
     let starts =
-        [r#"{"zkc":"backup","version":1,"root":"/a","#, r#"{"path":"/a","data":{"text":"1"}"#];
+        [r#"{"zkc":"backup","version":2,"root":"/a","#, r#"{"path":"/a","data":{"text":"1"}"#];
     for (line, start) in lines.iter().zip(starts) {
         assert!(line.starts_with(start), "{line}");
     }

@@ -4,6 +4,7 @@
 mod backup;
 mod copy;
 mod diff;
+mod null_data;
 mod on_apache_zookeeper;
 mod restore;
 mod sequences;

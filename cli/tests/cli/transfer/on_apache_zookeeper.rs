@@ -31,5 +31,13 @@ async fn on_apache_zookeeper_a_restored_tree_is_the_same() {
     zkc(&["mv", "-r", "/b", "/c", "--burn-sequences"]).await.code(0);
     assert!(zk.exists("/b").await.unwrap().is_none());
     zkc(&["backup", "/", &file]).await.code(0).prints("exact");
+    super::null_data::create(&zk, "/n").await;
+    zkc(&["cp", "-r", "/n", "/m"]).await.code(0);
+    zkc(&["diff", "/n", "/m"]).await.code(0);
+    zkc(&["backup", "/n", &file]).await.code(0);
+    zkc(&["restore", &file, "--root", "/o"]).await.code(0);
+    zkc(&["diff", "/n", "/o"]).await.code(0);
+    zk.set_data("/o/null", "").await.unwrap();
+    zkc(&["diff", "/n", "/o"]).await.code(1).prints("data from null");
     zk.close().await.unwrap();
 }

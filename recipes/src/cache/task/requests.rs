@@ -115,7 +115,7 @@ impl Requests {
         answer: Result<ReadResult, Error>,
     ) -> Result<Answer, Error> {
         Ok(match answer {
-            Ok(ReadResult::Data { data, stat }) => {
+            Ok(ReadResult::Data { data, stat, .. }) => {
                 // A small value must not keep the whole response in memory.
                 let data =
                     if self.keeps_data { Bytes::copy_from_slice(&data) } else { Bytes::new() };

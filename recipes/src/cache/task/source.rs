@@ -183,7 +183,8 @@ async fn data(zk: &CuratorFramework, root: &str, path: &str, decompressed: Optio
         }
         let absent = match read.watched().await {
             Ok(Watched { value: (data, stat), watch, .. }) => {
-                return (Ok(ReadResult::Data { data, stat }), Some(watch));
+                let is_null = false; // A cache does not tell null data from empty data.
+                return (Ok(ReadResult::Data { data, is_null, stat }), Some(watch));
             }
             Err(error) if error.kind() == ErrorKind::NoNode => error,
             Err(error) => return (Err(error), None),

@@ -331,7 +331,7 @@ impl Writer {
                     world.model.lock().unwrap().writing[n] = version + 1;
                     self.until_done(Op::SetData {
                         path: node("v", n),
-                        data: Bytes::new(),
+                        data: Some(Bytes::new()),
                         version: version.into(),
                     })
                     .await;

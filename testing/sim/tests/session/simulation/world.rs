@@ -62,7 +62,7 @@ pub(crate) fn create(path: &str) -> Op {
     let mode = CreateMode::Persistent;
     Op::Create {
         path: path.to_owned(),
-        data: Bytes::new(),
+        data: Some(Bytes::new()),
         acl: Acl::open_unsafe(),
         mode,
         ttl: None,
