@@ -233,6 +233,12 @@ impl Error {
         self
     }
 
+    /// Replaces the path, for the error of one node of a request that concerns several.
+    pub(crate) fn at(mut self, path: &str) -> Self {
+        path.clone_into(&mut self.path);
+        self
+    }
+
     /// Returns the error of a `close` that could not delete these paths.
     pub(crate) fn of_left_behind(left: LeftBehind) -> Self {
         let path = left.paths.first().cloned().unwrap_or_default();

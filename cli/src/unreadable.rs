@@ -1,29 +1,81 @@
-//! Nodes that may not be read, which make the answer of a command incomplete.
+//! Nodes that cannot be read, which make the answer of a command incomplete.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::fmt;
 
-use crate::exit::Exit;
+use zk_curator::ErrorKind;
+
+use crate::exit::{Exit, Failure};
 use crate::output::{Answer, Out, printable};
 use crate::walk::Listed;
 
 /// The nodes that are named on the terminal.
 const NAMED: usize = 10;
 
-/// The paths of nodes without the permission `READ`: neither their data nor their children are
-/// known.
+/// The paths of nodes that could not be read, with the reasons.
 #[derive(Debug, Default)]
-pub(crate) struct Unreadable(BTreeSet<String>);
+pub(crate) struct Unreadable(BTreeMap<String, Why>);
+
+/// The reason why a node could not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// The answer of the servers. Without the permission `READ`, neither the data nor the children
+    /// are known. Either may also be too large.
+    Failed(ErrorKind),
+    /// The backup file does not contain it, because the backup could not read it.
+    NotInBackup,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(ErrorKind::NoAuth) => f.write_str("no permission"),
+            Self::Failed(ErrorKind::ResponseTooLarge) => f.write_str("too large to read"),
+            Self::Failed(kind) => kind.fmt(f),
+            Self::NotInBackup => f.write_str("not in the backup"),
+        }
+    }
+}
+
+impl From<ErrorKind> for Why {
+    fn from(kind: ErrorKind) -> Self {
+        Self::Failed(kind)
+    }
+}
 
 impl Unreadable {
     /// Returns the unreadable nodes of a walk.
     pub(crate) fn of<'a>(nodes: impl IntoIterator<Item = &'a Listed>) -> Self {
-        let hidden = nodes.into_iter().filter(|node| !node.is_readable);
-        hidden.map(|node| node.path.clone()).collect()
+        let hidden = nodes.into_iter().filter_map(|node| Some((node.path.clone(), node.hidden?)));
+        hidden.collect()
     }
 
     /// Adds the nodes of another walk.
-    pub(crate) fn extend(&mut self, paths: impl IntoIterator<Item = String>) {
-        self.0.extend(paths);
+    pub(crate) fn extend<W: Into<Why>>(&mut self, nodes: impl IntoIterator<Item = (String, W)>) {
+        self.0.extend(nodes.into_iter().map(|(path, why)| (path, why.into())));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Removes a node that was read after all.
+    pub(crate) fn remove(&mut self, path: &str) {
+        self.0.remove(path);
+    }
+
+    /// Returns the nodes in the order of their paths, with the reasons.
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (&str, Why)> {
+        self.0.iter().map(|(path, why)| (path.as_str(), *why))
+    }
+
+    /// Returns the reason why a node could not be read.
+    pub(crate) fn why(&self, path: &str) -> Option<Why> {
+        self.0.get(path).copied()
     }
 
     /// Names the nodes on stderr. Returns the answer, which is then partial whatever its exit code
@@ -33,23 +85,44 @@ impl Unreadable {
         if self.0.is_empty() {
             return answer;
         }
-        name(out, "no permission: ", self.0.iter().map(String::as_str));
+        self.name(out, "");
         answer.with_exit(Exit::PARTLY)
+    }
+
+    /// Returns the failure of a command that needs all nodes, if there are unreadable ones.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        let (path, why) = self.iter().next()?;
+        let is_forbidden = why == Why::Failed(ErrorKind::NoAuth);
+        let exit = if is_forbidden { Exit::NO_PERMISSION } else { Exit::USAGE };
+        Some(Failure::new(exit, format!("{why}: {path}")))
+    }
+
+    /// Names the nodes on stderr, reason by reason.
+    pub(crate) fn name(&self, out: &Out, indent: &str) {
+        let mut reasons = BTreeMap::<_, Vec<_>>::new();
+        for (path, why) in self.iter() {
+            reasons.entry(why.to_string()).or_default().push(path);
+        }
+        for (why, paths) in reasons {
+            name(out, &format!("{indent}{why}: "), paths.into_iter());
+        }
     }
 }
 
 impl IntoIterator for Unreadable {
-    type Item = String;
-    type IntoIter = std::collections::btree_set::IntoIter<String>;
+    type Item = (String, Why);
+    type IntoIter = std::collections::btree_map::IntoIter<String, Why>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.into_iter()
     }
 }
 
-impl FromIterator<String> for Unreadable {
-    fn from_iter<I: IntoIterator<Item = String>>(paths: I) -> Self {
-        Self(paths.into_iter().collect())
+impl<W: Into<Why>> FromIterator<(String, W)> for Unreadable {
+    fn from_iter<I: IntoIterator<Item = (String, W)>>(nodes: I) -> Self {
+        let mut unreadable = Self::default();
+        unreadable.extend(nodes);
+        unreadable
     }
 }
 

@@ -5,6 +5,7 @@ use zk_curator::op::ReadResult;
 use zk_curator::{CuratorFramework, Error, ErrorKind, Stat};
 
 use crate::path;
+use crate::unreadable::Unreadable;
 
 /// The lists of children in one request.
 const LISTS_PER_REQUEST: usize = 1_024;
@@ -23,8 +24,8 @@ pub(crate) struct Listed {
     pub(crate) depth: usize,
     /// The names of the children, sorted.
     pub(crate) children: Vec<String>,
-    /// `false` if the children may not be listed: there may be some.
-    pub(crate) is_readable: bool,
+    /// The reason why the children could not be listed: there may be some.
+    pub(crate) hidden: Option<ErrorKind>,
 }
 
 /// A node with its data.
@@ -37,8 +38,8 @@ pub(crate) struct Node {
 
 /// Lists the nodes of a subtree down to a depth, in no order but parents first. `keep` decides
 /// whether a node, and everything below it, is visited. Nodes that are deleted meanwhile are left
-/// out. Nodes that may not be read are not: their parents name them. Fails with `NoNode` or `NoAuth`
-/// if the root does not exist, or may not be read.
+/// out. Nodes that cannot be read are not: their parents name them. Fails if the root does not
+/// exist, or cannot be read.
 pub(crate) async fn list(
     zk: &CuratorFramework,
     root: &str,
@@ -55,20 +56,18 @@ pub(crate) async fn list(
                 lists = lists.children(path);
             }
             for (path, answer) in paths.iter().zip(lists.await?) {
-                let (mut children, is_readable) = match answer.map(ReadResult::into_children) {
-                    Ok(children) => (children.unwrap_or_default(), true),
-                    Err(error) if at > 0 && error.kind() == ErrorKind::NoNode => continue,
-                    Err(error) if at > 0 && error.kind() == ErrorKind::NoAuth => {
-                        (Vec::new(), false)
-                    }
-                    Err(error) => return Err(error),
+                let (mut children, hidden) = match answer.map(ReadResult::into_children) {
+                    Ok(children) => (children.unwrap_or_default(), None),
+                    Err(error) if at == 0 => return Err(error),
+                    Err(error) if error.kind() == ErrorKind::NoNode => continue,
+                    Err(error) => (Vec::new(), Some(error.kind())),
                 };
                 children.sort_unstable();
                 if at < depth {
                     let below = children.iter().map(|name| path::join(path, name));
                     next.extend(below.filter(|path| keep(path)));
                 }
-                found.push(Listed { path: path.clone(), depth: at, children, is_readable });
+                found.push(Listed { path: path.clone(), depth: at, children, hidden });
             }
         }
         level = next;
@@ -80,13 +79,14 @@ pub(crate) async fn list(
 }
 
 /// Reads the data of nodes, and passes each to `with`. Nodes that were deleted are left out. Returns
-/// the paths of those that may not be read.
+/// those that cannot be read.
 pub(crate) async fn read(
     zk: &CuratorFramework,
     paths: &[String],
     mut with: impl FnMut(Node),
-) -> Result<Vec<String>, Error> {
-    let (mut unreadable, mut pace, mut rest) = (Vec::new(), Pace::up_to(LISTS_AT_ONCE), paths);
+) -> Result<Unreadable, Error> {
+    let (mut unreadable, mut pace) = (Unreadable::default(), Pace::up_to(LISTS_AT_ONCE));
+    let mut rest = paths;
     while !rest.is_empty() {
         let (now, later) = rest.split_at(pace.nodes().min(rest.len()));
         for (path, answer) in now.iter().zip(read_each(zk, now, &mut pace).await?) {
@@ -94,8 +94,8 @@ pub(crate) async fn read(
                 Ok((data, stat)) => {
                     with(Node { path: path.clone(), data: data.unwrap_or_default(), stat });
                 }
-                Err(error) if error.kind() == ErrorKind::NoAuth => unreadable.push(path.clone()),
-                Err(_) => {}
+                Err(error) if error.kind() == ErrorKind::NoNode => {}
+                Err(error) => unreadable.extend([(path.clone(), error.kind())]),
             }
         }
         rest = later;
@@ -127,11 +127,11 @@ impl Pace {
     }
 }
 
-/// The answer of a node: its data, or `None` for null data, and its stat.
+/// The answer of a node: its data, or `None` for null data, and its stat. The error is `NoNode` if
+/// it was deleted; otherwise it cannot be read.
 pub(crate) type Answer = Result<(Option<Bytes>, Stat), Error>;
 
-/// Reads the data of these nodes in one round trip, and adapts the pace. The answer of a node is
-/// `NoNode` or `NoAuth` if it was deleted, or may not be read.
+/// Reads the data of these nodes in one round trip, and adapts the pace.
 pub(crate) async fn read_each(
     zk: &CuratorFramework,
     paths: &[String],
@@ -148,8 +148,7 @@ pub(crate) async fn read_each(
                 bytes += data.len();
                 Ok(((!is_null).then_some(data), stat))
             }
-            Err(error) if is_left_out(&error) => Err(error),
-            Err(error) => return Err(error),
+            Err(error) => Err(error),
             Ok(_) => continue,
         });
     }

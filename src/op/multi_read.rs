@@ -16,7 +16,8 @@ const PER_REQUEST: usize = 256;
 ///
 /// Servers before ZooKeeper 3.6, and raw clients without `multiRead`, get one request for each read
 /// instead. If a response exceeds the [limit](crate::CuratorFrameworkBuilder::max_response), the
-/// request is repeated in halves.
+/// request is repeated in halves, down to the node that is too large by itself. Only the read of that
+/// node fails, with `ResponseTooLarge`.
 ///
 /// Fails if a request as a whole fails: without a connection, or with `InvalidPath`.
 ///
@@ -287,7 +288,10 @@ async fn read_chunk(target: &Target, reads: &[Read]) -> Result<Vec<Result<ReadRe
                 let (first, second) = reads.split_at(reads.len() / 2);
                 todo.extend([second, first]);
             }
-            Err(error) if error.kind() == ErrorKind::ResponseTooLarge => answers.push(Err(error)),
+            Err(error) if error.kind() == ErrorKind::ResponseTooLarge => {
+                let culprit = reads.iter().map(|read| Err(error.clone().at(visible(target, read))));
+                answers.extend(culprit);
+            }
             Err(error) => return Err(error),
         }
     }
@@ -312,13 +316,20 @@ async fn read_alone(target: &Target, read: &Read) -> Result<Result<ReadResponse>
             let code = error.code().map(RawError::Refused);
             Ok(Err(code.map_or(error, |code| of(target, read, code))))
         }
-        Err(error) if error.kind() == ErrorKind::ResponseTooLarge => Ok(Err(error)),
+        Err(error) if error.kind() == ErrorKind::ResponseTooLarge => {
+            Ok(Err(error.at(visible(target, read))))
+        }
         answer => answer.map(Ok),
     }
 }
 
 fn of(target: &Target, read: &Read, error: RawError) -> Error {
-    target.zk.core().error(target.operation, target.zk.ns().strip(path_of(read)), error)
+    target.zk.core().error(target.operation, visible(target, read), error)
+}
+
+/// Returns the path of a read within the namespace.
+fn visible<'r>(target: &Target, read: &'r Read) -> &'r str {
+    target.zk.ns().strip(path_of(read))
 }
 
 /// Returns `None` if the node does not exist.

@@ -114,8 +114,8 @@ fn an_answer_that_is_too_large_is_asked_for_in_halves() {
                 .clone()
                 .is_ok_and(|answer| answer.into_data().is_some_and(|(data, _)| data.len() == 3_000))
         }));
-        let kind = answers[20].as_ref().err().map(zk_curator::Error::kind);
-        assert_eq!(kind, Some(ErrorKind::ResponseTooLarge));
+        let error = answers[20].as_ref().unwrap_err();
+        assert_eq!((error.kind(), error.path()), (ErrorKind::ResponseTooLarge, "/huge"));
     });
 }
 
@@ -206,5 +206,29 @@ fn null_data_are_written_and_read_as_such() {
         sets.commit().await.unwrap();
         zk.set_data("/null", "").await.unwrap();
         assert!(!is_null("/null").await && is_null("/empty").await);
+    });
+}
+
+#[test]
+fn the_error_of_a_large_node_names_it() {
+    simulated_on(TestServer::in_memory, async |server| {
+        let zk = start(builder(&server).max_frame(5_000).max_response(10_000)).await;
+        let huge = zk_curator_tests::connected(&server).await;
+        huge.create("/app/b").creating_parents().data(vec![0; 20_000]).await.unwrap();
+        zk.create("/app/a").await.unwrap();
+        for is_old in [false, true] {
+            let _old = old_server(&server, is_old);
+            for (zk, root) in [(zk.clone(), "/app"), (zk.using_namespace("app").unwrap(), "")] {
+                let (a, b) = (format!("{root}/a"), format!("{root}/b"));
+                let answers = zk.multi_read().get_data(&a).get_data(&b).await.unwrap();
+                assert!(answers[0].is_ok(), "{is_old}");
+                let error = answers[1].as_ref().unwrap_err();
+                let about = (error.kind(), error.path());
+                assert_eq!(about, (ErrorKind::ResponseTooLarge, &*b), "{is_old}");
+                let parent = if root.is_empty() { "/" } else { root };
+                let error = zk.tree(parent).await.unwrap_err();
+                assert_eq!((error.kind(), error.path()), (ErrorKind::ResponseTooLarge, &*b));
+            }
+        }
     });
 }

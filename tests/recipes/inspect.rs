@@ -21,7 +21,8 @@ use zk_curator_recipes::queue::{DistributedPriorityQueue, LockingQueue};
 use zk_curator_recipes::two_phase::{Coordinator, Outcome, Site, SiteState, Vote};
 use zk_curator_testing::{Probe, TestServer, Verdict as Fault};
 use zk_curator_tests::{
-    always, connected, rule_if, session_id, simulated_on, simulated_with, two_in_memory, until,
+    always, builder, connected, rule_if, session_id, simulated_on, simulated_with, start,
+    two_in_memory, until,
 };
 
 const LOCK: &str = "/locks/orders";
@@ -394,5 +395,30 @@ fn contenders_that_have_left_do_not_hold() {
         held.release().await.unwrap();
         let finding: Finding = reading.await.unwrap();
         assert!(finding.holders.is_empty() && finding.waiting.is_empty(), "{finding:?}");
+    });
+}
+
+#[test]
+fn nodes_that_are_too_large_do_not_hide_the_others() {
+    simulated_on(TestServer::in_memory, async |server| {
+        let zk = start(builder(&server).max_frame(5_000).max_response(10_000)).await;
+        let huge = connected(&server).await;
+        huge.create("/locks").await.unwrap();
+        huge.create("/locks/huge").data(vec![0; 20_000]).await.unwrap();
+        huge.create("/locks/wide").await.unwrap();
+        for number in 0..15 {
+            let name = format!("/locks/wide/{number:02}{}", "n".repeat(1_000));
+            huge.create(name).await.unwrap();
+        }
+        let below = InterProcessMutex::new(&huge, "/locks/huge/a").acquire().await.unwrap();
+        let beside = InterProcessMutex::new(&huge, "/locks/z").acquire().await.unwrap();
+        let found = find(&zk, "/locks", 1_000).await.unwrap();
+        let paths: Vec<_> = found.findings.iter().map(|finding| &*finding.path).collect();
+        assert_eq!(paths, ["/locks/huge/a", "/locks/z"]);
+        let large = |path: &str| (path.to_owned(), ErrorKind::ResponseTooLarge);
+        assert_eq!(found.unreadable, [large("/locks/huge"), large("/locks/wide")]);
+        let error = find(&zk, "/locks/wide", 1_000).await.unwrap_err();
+        assert_eq!((error.kind(), error.path()), (ErrorKind::ResponseTooLarge, "/locks/wide"));
+        drop((below, beside));
     });
 }

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
@@ -48,7 +49,7 @@ impl Backup {
         let summary = backup::backup(zk, options, &progress).await?;
         drop(progress);
         warn(app, &summary);
-        let Summary { trailer, ephemerals, masked, published, .. } = summary;
+        let Summary { trailer, unreadable, ephemerals, masked, published, .. } = summary;
         let exit = match (published, trailer.unreadable.is_empty()) {
             (false, _) => Exit::NO,
             (true, false) => Exit::PARTLY,
@@ -72,6 +73,7 @@ impl Backup {
             "zxid": trailer.zxid,
             "changed": trailer.changed,
             "unreadable": trailer.unreadable,
+            "reasons": unreadable.iter().map(|(path, why)| (path, why.to_string())).collect::<BTreeMap<_, _>>(),
             "hidden_passwords": masked,
         });
         Ok(Answer::from(Report::new(text, value)).with_exit(exit))
@@ -95,9 +97,12 @@ fn warn(app: &App, summary: &Summary) {
             }
         }
     }
-    if !trailer.unreadable.is_empty() {
-        out.warn(format!("no permission: {} nodes are missing:", trailer.unreadable.len()));
-        name(app, &trailer.unreadable);
+    if !summary.unreadable.is_empty() {
+        out.warn(format!(
+            "incomplete: {} nodes are missing, with what is below them:",
+            summary.unreadable.len()
+        ));
+        summary.unreadable.name(out, "  ");
     }
     if summary.masked > 0 {
         let nodes = summary.masked;

@@ -7,6 +7,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::{Answer, Rows, text};
 use crate::path;
 use crate::transfer::diff::{Difference, Scope, Tree, differences};
+use crate::unreadable::Unreadable;
 
 /// The arguments of `zkc diff`.
 #[derive(Debug, Args)]
@@ -76,15 +77,24 @@ impl Diff {
         let mut rows = Rows::new(const { &[text("change"), text("path"), text("what")] }).plain();
         let differences = differences(&before, &after);
         let exit = if differences.is_empty() { Exit::DONE } else { Exit::NO };
+        let unread = |tree: Tree, root: &str| {
+            let nodes = tree.unreadable.into_iter();
+            let nodes = nodes.map(|(path, why)| (path::moved(&path, "/", root), why));
+            nodes.collect::<Vec<_>>()
+        };
+        let mut unreadable = Unreadable::default();
+        unreadable.extend(unread(before, &old_root));
+        unreadable.extend(unread(after, &new_root));
         for difference in differences {
             let (sign, root, path, what) = match difference {
+                Difference::Unknown(path, why) => ("?", &old_root, path, why.to_string()),
                 Difference::Removed(path) => ("-", &old_root, path, String::new()),
                 Difference::Added(path) => ("+", &new_root, path, String::new()),
                 Difference::Changed(path, what) => ("~", &old_root, path, what.join(", ")),
             };
             rows.push(vec![sign.into(), path::moved(&path, "/", root).into(), what.into()]);
         }
-        Ok(Answer::from(rows).with_exit(exit))
+        Ok(unreadable.complete(app.out(), Answer::from(rows).with_exit(exit)))
     }
 }
 

@@ -79,7 +79,9 @@ impl Doctor {
             let (of_nodes, hidden) = nodes(app, root, disks::max_packet(settings.iter())).await?;
             findings.extend(of_nodes);
             unreadable = hidden;
-            findings.extend(locks_of(app, root).await?);
+            let (of_locks, hidden) = locks_of(app, root).await?;
+            findings.extend(of_locks);
+            unreadable.extend(hidden);
         }
         found.note().iter().for_each(|note| app.out().say(format!("note: {note}")));
         if findings.is_empty() {
@@ -140,7 +142,7 @@ async fn nodes(
                     let list = doctor::list_bytes(&node.children);
                     findings.extend(doctor::node(&node.path, &stat, list, max_packet));
                 }
-                Seen::Hidden => unreadable.extend([node.path.clone()]),
+                Seen::Hidden => unreadable.extend([(node.path.clone(), ErrorKind::NoAuth)]),
                 // It was deleted meanwhile.
                 Seen::Missing => {}
             }
@@ -149,8 +151,9 @@ async fn nodes(
     Ok((findings, unreadable))
 }
 
-/// Compares the access control lists of locks and elections with those of their contenders.
-async fn locks_of(app: &App, root: &str) -> Result<Vec<Finding>, Failure> {
+/// Compares the access control lists of locks and elections with those of their contenders. Also
+/// returns the nodes that could not be read.
+async fn locks_of(app: &App, root: &str) -> Result<(Vec<Finding>, Unreadable), Failure> {
     let zk = app.zk().await?;
     let found = inspect::find(zk, root, SEARCHED).await?;
     if !found.is_complete {
@@ -194,5 +197,5 @@ async fn locks_of(app: &App, root: &str) -> Result<Vec<Finding>, Failure> {
         }
         locks.push(Lock { path: directory, acl, contenders });
     }
-    Ok(locks::locks(&locks))
+    Ok((locks::locks(&locks), found.unreadable.into_iter().collect()))
 }

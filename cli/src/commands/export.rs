@@ -37,7 +37,7 @@ impl Export {
             records.extend(found.into_iter().map(|node| node.record));
         }
         drop(progress);
-        let unreadable: Unreadable = walk.into_unreadable().into_iter().collect();
+        let unreadable: Unreadable = walk.into_unreadable();
         let report = match &self.folder {
             None => {
                 let document = document(records);

@@ -89,7 +89,7 @@ impl Find {
         let name = self.name.as_ref().map(Glob::compile_matcher);
         let mut paths: Vec<_> = nodes
             .into_iter()
-            .filter(|node| !self.empty || node.is_readable && node.children.is_empty())
+            .filter(|node| !self.empty || node.hidden.is_none() && node.children.is_empty())
             .map(|node| node.path)
             .filter(|path| name.as_ref().is_none_or(|glob| glob.is_match(path::split(path).1)))
             .filter(|path| self.regex.as_ref().is_none_or(|regex| regex.is_match(path)))

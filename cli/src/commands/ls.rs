@@ -1,6 +1,6 @@
 use clap::{Args, ValueEnum};
-use zk_curator::Stat;
 use zk_curator::op::fan_out;
+use zk_curator::{ErrorKind, Stat};
 
 use crate::app::App;
 use crate::exit::Failure;
@@ -108,7 +108,7 @@ impl Ls {
             }
             rows.push(cells);
         }
-        unreadable.extend(hidden);
+        unreadable.extend(hidden.into_iter().map(|path| (path, ErrorKind::NoAuth)));
         Ok(unreadable.complete(app.out(), rows))
     }
 }

@@ -77,7 +77,8 @@ impl Restore {
                 _ => Exit::CONFLICT,
             };
             let text = format!("{}\n{}", plan.counts, way(&plan));
-            return Ok(Answer::from(Report::new(text, value(&plan, None))).with_exit(exit));
+            let answer = Answer::from(Report::new(text, value(&plan, None))).with_exit(exit);
+            return Ok(plan.unreadable.complete(app.out(), answer));
         }
         app.out().say(plan.counts.to_string());
         self.agree(app, &restore.to, &plan).await?;
@@ -90,7 +91,8 @@ impl Restore {
             hold(app, zk, session).await?;
         }
         let text = if plan.counts.is_nothing() { "nothing to do" } else { "restored" };
-        Ok(Report::new(text, value(&plan, Some(transactions))).into())
+        let report = Report::new(text, value(&plan, Some(transactions)));
+        Ok(plan.unreadable.complete(app.out(), report))
     }
 
     /// Refuses a plan, or asks where it is dangerous.

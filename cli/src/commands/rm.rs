@@ -104,7 +104,8 @@ impl Rm {
         }
         let zk = app.zk_to_change().await?;
         let progress = Progress::start(app.out(), "delete", u64::try_from(number).ok());
-        let mut deletion = Deletion { zk, rm: &self, deleted: 0, kept, progress };
+        let unreadable = &targets.unreadable;
+        let mut deletion = Deletion { zk, rm: &self, unreadable, deleted: 0, kept, progress };
         let outcome = deletion.run(&targets.nodes).await;
         let Deletion { deleted, kept, progress, .. } = deletion;
         drop(progress);
@@ -179,8 +180,10 @@ impl Rm {
                     if error.kind() == ErrorKind::NoNode
                         && (self.force || self.selects_children()) => {}
                 // It may be deleted if it has no children.
-                Err(error) if error.kind() == ErrorKind::NoAuth => {
-                    targets.unreadable.extend([root.path.clone()]);
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::NoAuth | ErrorKind::ResponseTooLarge) =>
+                {
+                    targets.unreadable.extend([(root.path.clone(), error.kind())]);
                     targets.nodes.push(root);
                 }
                 Err(error) => return Err(error.into()),
@@ -221,7 +224,7 @@ impl Rm {
                 Seen::Hidden if self.older_than.is_none() && !self.empty => {
                     selected.push(Target { path, selected: None });
                 }
-                Seen::Hidden => undecided.extend([path]),
+                Seen::Hidden => undecided.extend([(path, ErrorKind::NoAuth)]),
                 Seen::Present(_) | Seen::Missing => {}
             }
         }
@@ -294,6 +297,8 @@ impl Kept {
 struct Deletion<'a> {
     zk: &'a CuratorFramework,
     rm: &'a Rm,
+    /// The nodes below which others were not selected, because they are not known.
+    unreadable: &'a Unreadable,
     deleted: usize,
     kept: Kept,
     progress: Progress,
@@ -379,7 +384,11 @@ impl Deletion<'_> {
             ErrorKind::NoNode if may_be_gone => Ok(()),
             ErrorKind::BadVersion if target.selected.is_some() => self.kept.add(changed(path)),
             ErrorKind::NotEmpty => {
-                self.kept.add(not_empty(path, self.kept.is_single && !self.rm.recursive))
+                let failure = not_empty(path, self.kept.is_single && !self.rm.recursive);
+                self.kept.add(match self.unreadable.why(path) {
+                    Some(why) => failure.hint(format!("its children are not known: {why}")),
+                    None => failure,
+                })
             }
             ErrorKind::NoAuth => {
                 self.kept.add(Failure::new(Exit::NO_PERMISSION, format!("no permission: {path}")))

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use crate::app::App;
 use crate::exit::Failure;
 use crate::output::{Answer, Report, printable, time};
-use crate::unreadable::Unreadable;
+use crate::unreadable::{Unreadable, Why};
 use crate::walk::{self, Listed};
 use crate::{node, path};
 
@@ -90,8 +90,8 @@ impl<'a> Drawing<'a> {
         if let Some(size) = self.sizes.get(&node.path) {
             text.push_str(&format!("  {}", time::size(*size as u64)));
         }
-        if !node.is_readable {
-            text.push_str("  (no permission)");
+        if let Some(kind) = node.hidden {
+            text.push_str(&format!("  ({})", Why::from(kind)));
         }
         let hidden = node.children.len() - self.children[place].len();
         if hidden > 0 {
@@ -119,7 +119,7 @@ impl<'a> Drawing<'a> {
         if let Some(size) = self.sizes.get(&node.path) {
             value["size"] = json!(size);
         }
-        if !node.is_readable {
+        if node.hidden.is_some() {
             value["unreadable"] = json!(true);
         }
         value

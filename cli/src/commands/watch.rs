@@ -51,8 +51,7 @@ impl Watch {
         let cache = builder.start();
         let events = if self.initial { cache.events() } else { cache.changes() };
         cache.loaded().await?;
-        let unreadable = cache.unreadable().into_iter().map(|(path, _)| path);
-        let unreadable: Unreadable = unreadable.collect();
+        let unreadable: Unreadable = cache.unreadable().into_iter().collect();
         let answer = unreadable.complete(app.out(), Answer::nothing());
         let stop = crate::stop::requested();
         app.out().say(format!("watching {} until Ctrl-C", self.path));

@@ -4,7 +4,7 @@
 //! again, until a read of them was not overtaken by another change: the nodes are then those of one
 //! moment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ use crate::exit::Failure;
 use crate::node::hex;
 use crate::path;
 use crate::progress::Progress;
+use crate::unreadable::Unreadable;
 use crate::walk::Pace;
 
 /// The options of a backup.
@@ -41,6 +42,8 @@ pub(crate) struct Options<'a> {
 #[derive(Debug)]
 pub(crate) struct Summary {
     pub(crate) trailer: Trailer,
+    /// The nodes that are missing in the file.
+    pub(crate) unreadable: Unreadable,
     pub(crate) ephemerals: u64,
     /// The nodes with hidden passwords in their ACLs.
     pub(crate) masked: u64,
@@ -96,7 +99,7 @@ pub(crate) async fn backup(
     let consistency = if is_exact { Consistency::Exact } else { Consistency::Fuzzy };
     let mut trailer = Trailer::new(consistency, changed);
     trailer.zxid = ended.map(hex);
-    trailer.unreadable = unreadable;
+    trailer.unreadable = unreadable.iter().map(|(path, _)| path.to_owned()).collect();
     if newer.is_empty() {
         trailer = part.finish(trailer)?;
     } else {
@@ -107,7 +110,7 @@ pub(crate) async fn backup(
         part.publish(options.file)?;
     }
     let Counts { ephemerals, masked } = counts;
-    Ok(Summary { trailer, ephemerals, masked, gap, published })
+    Ok(Summary { trailer, unreadable, ephemerals, masked, gap, published })
 }
 
 /// Reads changed nodes again, until all nodes are of one moment or the time is over. Returns the
@@ -116,7 +119,7 @@ async fn settle(
     zk: &CuratorFramework,
     follow: &mut Follow,
     options: &Options<'_>,
-    unreadable: &mut Vec<String>,
+    unreadable: &mut Unreadable,
 ) -> Result<BTreeMap<String, Option<Record>>, Error> {
     let end = Instant::now() + options.within;
     let (mut newer, mut pace) = (BTreeMap::new(), Pace::up_to(1_024));
@@ -136,9 +139,11 @@ async fn settle(
                 if !is_recorded(zk, path, options.root) {
                     continue;
                 }
-                unreadable.retain(|known| known != path);
-                if answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::NoAuth) {
-                    unreadable.push(path.clone());
+                unreadable.remove(path);
+                if let Err(error) = &answer
+                    && error.kind() != ErrorKind::NoNode
+                {
+                    unreadable.extend([(path.clone(), error.kind())]);
                 }
                 newer.insert(path.clone(), answer.ok().map(|(record, _)| record));
             }
@@ -165,9 +170,16 @@ fn combine(
         parents: newer.keys().map(|path| (path::split(path).0.to_owned(), false)).collect(),
     };
     part.finish(Trailer::new(trailer.consistency, None))?;
+    // Nodes below these were read before, and have no parent any more in the file.
+    let hidden: BTreeSet<&str> = trailer.unreadable.iter().map(String::as_str).collect();
+    let is_hidden = |path: &str| {
+        !hidden.is_empty()
+            && path::ancestors(path).iter().any(|path| hidden.contains(path.as_str()))
+    };
     let mut file = part.read()?;
     while let Some(record) = file.next()? {
         match newer.remove(&record.path) {
+            _ if is_hidden(&record.path) => {}
             None => copy.write(&record)?,
             Some(Some(record)) => copy.write(&record)?,
             Some(None) => {}

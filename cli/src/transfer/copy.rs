@@ -96,8 +96,8 @@ impl Copying<'_> {
                 break;
             }
         }
-        if let Some(path) = walk.into_unreadable().first() {
-            return Err(Failure::new(Exit::NO_PERMISSION, format!("no permission: {path}")));
+        if let Some(failure) = walk.into_unreadable().failure() {
+            return Err(failure);
         }
         if self.removes && !plan.ephemerals.is_empty() || plan.nodes == 0 {
             let text = format!("ephemeral: {}", plan.ephemerals.join(" "));
@@ -189,6 +189,10 @@ impl Copying<'_> {
         let scope = Scope { ephemerals: true, acls: true };
         let original = Tree::of_servers(self.zk, self.from, scope).await?;
         let copy = Tree::of_servers(self.zk, self.to, scope).await?;
+        if let Some(failure) = [&original, &copy].iter().find_map(|tree| tree.unreadable.failure())
+        {
+            return Err(failure);
+        }
         let differences = differences(&original, &copy);
         if differences.is_empty() {
             return Ok(());

@@ -9,8 +9,9 @@ use zk_curator::CuratorFramework;
 use super::file::Backup;
 use super::record::Record;
 use super::source::Walk;
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 use crate::path;
+use crate::unreadable::{Unreadable, Why};
 
 /// The nodes that are compared, and how.
 #[derive(Debug, Clone, Copy)]
@@ -19,12 +20,15 @@ pub(crate) struct Scope {
     pub(crate) acls: bool,
 }
 
-/// A tree, as far as it is compared. It has hashes instead of data.
+/// A tree, as far as it is compared. It has hashes instead of data. Its paths are relative to its
+/// root.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     nodes: BTreeMap<String, Print>,
     /// `true` for an old file, in which null data are empty.
     blurs_null: bool,
+    /// The nodes that could not be read, and below which nothing is known.
+    pub(crate) unreadable: Unreadable,
 }
 
 /// A node, as far as it is compared.
@@ -37,7 +41,7 @@ struct Print {
 }
 
 impl Tree {
-    /// Reads a subtree.
+    /// Reads a subtree. Fails only if its root cannot be read.
     pub(crate) async fn of_servers(
         zk: &CuratorFramework,
         root: &str,
@@ -53,13 +57,9 @@ impl Tree {
                 tree.add(&node.record, root, scope);
             }
         }
-        match walk.into_unreadable().first() {
-            None => Ok(tree),
-            Some(path) => {
-                let text = format!("no permission: {path}");
-                Err(Failure::new(Exit::NO_PERMISSION, text))
-            }
-        }
+        let relative = |(path, kind): (String, _)| (path::moved(&path, root, "/"), kind);
+        tree.unreadable = walk.into_unreadable().into_iter().map(relative).collect();
+        Ok(tree)
     }
 
     /// Reads a backup file. Returns its root too.
@@ -70,6 +70,9 @@ impl Tree {
         while let Some(record) = file.next()? {
             tree.add(&record, &root, scope);
         }
+        let unreadable = file.trailer().into_iter().flat_map(|trailer| &trailer.unreadable);
+        tree.unreadable =
+            unreadable.map(|path| (path::moved(path, &root, "/"), Why::NotInBackup)).collect();
         Ok((tree, root))
     }
 
@@ -105,10 +108,44 @@ pub(crate) enum Difference {
     Added(String),
     /// In both, with differences.
     Changed(String, Vec<&'static str>),
+    /// Could not be read on one side, for this reason. Neither it nor anything below it was compared.
+    Unknown(String, Why),
 }
 
 /// Returns the differences in the order of the paths.
 pub(crate) fn differences(before: &Tree, after: &Tree) -> Vec<Difference> {
+    let mut found = compared(before, after);
+    let unreadable: BTreeMap<&str, Why> =
+        before.unreadable.iter().chain(after.unreadable.iter()).collect();
+    if unreadable.is_empty() {
+        return found;
+    }
+    found.retain(|difference| {
+        let path = difference.path();
+        let is_below =
+            path::ancestors(path).iter().any(|path| unreadable.contains_key(path.as_str()));
+        // Of a node whose children could not be listed, the data were read.
+        let is_read = matches!(difference, Difference::Changed(..));
+        !is_below && (is_read || !unreadable.contains_key(path))
+    });
+    let unknown = unreadable.into_iter();
+    found.extend(unknown.map(|(path, why)| Difference::Unknown(path.to_owned(), why)));
+    found.sort_by(|a, b| a.path().cmp(b.path()));
+    found
+}
+
+impl Difference {
+    pub(crate) fn path(&self) -> &str {
+        match self {
+            Self::Removed(path)
+            | Self::Added(path)
+            | Self::Changed(path, _)
+            | Self::Unknown(path, _) => path,
+        }
+    }
+}
+
+fn compared(before: &Tree, after: &Tree) -> Vec<Difference> {
     let mut found = Vec::new();
     let blurs_null = before.blurs_null || after.blurs_null;
     let empty = blurs_null.then(|| Hash::hash(b""));
@@ -182,11 +219,7 @@ mod tests {
                     _ => {}
                 }
             }
-            let by_path = |one: &Difference| match one {
-                Difference::Removed(path) | Difference::Added(path) => path.clone(),
-                Difference::Changed(path, _) => path.clone(),
-            };
-            expected.sort_by_key(by_path);
+            expected.sort_by_key(|one| one.path().to_owned());
             prop_assert_eq!(differences(&tree(&a), &tree(&b)), expected);
         }
     }

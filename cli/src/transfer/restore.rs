@@ -19,6 +19,7 @@ use super::source::{self, Walk};
 use crate::exit::{Exit, Failure};
 use crate::path;
 use crate::progress::Progress;
+use crate::unreadable::Unreadable;
 use crate::walk::Pace;
 
 /// The nodes of the file that are compared with the servers at a time.
@@ -70,6 +71,8 @@ pub(crate) struct Plan {
     pub(crate) hazards: Vec<Hazard>,
     /// The nodes to delete, children first, with their versions.
     pub(crate) extras: Vec<(String, i32)>,
+    /// The nodes on the servers of which it is not known what is below them: it stays.
+    pub(crate) unreadable: Unreadable,
     size: Size,
     /// The number of ACLs to set outside of a transaction.
     acls: u64,
@@ -275,6 +278,12 @@ impl<'a> Restore<'a> {
                     plan.extras.push((path, record.version));
                 }
             }
+        }
+        // Below these there may be others, which keep their ancestors too.
+        plan.unreadable = walk.into_unreadable();
+        for (path, _) in plan.unreadable.iter() {
+            kept.extend(path::ancestors(path));
+            kept.insert(path.to_owned());
         }
         plan.extras.retain(|(path, _)| !kept.contains(path));
         plan.extras.sort_unstable_by(|a, b| b.cmp(a));

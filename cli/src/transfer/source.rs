@@ -9,6 +9,7 @@ use zk_curator::{Acl, CuratorFramework, Error, ErrorKind, Stat};
 use super::plan::Existing;
 use super::record::Record;
 use crate::path;
+use crate::unreadable::Unreadable;
 use crate::walk::{self, Pace};
 
 /// The nodes that are read at a time. Their data are in memory together.
@@ -35,7 +36,7 @@ pub(crate) struct Walk {
     acls: bool,
     /// `true` after the root was read.
     has_begun: bool,
-    unreadable: Vec<String>,
+    unreadable: Unreadable,
 }
 
 #[derive(Debug)]
@@ -52,12 +53,13 @@ impl Walk {
             pace: Pace::up_to(NODES_AT_ONCE),
             acls,
             has_begun: false,
-            unreadable: Vec::new(),
+            unreadable: Unreadable::default(),
         }
     }
 
-    /// Returns the nodes that may not be read, after the last batch.
-    pub(crate) fn into_unreadable(self) -> Vec<String> {
+    /// Returns the nodes that could not be read, after the last batch. What is below them is not
+    /// known either.
+    pub(crate) fn into_unreadable(self) -> Unreadable {
         self.unreadable
     }
 
@@ -97,13 +99,12 @@ impl Walk {
         for (parent, answer) in parents.iter().zip(answers).rev() {
             let mut names = match answer {
                 Ok(answer) => answer.into_children().unwrap_or_default(),
-                // The permission was withdrawn after the node was read.
-                Err(error) if error.kind() == ErrorKind::NoAuth => {
-                    self.unreadable.push(parent.clone());
+                Err(error) if error.kind() == ErrorKind::NoNode => continue,
+                // The list is too large, or the permission was withdrawn after the node was read.
+                Err(error) => {
+                    self.unreadable.extend([(parent.clone(), error.kind())]);
                     continue;
                 }
-                Err(error) if error.kind() == ErrorKind::NoNode => continue,
-                Err(error) => return Err(error),
             };
             // The first is on top.
             names.sort_unstable_by(|a, b| b.cmp(a));
@@ -130,9 +131,9 @@ impl Walk {
             match answer {
                 Ok((record, stat)) => found.push(Found { record, stat }),
                 Err(error) if !self.has_begun => return Err(error),
-                Err(error) if error.kind() == ErrorKind::NoAuth => self.unreadable.push(path),
                 // The node was deleted after its parent was listed.
-                Err(_) => {}
+                Err(error) if error.kind() == ErrorKind::NoNode => {}
+                Err(error) => self.unreadable.extend([(path, error.kind())]),
             }
         }
         self.has_begun = true;
@@ -146,7 +147,7 @@ impl Walk {
     }
 }
 
-/// The answer of one node: `NoNode` or `NoAuth` if it was deleted, or may not be read.
+/// The answer of one node: the error is `NoNode` if it was deleted; otherwise it cannot be read.
 pub(crate) type Answer = Result<(Record, Stat), Error>;
 
 /// Reads nodes with their ACLs in one round trip.

@@ -39,7 +39,7 @@ pub(crate) fn missing(found: &Found) -> Option<String> {
         missing.push(format!("only {} nodes were read: recipes are missing", found.nodes));
     }
     if !found.unreadable.is_empty() {
-        missing.push(format!("{} nodes may not be read", found.unreadable.len()));
+        missing.push(format!("{} nodes could not be read", found.unreadable.len()));
     }
     let partial = found.findings.iter().filter(|finding| finding.is_partial).count();
     if partial > 0 {

@@ -52,7 +52,10 @@ pub(crate) struct Zkc {
 
 impl Zkc {
     pub(crate) async fn start() -> Self {
-        let server = TestServer::start().await;
+        Self::on(TestServer::start().await)
+    }
+
+    pub(crate) fn on(server: TestServer) -> Self {
         let servers = server.connect_string();
         let folder = TempDir::new("zkc-test").expect("a folder");
         Self { server, servers, folder }

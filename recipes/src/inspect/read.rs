@@ -1,6 +1,6 @@
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
-use zk_curator::op::ReadResult;
+use zk_curator::op::{ReadResult, fan_out};
 use zk_curator::path::{SequenceSuffix, ZPath};
 use zk_curator::{CuratorFramework, Error, ErrorKind};
 
@@ -31,7 +31,7 @@ const FEW: usize = 16;
 ///
 /// # Errors
 /// `NoNode` if there is no such node; otherwise as a [`multi_read`](CuratorFramework::multi_read).
-/// Nodes without permission to read are treated as nodes that were not read.
+/// Other nodes that cannot be read are treated as nodes that were not read.
 ///
 /// # Cancel safety
 /// Nothing is changed.
@@ -61,11 +61,12 @@ pub struct Found {
     pub findings: Vec<Finding>,
     /// The number of nodes that were read.
     pub nodes: usize,
-    /// `true` if all nodes were read that may be read: the limit was not reached.
+    /// `true` if all nodes were read that can be read: the limit was not reached.
     pub is_complete: bool,
-    /// The paths of the nodes without permission to read, sorted. There may be recipes at these
-    /// nodes and below them.
-    pub unreadable: Vec<String>,
+    /// The paths of the nodes that could not be read, sorted, with the reasons: `NoAuth`, or for
+    /// example `ResponseTooLarge`. There may be recipes at these nodes. Below them the search goes
+    /// on if their children could be listed.
+    pub unreadable: Vec<(String, ErrorKind)>,
 }
 
 /// Finds all recipes at a node and below it, except in the servers' `/zookeeper`. Reads at most
@@ -73,7 +74,8 @@ pub struct Found {
 /// level by level: one or two round trips for each level, with one request for every 256 nodes.
 ///
 /// # Errors
-/// As [`inspect`].
+/// As [`inspect`]. The errors of other nodes than the first one are in
+/// [`unreadable`](Found::unreadable).
 ///
 /// # Cancel safety
 /// Nothing is changed.
@@ -204,13 +206,13 @@ struct Reader<'z> {
     read: usize,
     /// `true` if there were too many nodes.
     was_cut: bool,
-    /// The paths of the nodes without permission to read.
-    unreadable: BTreeSet<String>,
+    /// The paths of the nodes that could not be read, with the reasons.
+    unreadable: BTreeMap<String, ErrorKind>,
 }
 
 impl<'z> Reader<'z> {
     const fn new(zk: &'z CuratorFramework, left: usize, depth: usize) -> Self {
-        Self { zk, left, depth, read: 0, was_cut: false, unreadable: BTreeSet::new() }
+        Self { zk, left, depth, read: 0, was_cut: false, unreadable: BTreeMap::new() }
     }
 
     /// Reads the nodes below a node whose children are listed.
@@ -248,11 +250,12 @@ impl<'z> Reader<'z> {
         }
         let mut answers = reads.await?.into_iter();
         for node in level.iter_mut() {
-            self.accept(node, answers.next(), set_data)?;
+            self.accept(node, answers.next(), set_data);
             if lists_early {
-                self.accept(node, answers.next(), set_children)?;
+                self.accept(node, answers.next(), set_children);
             }
         }
+        self.read_stats(level).await?;
         level.retain(|node| node.stat.is_some_and(|stat| stat.num_children > 0));
         if is_last || lists_early || level.is_empty() {
             return Ok(());
@@ -263,29 +266,46 @@ impl<'z> Reader<'z> {
         }
         let mut answers = reads.await?.into_iter();
         for node in level.iter_mut() {
-            self.accept(node, answers.next(), set_children)?;
+            self.accept(node, answers.next(), set_children);
         }
         Ok(())
     }
 
-    /// Uses the response of a read. A node that must not be read remains unread.
+    /// Uses the response of a read. A node that cannot be read remains unread.
     fn accept(
         &mut self,
         node: &mut Node,
         answer: Option<Result<ReadResult, Error>>,
         set: impl FnOnce(&mut Node, ReadResult),
-    ) -> Result<(), Error> {
+    ) {
         match answer {
             Some(Ok(read)) => set(node, read),
             Some(Err(error)) => match error.kind() {
                 // It is gone: see `prune`.
                 ErrorKind::NoNode => node.path.clear(),
-                ErrorKind::NoAuth => {
-                    self.unreadable.insert(node.path.clone());
+                kind => {
+                    self.unreadable.insert(node.path.clone(), kind);
                 }
-                _ => return Err(error),
             },
             None => {}
+        }
+    }
+
+    /// Reads the metadata of nodes whose data could not be read, so that their children are read.
+    /// The children of a node without permission cannot be listed either.
+    async fn read_stats(&self, level: &mut [&mut Node]) -> Result<(), Error> {
+        let is_unread = |node: &&mut &mut Node| {
+            let why = self.unreadable.get(&node.path);
+            node.stat.is_none() && why.is_some_and(|why| *why != ErrorKind::NoAuth)
+        };
+        let mut nodes: Vec<_> = level.iter_mut().filter(is_unread).collect();
+        let reads = nodes.iter().map(|node| self.zk.exists(&node.path));
+        let stats = fan_out(FEW, reads).await;
+        for (node, stat) in nodes.iter_mut().zip(stats) {
+            node.stat = match stat {
+                Err(error) if error.kind() == ErrorKind::NoAuth => None,
+                stat => stat?,
+            };
         }
         Ok(())
     }

@@ -219,3 +219,28 @@ async fn a_lost_connection_is_a_gap() {
     let file = scratch.file();
     zkc(&server, &["backup", "/a", &file]).await.code(0).prints("2 nodes, exact");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_below_a_node_that_is_closed_meanwhile_is_left_out() {
+    let (server, scratch) = (TestServer::start().await, Scratch::new());
+    let zk = connected(&server).await;
+    create(&zk, &[("/a", ""), ("/a/b", "old"), ("/a/b/c", ""), ("/a/d", "")]).await;
+    let rule = server.rule(|request| {
+        let is_last = request.is(OpCode::MultiRead) && request.path() == Some("/a/b/c");
+        if is_last { Verdict::Delay(Duration::from_secs(600)) } else { Verdict::Pass }
+    });
+    let file = scratch.file();
+    let backup = ["backup", "/a", &file, "--plain"];
+    let close = async {
+        rule.fired().await;
+        zk.set_data("/a/b", "new").await.unwrap();
+        let closed = vec![Acl::new(Permissions::READ, "digest", "ann:none")];
+        zk.set_acl("/a/b", closed).await.unwrap();
+        rule.end();
+    };
+    let (ran, ()) = tokio::join!(zkc(&server, &backup), close);
+    ran.code(8).says("no permission: /a/b").prints("2 nodes, exact");
+    assert!(!plain(&file).iter().any(|line| line.contains(r#""path":"/a/b"#)));
+    zkc(&server, &["restore", &file, "--root", "/r"]).await.code(0).says("incomplete backup");
+    assert_eq!(server.probe().children("/r"), ["d"]);
+}
