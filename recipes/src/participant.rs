@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use zk_curator::op::fan_out;
 use zk_curator::path::{SequenceSuffix, ZPath};
-use zk_curator::{CuratorFramework, Error, ErrorKind, FencingToken};
+use zk_curator::{CuratorFramework, Error, ErrorKind, FencingToken, Stat};
 
 use crate::order::{self, Placed};
 use crate::path::child;
@@ -26,9 +26,17 @@ pub struct Participant {
     /// comes. Only a [reader that was a writer](crate::lock::WriteGuard::downgrade) has a lower
     /// one.
     pub fencing_token: FencingToken,
+    /// `true` if its node is persistent: no session will ever remove it, so the participants behind
+    /// it wait until it is deleted by hand. A restored backup may have created it.
+    pub is_persistent: bool,
 }
 
 impl Participant {
+    pub(crate) fn new(path: String, label: Bytes, stat: &Stat) -> Self {
+        let (fencing_token, is_persistent) = (FencingToken::new(stat.czxid), !stat.is_ephemeral());
+        Self { path, label, fencing_token, is_persistent }
+    }
+
     /// The label as text; invalid UTF-8 is replaced. Java's Curator writes text.
     #[must_use]
     pub fn label_str(&self) -> Cow<'_, str> {
@@ -70,8 +78,7 @@ async fn first_participants(
         for (path, read) in paths.iter().zip(fan_out(READS_AT_ONCE, reads).await) {
             match read {
                 Ok((label, stat)) => {
-                    let (path, fencing_token) = (path.clone(), FencingToken::new(stat.czxid));
-                    participants.push(Participant { path, label, fencing_token });
+                    participants.push(Participant::new(path.clone(), label, &stat));
                 }
                 Err(error) if error.kind() == ErrorKind::NoNode => {}
                 Err(error) => return Err(error),
@@ -95,10 +102,7 @@ pub(crate) async fn participants_at(
     let mut participants = Vec::new();
     for (path, read) in paths.into_iter().zip(reads) {
         match read {
-            Ok((label, stat)) => {
-                let fencing_token = FencingToken::new(stat.czxid);
-                participants.push(Participant { path, label, fencing_token });
-            }
+            Ok((label, stat)) => participants.push(Participant::new(path, label, &stat)),
             Err(error) if error.kind() == ErrorKind::NoNode => {}
             Err(error) => return Err(error),
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use tokio::task::JoinHandle;
-use zk_curator::{Acl, CuratorFramework, ErrorKind, SessionId};
+use zk_curator::{Acl, CreateMode, CuratorFramework, ErrorKind, SessionId};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::barrier::DistributedDoubleBarrier;
 use zk_curator_recipes::config::ConfigStore;
@@ -395,6 +395,29 @@ fn contenders_that_have_left_do_not_hold() {
         held.release().await.unwrap();
         let finding: Finding = reading.await.unwrap();
         assert!(finding.holders.is_empty() && finding.waiting.is_empty(), "{finding:?}");
+    });
+}
+
+#[test]
+fn a_waiter_behind_a_persistent_node_is_told() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        let ghost = zk.create(format!("{LOCK}/lock-")).creating_parents().data("restored");
+        let ghost = ghost.mode(CreateMode::PersistentSequential).await.unwrap().path;
+        let lock = mutex(&zk, "ann");
+        let waiting = waiter(&server, mutex(&zk, "ann")).await;
+        let participants = lock.participants().await.unwrap();
+        let persistent: Vec<_> = participants.iter().map(|one| one.is_persistent).collect();
+        assert_eq!(persistent, [true, false]);
+        let finding = inspect(&other, LOCK).await.unwrap();
+        assert!(finding.holders[0].is_persistent && !finding.waiting[0].is_persistent);
+        let told = verdicts(&finding, &sessions_of(&server.probe()));
+        let [Verdict::Persistent { owner, holds: true }, Verdict::Stuck { waiter, on }] = &told[..]
+        else {
+            panic!("{told:?}")
+        };
+        assert_eq!((&*owner.path, &*waiter.label, &**on), (&*ghost, "ann", &*ghost));
+        zk.delete(ghost).await.unwrap();
+        waiting.await.unwrap();
     });
 }
 

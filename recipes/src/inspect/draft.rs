@@ -57,6 +57,16 @@ impl<'n> Draft<'n> {
         self.finding.parts.push(name);
     }
 
+    /// Adds a node that clients create for their session, and that does not contend. A persistent
+    /// one contends: nothing ends it.
+    pub(super) fn part_of_session(&mut self, node: &Node, role: Role) {
+        if node.is_persistent() {
+            self.holds(self.contender(node, role, None));
+        } else {
+            self.part(node);
+        }
+    }
+
     /// Adds another node of a contender that is counted already.
     pub(super) fn part_of(&mut self, node: &Contender) {
         self.finding.parts.push(node.name.clone());
@@ -71,12 +81,15 @@ impl<'n> Draft<'n> {
 
     pub(super) fn contender(&self, node: &Node, role: Role, sequence: Option<i32>) -> Contender {
         let owner = node.stat.filter(|_| node.is_ephemeral());
+        // kazoo's lease with an end is a persistent node with a time.
+        let has_end = role == Role::Lease && self.finding.kind == RecipeKind::TimedLease;
         Contender {
             path: node.path.clone(),
             name: self.relative(&node.path),
             sequence,
             label: node.data.clone(),
             session: owner.map(|stat| SessionId::new(stat.ephemeral_owner)),
+            is_persistent: node.is_persistent() && role.is_of_session() && !has_end,
             role,
             stat: node.stat,
             waits_on: None,
@@ -91,6 +104,13 @@ impl<'n> Draft<'n> {
 
     pub(super) fn waits(&mut self, contender: Contender) {
         self.finding.waiting.push(contender);
+    }
+
+    /// Takes contenders out of suspicion that are persistent by design.
+    pub(super) fn allow_persistent(&mut self, is_allowed: impl Fn(&str) -> bool) {
+        for contender in &mut self.finding.holders {
+            contender.is_persistent &= !is_allowed(&contender.path);
+        }
     }
 
     pub(super) fn finish(mut self) -> Finding {

@@ -57,6 +57,10 @@ pub struct Contender {
     /// The session that it belongs to; `None` for a persistent node, and for a node that was not
     /// read.
     pub session: Option<SessionId>,
+    /// `true` if its node is persistent, although clients create such nodes for their session: no
+    /// session will ever remove it, and those that wait for it wait until it is deleted by hand. A
+    /// restored backup may have created it.
+    pub is_persistent: bool,
     /// The function of the node in the recipe.
     pub role: Role,
     /// The metadata of its node, if they were read.
@@ -119,6 +123,13 @@ pub enum Role {
     Consumer,
     /// Is a site of a two-phase commit: has voted if it holds.
     Site,
+}
+
+impl Role {
+    /// Returns `true` if clients create such a node for their session.
+    pub(super) const fn is_of_session(self) -> bool {
+        !matches!(self, Self::Item | Self::Job | Self::Site)
+    }
 }
 
 impl fmt::Display for Role {

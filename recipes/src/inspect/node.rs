@@ -79,6 +79,12 @@ impl Node {
         self.stat.is_some_and(|stat| stat.is_ephemeral())
     }
 
+    /// Returns `true` if the node was read and belongs to no session.
+    #[must_use]
+    pub fn is_persistent(&self) -> bool {
+        self.stat.is_some_and(|stat| !stat.is_ephemeral())
+    }
+
     /// Returns `true` if the node has children that were not read.
     #[must_use]
     pub fn is_partial(&self) -> bool {

@@ -79,6 +79,21 @@ pub enum Verdict {
         /// The paths of the contenders.
         paths: Vec<String>,
     },
+    /// The node of a contender [is persistent](Contender::is_persistent): no session will ever
+    /// remove it. Find out who made it, and delete it.
+    Persistent {
+        /// The contender.
+        owner: Owner,
+        /// `true` if it holds, `false` if it waits.
+        holds: bool,
+    },
+    /// A contender waits for a node that no session will ever remove.
+    Stuck {
+        /// The contender.
+        waiter: Owner,
+        /// The path of the persistent node.
+        on: String,
+    },
     /// A contender was asked to let go, and has not done so.
     Revoked {
         /// The contender.
@@ -123,7 +138,8 @@ pub struct Owner {
 
 /// Judges a recipe by its nodes and by the known facts about sessions. Sends nothing.
 ///
-/// The verdicts about holders come first, then those about waiters, then those about the recipe.
+/// The verdicts about persistent nodes come first, then those about holders, about waiters, and about
+/// the recipe.
 #[must_use]
 pub fn verdicts(finding: &Finding, sessions: &Sessions) -> Vec<Verdict> {
     let judge = Judge { finding, sessions };
@@ -135,6 +151,7 @@ pub fn verdicts(finding: &Finding, sessions: &Sessions) -> Vec<Verdict> {
     if finding.details == Details::MixedLock {
         verdicts.push(Verdict::MixedLock);
     }
+    verdicts.sort_by_key(|verdict| !matches!(verdict, Verdict::Persistent { .. }));
     let nodes = finding.ignored.len();
     if nodes > 0 && finding.kind != RecipeKind::Unknown {
         verdicts.push(Verdict::Foreign { nodes });
@@ -225,11 +242,22 @@ impl Judge<'_> {
         if watches(&self.finding.path) == Some(false) && watches(directory) == Some(false) {
             verdicts.push(Verdict::NoWatch { waiter: self.owner(waiter) });
         }
+        verdicts.extend(self.stuck(waiter));
         verdicts
+    }
+
+    fn stuck(&self, waiter: &Contender) -> Option<Verdict> {
+        let on = waiter.waits_on.as_ref()?;
+        let mut contenders = self.finding.holders.iter().chain(&self.finding.waiting);
+        let is_stuck = contenders.any(|other| other.is_persistent && other.path == *on);
+        is_stuck.then(|| Verdict::Stuck { waiter: self.owner(waiter), on: on.clone() })
     }
 
     /// Verdicts about a session without a connection, or with a silent one.
     fn session(&self, contender: &Contender, holds: bool) -> Vec<Verdict> {
+        if contender.is_persistent {
+            return vec![Verdict::Persistent { owner: self.owner(contender), holds }];
+        }
         let Some(id) = contender.session else { return Vec::new() };
         let silence = self.sessions.silent_for(id).zip(self.sessions.expires_within(id));
         if let Some((since, within)) = silence.filter(|_| self.sessions.connection(id).is_some()) {
@@ -351,6 +379,14 @@ impl fmt::Display for Verdict {
                 "session {session} has {} contenders: several tasks of one process, or one that waits for itself",
                 paths.len(),
             ),
+            Self::Persistent { owner, holds } => write!(
+                f,
+                "persistent: no session will ever remove it ({} {owner}); find out who made it, then delete it",
+                verb(*holds),
+            ),
+            Self::Stuck { waiter, on } => {
+                write!(f, "{waiter} waits for {on}, which no session will ever remove")
+            }
             Self::Revoked { owner } => write!(f, "{owner} was asked to let go, and has not yet"),
             Self::NoWatch { waiter } => {
                 write!(f, "{waiter} watches nothing here: it does not notice when its turn comes")

@@ -1,7 +1,7 @@
 use tracing::warn;
 use zk_curator::path::{SequenceSuffix, ZPath};
 use zk_curator::watch::Watch;
-use zk_curator::{CuratorFramework, Error as ZkError, ErrorKind, EventType, FencingToken};
+use zk_curator::{CuratorFramework, Error as ZkError, ErrorKind, EventType};
 
 use super::{Error, Participant, tag};
 use crate::lock;
@@ -120,9 +120,8 @@ impl FirstCandidate {
                     Ok(watched) => {
                         let (label, stat) = watched.value;
                         (self.watch, self.first) = (Some(watched.watch), Some(name));
-                        let fencing_token = FencingToken::new(stat.czxid);
                         let place = (stat.czxid, stat.mzxid);
-                        return Ok(Some((place, Participant { path, label, fencing_token })));
+                        return Ok(Some((place, Participant::new(path, label, &stat))));
                     }
                     // Gone since it was listed.
                     Err(error) if error.kind() == ErrorKind::NoNode => {}

@@ -22,7 +22,7 @@ pub struct Proclaimed {
 
 impl From<Participant> for Proclaimed {
     fn from(participant: Participant) -> Self {
-        let Participant { path, label, fencing_token } = participant;
+        let Participant { path, label, fencing_token, .. } = participant;
         Self { leader: path, value: label, fencing_token }
     }
 }

@@ -43,6 +43,10 @@ fn queue(node: &Node) -> Option<Finding> {
     for part in [IDS, "dead", "producers"].into_iter().filter_map(|name| node.get(name)) {
         draft.part(part);
     }
+    let producers = node.get("producers").into_iter().flat_map(|part| &part.children);
+    for producer in producers.filter(|producer| producer.is_persistent()) {
+        draft.holds(draft.contender(producer, Role::Member, None));
+    }
     Some(draft.finish())
 }
 
@@ -101,11 +105,11 @@ fn add_items<'n>(draft: &mut Draft<'n>, items: &'n Node, kind: Kind) -> Details 
     for bucket in buckets(items) {
         draft.inside(bucket);
         for taker in bucket.children.iter().filter(|node| is_taker(node.name())) {
-            draft.part(taker);
+            draft.part_of_session(taker, Role::Consumer);
         }
     }
     for taker in items.children.iter().filter(|node| is_taker(node.name())) {
-        draft.part(taker);
+        draft.part_of_session(taker, Role::Consumer);
     }
     let sorted = sorted(items, kind);
     let deliveries = |name: &str| kind.meta(name).map(|meta| meta.times);
@@ -158,7 +162,7 @@ fn jobs(node: &Node) -> Option<Finding> {
         contender.session = Some(SessionId::new(record.session));
         draft.holds(contender);
         if let Some(lease) = leased.get(attempt.name()) {
-            draft.part(lease);
+            draft.part_of_session(lease, Role::Lease);
         }
     }
     draft.inside(pending);

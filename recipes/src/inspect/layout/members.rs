@@ -47,6 +47,9 @@ fn services(node: &Node) -> Option<Finding> {
     node.children.iter().any(is_instance).then(|| {
         let mut draft = Draft::new(node, RecipeKind::Service, Library::Curator);
         add(&mut draft, node, is_instance);
+        let is_static =
+            |path: &str| node.children.iter().any(|child| child.path == path && !is_dynamic(child));
+        draft.allow_persistent(is_static);
         draft.finish()
     })
 }
@@ -62,8 +65,22 @@ fn is_instance(node: &Node) -> bool {
             .all(|key| has(key))
 }
 
+/// Returns `true` for an instance that its client registers for its session.
+fn is_dynamic(node: &Node) -> bool {
+    let text = String::from_utf8_lossy(&node.data);
+    let kind = text.split_once("\"serviceType\"").map(|(_, rest)| rest.trim_start());
+    let kind = kind.and_then(|rest| rest.strip_prefix(':'));
+    kind.is_some_and(|rest| rest.trim_start().starts_with("\"DYNAMIC"))
+}
+
 fn parties(node: &Node) -> Option<Finding> {
-    let rule = [is_party, is_shallow].into_iter().find(|rule| node.children.iter().any(rule))?;
+    let rule: fn(&Node) -> bool = if node.children.iter().any(is_party) {
+        is_party
+    } else if node.children.iter().any(|child| child.is_ephemeral() && is_shallow(child)) {
+        is_shallow
+    } else {
+        return None;
+    };
     let mut draft = Draft::new(node, RecipeKind::Group, Library::Kazoo);
     add(&mut draft, node, rule);
     Some(draft.finish())
@@ -74,11 +91,9 @@ fn is_party(node: &Node) -> bool {
     node.name().strip_suffix(PARTY).is_some_and(is_hex)
 }
 
-/// A member of kazoo's `ShallowParty`: its name ends with its identifier.
+/// A member of kazoo's `ShallowParty`, by its name, which ends with its identifier.
 fn is_shallow(node: &Node) -> bool {
-    let name = node.name();
-    node.is_ephemeral()
-        && name.split_at_checked(32).is_some_and(|(id, rest)| is_hex(id) && rest.starts_with('-'))
+    node.name().split_at_checked(32).is_some_and(|(id, rest)| is_hex(id) && rest.starts_with('-'))
 }
 
 /// Curator's `GroupMember` has no names of its own: any ephemeral nodes look like a group.

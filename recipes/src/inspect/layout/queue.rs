@@ -30,7 +30,8 @@ pub(super) fn recognise(node: &Node) -> Option<Finding> {
 fn curators(node: &Node) -> Option<Finding> {
     let (kind, recipe, library, is_guess) = kind_of(node)?;
     let is_item = |child: &&Node| kind.place(child.name()).is_some();
-    if node.children.iter().filter(is_item).all(Node::is_ephemeral) {
+    // Items are never ephemeral. Persistent claims alone cannot be told from items.
+    if node.children.iter().filter(is_item).any(Node::is_ephemeral) {
         return Some(lock_path(node, kind));
     }
     let mut draft = Draft::new(node, recipe, library);

@@ -8,7 +8,7 @@ use crate::inspect::finding::{Finding, Library, RecipeKind, Role};
 use crate::inspect::node::Node;
 use crate::schedule;
 use crate::two_phase::record::{Record, identity};
-use crate::two_phase::{SiteState, state_of};
+use crate::two_phase::{Form, SiteState, state_of};
 
 pub(super) fn recognise(node: &Node) -> Option<Finding> {
     transaction(node).or_else(|| config(node)).or_else(|| slots(node)).or_else(|| counter(node))
@@ -27,7 +27,8 @@ fn transaction(node: &Node) -> Option<Finding> {
         let state = state_of(site.map(|site| &site.data[..]));
         let is_new = name != identity && sites.iter().all(|(known, _)| *known != name);
         if let Some(site) = site.filter(|_| is_new) {
-            let contender = draft.contender(site, Role::Site, None);
+            let mut contender = draft.contender(site, Role::Site, None);
+            contender.is_persistent = record.form == Form::Ephemeral && site.is_persistent();
             if state == SiteState::Pending {
                 draft.waits(contender);
             } else {

@@ -171,3 +171,73 @@ fn the_end_of_the_numbers_is_told() {
     let mixed = "_c_{a}-lock-0000000001 @1\n{A}__lock__0000000002 @2";
     assert!(told(mixed, &Sessions::new())[1].starts_with("contenders of Curator and of kazoo"));
 }
+
+#[test]
+fn persistent_contenders_are_told_before_others() {
+    let ghost =
+        "_c_{a}-lock-0000000001 =one\n_c_{b}-lock-0000000002 @2 =two\n_c_{c}-lock-0000000003 @3";
+    let persistent = "persistent: no session will ever remove it (held by one \
+                      (_c_{a}-lock-0000000001)); find out who made it, then delete it";
+    let stuck = "two (_c_{b}-lock-0000000002), session 0x2 waits for /r/_c_{a}-lock-0000000001, \
+                 which no session will ever remove";
+    assert_told(ghost, &Sessions::new(), &[persistent, stuck]);
+    let behind = "_c_{a}-lock-0000000001 @1 =one\n_c_{b}-lock-0000000002 =two";
+    let told = told(behind, &Sessions::new());
+    assert!(
+        told[0].starts_with("persistent:") && told[0].contains("(waited for by two"),
+        "{told:?}"
+    );
+    assert!(told[1].starts_with("held by one"), "{told:?}");
+}
+
+/// The names of the contenders that no session will ever remove.
+#[track_caller]
+fn assert_persistent(lines: &str, expected: &[&str]) {
+    let finding = recognise(&tree("/r", lines));
+    let contenders = finding.holders.iter().chain(&finding.waiting);
+    let persistent = contenders.filter(|one| one.is_persistent).map(|one| one.name.clone());
+    let expected: Vec<_> = expected.iter().map(|name| super::text(name)).collect();
+    assert_eq!(persistent.collect::<Vec<_>>(), expected, "{lines}");
+}
+
+#[test]
+fn persistent_contenders_of_every_recipe_are_known() {
+    for (lines, expected) in [
+        ("latch-0000000001\nlatch-0000000002 @2", &["latch-0000000001"][..]),
+        ("_c_{a}-__READ__0000000001\n_c_{b}-__WRIT__0000000002 @1", &["_c_{a}-__READ__0000000001"]),
+        (
+            "leases/_c_{a}-lease-0000000001\nlocks/_c_{b}-lock-0000000001",
+            &["leases/_c_{a}-lease-0000000001", "locks/_c_{b}-lock-0000000001"],
+        ),
+        ("ready\n{a}\n{b} @2", &["{a}"]),
+        ("{A}-worker @1\n{B}-worker", &["{B}-worker"]),
+        ("{A}__party__ @1\n{B}__party__", &["{B}__party__"]),
+        (
+            "entries/entry-100-0000000001\ntaken/entry-100-0000000001",
+            &["taken/entry-100-0000000001"],
+        ),
+        ("queue-0000000001 @1\nqueue-0000000002", &["queue-0000000002"]),
+        // Items are persistent by design, and so is a lease with an end.
+        ("queue-0000000001\nqueue-0000000002", &[]),
+        ("lease_holder ={}", &[]),
+    ] {
+        assert_persistent(lines, expected);
+    }
+}
+
+#[test]
+fn only_dynamic_instances_belong_to_a_session() {
+    let instance = |kind: &str| {
+        format!(
+            r#"i ={{"name":"n","id":"i","registrationTimeUTC":1,"serviceType" : "{kind}","address":"DYNAMIC"}}"#
+        )
+    };
+    for (kind, expected) in [
+        ("DYNAMIC", &["i"][..]),
+        ("DYNAMIC_SEQUENTIAL", &["i"]),
+        ("STATIC", &[]),
+        ("PERMANENT", &[]),
+    ] {
+        assert_persistent(&instance(kind), expected);
+    }
+}
