@@ -32,9 +32,7 @@ pub(crate) struct Holder {
 pub(crate) fn deaf(library: Library, contender: &Contender) -> Option<&'static str> {
     let is_kazoos = || contender.name.contains("__lock__") || contender.name.contains("__rlock__");
     match library {
-        _ if contender.session.is_none() && contender.stat.is_some() => {
-            Some("it is persistent, and no client has it")
-        }
+        _ if contender.is_persistent => Some("it is persistent, and no client has it"),
         Library::Kazoo => Some("kazoo's clients do not look at their nodes"),
         Library::Mixed if is_kazoos() => Some("kazoo's clients do not look at their nodes"),
         Library::ZooKeeper => Some("the recipes of ZooKeeper know another request"),

@@ -136,9 +136,7 @@ impl Facts {
 
     /// Describes a session: the state of its connection, and its client.
     fn session(&self, id: Option<SessionId>) -> (String, String) {
-        let Some(id) = id else {
-            return ("persistent: stays without its client".to_owned(), String::new());
-        };
+        let Some(id) = id else { return ("persistent".to_owned(), String::new()) };
         let details = self.details.by_id.get(&id);
         let connection = self.sessions.connection(id);
         let timeout = details.and_then(|session| session.timeout).map(time::duration);
@@ -195,7 +193,10 @@ pub(crate) fn contender_lines(
     if contender.is_revoked {
         first.push("asked to let go".to_owned());
     }
-    let (state, client) = facts.session(contender.session);
+    let (mut state, client) = facts.session(contender.session);
+    if contender.is_persistent {
+        state.push_str(": no session will ever remove it");
+    }
     let session = contender.session.map(|id| format!("session {id}"));
     let mut second = vec![format!("{:<8} {}", "", printable(&contender.name))];
     second.extend(session);
@@ -219,6 +220,7 @@ pub(crate) fn contender_value(facts: &Facts, contender: &Contender, now: i64) ->
         "role": contender.role.to_string(),
         "label": data::value(&contender.label),
         "session": contender.session.map(|id| id.to_string()),
+        "persistent": contender.is_persistent,
         "created": contender.created_ms().and_then(time::rfc3339),
         "age_seconds": age,
         "token": contender.token().map(|token| node::hex(token.get())),
@@ -236,6 +238,12 @@ pub(crate) fn contender_value(facts: &Facts, contender: &Contender, now: i64) ->
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Returns the contenders of a recipe that no session will ever remove.
+pub(crate) fn persistent(finding: &Finding) -> impl Iterator<Item = &Contender> {
+    let contenders = finding.holders.iter().chain(&finding.waiting);
+    contenders.filter(|contender| contender.is_persistent)
 }
 
 /// Returns the kind of a recipe with its library, such as `mutex (Curator)`.

@@ -1,5 +1,5 @@
 use clap::Args;
-use zk_curator::{ErrorKind, SessionId};
+use zk_curator::ErrorKind;
 
 use crate::app::App;
 use crate::exit::{Exit, Failure};
@@ -41,16 +41,25 @@ impl Break {
         let Some(holder) = holder else {
             return Err(conflict(format!("no longer held with token {token}: {}", self.path)));
         };
-        let session = SessionId::new(holder.stat.ephemeral_owner);
-        if self.if_session.is_some_and(|wanted| wanted != session.get()) {
-            return Err(conflict(format!("other session: {} is of {session}", holder.path)));
+        let owner = holder.stat.ephemeral_owner;
+        let (of, question) = match node::owner(&holder.stat) {
+            Some(session) => (
+                format!("of session {session}"),
+                format!("take {} away from session {session}, which may go on?", self.path),
+            ),
+            None => (
+                "of no session".to_owned(),
+                format!("delete {}, which belongs to no session?", holder.path),
+            ),
+        };
+        if self.if_session.is_some_and(|wanted| wanted != owner) {
+            return Err(conflict(format!("other session: {} is {of}", holder.path)));
         }
         if self.dry_run {
-            let text = format!("delete {} of session {session}", holder.path);
+            let text = format!("delete {} {of}", holder.path);
             return Ok(Report::new(text, holder.path.as_str()).names([holder.path]).into());
         }
-        app.agree(&format!("take {} away from session {session}, which may go on?", self.path))
-            .await?;
+        app.agree(&question).await?;
         let transaction = zk
             .transaction()
             .check(&holder.path, holder.stat.version)

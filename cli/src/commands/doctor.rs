@@ -44,8 +44,8 @@ assumed, and the other is not judged.";
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Doctor {
-    /// Also look at the nodes below this one: their sizes, children and sequence numbers, and the
-    /// ACLs of locks
+    /// Also look at the nodes below this one: their sizes, children and sequence numbers, the ACLs of
+    /// locks, and contenders that no session will ever remove
     #[arg(long, value_name = "PATH", value_parser = path::parse, num_args = 0..=1, default_missing_value = "/")]
     tree: Option<String>,
     #[command(flatten)]
@@ -151,14 +151,15 @@ async fn nodes(
     Ok((findings, unreadable))
 }
 
-/// Compares the access control lists of locks and elections with those of their contenders. Also
-/// returns the nodes that could not be read.
+/// Finds contenders that no session will ever remove, and compares the access control lists of locks
+/// and elections with those of their contenders. Also returns the nodes that could not be read.
 async fn locks_of(app: &App, root: &str) -> Result<(Vec<Finding>, Unreadable), Failure> {
     let zk = app.zk().await?;
     let found = inspect::find(zk, root, SEARCHED).await?;
     if !found.is_complete {
         app.out().say(format!("note: locks were looked for in {} nodes only", found.nodes));
     }
+    let mut findings: Vec<_> = found.findings.iter().filter_map(locks::persistent).collect();
     let recipes = found.findings.iter().filter(|recipe| {
         matches!(
             recipe.kind,
@@ -197,5 +198,6 @@ async fn locks_of(app: &App, root: &str) -> Result<(Vec<Finding>, Unreadable), F
         }
         locks.push(Lock { path: directory, acl, contenders });
     }
-    Ok((locks::locks(&locks), found.unreadable.into_iter().collect()))
+    findings.extend(locks::locks(&locks));
+    Ok((findings, found.unreadable.into_iter().collect()))
 }

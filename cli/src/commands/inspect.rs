@@ -6,7 +6,7 @@ use crate::ensemble::probe::Options;
 use crate::exit::{Exit, Failure};
 use crate::output::{Answer, Column, Rows, data, number, text};
 use crate::path;
-use crate::unreadable::Unreadable;
+use crate::unreadable::{self, Unreadable};
 use crate::who::{self, Facts};
 
 /// The most characters of a label.
@@ -33,6 +33,7 @@ const COLUMNS: &[Column] = &[
     text("holder"),
     text("verdict").wide(),
     number("ignored").wide(),
+    number("persistent").wide(),
 ];
 
 impl Inspect {
@@ -55,8 +56,12 @@ impl Inspect {
                 finding.holders.first().map(|first| data::line(&first.label, SHOWN)).into(),
                 facts.verdicts(finding).into_iter().next().into(),
                 finding.ignored.len().into(),
+                who::persistent(finding).count().into(),
             ]);
         }
+        let stuck: Vec<_> = found.findings.iter().flat_map(who::persistent).collect();
+        let title = "persistent, no session will ever remove it (zkc why): ";
+        unreadable::name(app.out(), title, stuck.iter().map(|one| one.path.as_str()));
         facts.notes().iter().for_each(|note| app.out().say(format!("note: {note}")));
         let is_complete = found.is_complete && partial == 0;
         let exit = if is_complete { Exit::DONE } else { Exit::PARTLY };

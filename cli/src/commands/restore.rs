@@ -13,6 +13,7 @@ use crate::progress::Progress;
 use crate::transfer::arguments::{Low, glob};
 use crate::transfer::plan::{Acls, Counts, Ephemerals, OnConflict, Rules};
 use crate::transfer::restore::{Options, Plan, Restore as Restoring};
+use crate::unreadable;
 
 /// The arguments of `zkc restore`.
 #[derive(Debug, Args)]
@@ -32,6 +33,11 @@ pub(crate) struct Restore {
     /// Treatment of ephemeral nodes in the file
     #[arg(long, value_enum, value_name = "WAY", default_value = "skip")]
     ephemerals: Ephemerals,
+    /// With `--ephemerals persistent`, also create the nodes of locks, elections, leases, groups and
+    /// other recipes. No session will ever remove them: nobody obtains such a lock until they are
+    /// deleted
+    #[arg(long)]
+    persist_contenders: bool,
     /// Treatment of nodes that exist and differ
     #[arg(long, value_enum, value_name = "WAY", default_value = "fail")]
     on_conflict: OnConflict,
@@ -59,6 +65,7 @@ impl Restore {
             only: self.only.as_ref(),
             containers: self.containers.as_ref(),
             rules,
+            persist_contenders: self.persist_contenders,
             delete_extra: self.delete_extra,
             on_low: self.low.policy(),
         };
@@ -71,8 +78,10 @@ impl Restore {
         drop(progress);
         if self.dry_run {
             Low::warn(app, &plan.hazards);
+            warn_of_contenders(app, &plan);
+            let is_refused = !plan.contenders.is_empty() || self.low.refuses(&plan.hazards);
             let exit = match plan.counts.conflict {
-                0 if self.low.refuses(&plan.hazards) => Exit::USAGE,
+                0 if is_refused => Exit::USAGE,
                 0 => Exit::DONE,
                 _ => Exit::CONFLICT,
             };
@@ -105,6 +114,16 @@ impl Restore {
             let text = format!("conflict: {conflict} nodes exist and differ; nothing was changed");
             return Err(Failure::new(Exit::CONFLICT, text).hint("see --on-conflict"));
         }
+        let contenders = plan.contenders.len();
+        if contenders > 0 {
+            warn_of_contenders(app, plan);
+            let text = format!(
+                "refused: {contenders} contenders of recipes would become persistent, and no session \
+                 would ever remove them; nothing was changed"
+            );
+            let hint = "--ephemerals skip leaves them out; --persist-contenders accepts it";
+            return Err(Failure::usage(text).hint(hint));
+        }
         self.low.check(app, &plan.hazards).await?;
         if delete > 0 {
             app.agree(&format!("delete {delete} nodes below {root}?")).await?;
@@ -114,6 +133,11 @@ impl Restore {
         }
         Ok(())
     }
+}
+
+fn warn_of_contenders(app: &App, plan: &Plan) {
+    let paths = plan.contenders.iter().map(String::as_str);
+    unreadable::name(app.out(), "contender of a recipe: ", paths);
 }
 
 /// Says if the changes are applied together.
@@ -136,6 +160,7 @@ fn value(plan: &Plan, transactions: Option<u64>) -> Value {
         "ephemerals_skipped": skip,
         "conflict": conflict,
         "conflicts": plan.conflicts,
+        "contenders": plan.contenders,
         "sequence_numbers": burn,
         "low_counters": plan.hazards.iter().map(|low| &low.parent).collect::<Vec<_>>(),
         "atomic": plan.is_atomic(),

@@ -1,11 +1,11 @@
 use clap::Args;
 use serde_json::json;
-use zk_curator_recipes::inspect::{self, Finding};
+use zk_curator_recipes::inspect::{self, Contender, Finding};
 
 use crate::app::App;
 use crate::ensemble::probe::Options;
 use crate::exit::Failure;
-use crate::holders::{LOCKS, deaf};
+use crate::holders::{LOCKS, LOCKS_AND_ELECTIONS, deaf};
 use crate::output::{Answer, Report, printable, time};
 use crate::who::{self, Facts};
 use crate::{deletion, node, path};
@@ -15,6 +15,9 @@ const SHOWN: usize = 20;
 
 /// The most ignored nodes that are named.
 const IGNORED: usize = 5;
+
+/// The most persistent contenders for which commands are shown.
+const NAMED: usize = 3;
 
 /// The arguments of `zkc why`.
 #[derive(Debug, Args)]
@@ -79,7 +82,7 @@ impl Why {
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             lines.extend(titled("IGNORED", &[format!("{}{more}", names.join(", "))]));
         }
-        let contenders = |of: &[inspect::Contender]| -> Vec<_> {
+        let contenders = |of: &[Contender]| -> Vec<_> {
             of.iter().map(|one| who::contender_value(&facts, one, now)).collect()
         };
         let value = json!({
@@ -120,16 +123,29 @@ fn titled(title: &str, lines: &[String]) -> Vec<String> {
 
 /// Returns the commands that may help.
 fn next(finding: &Finding, facts: &Facts) -> Vec<String> {
+    let mut next: Vec<_> =
+        who::persistent(finding).take(NAMED).flat_map(|one| remove(finding, one)).collect();
     let is_lock = LOCKS.contains(&finding.kind);
-    let Some(holder) = finding.holders.first().filter(|_| is_lock) else { return Vec::new() };
-    let mut next = Vec::new();
+    let holder = finding.holders.first().filter(|holder| is_lock && !holder.is_persistent);
+    let Some(holder) = holder else { return next };
     let listens = deaf(finding.library, holder).is_none() && facts.may_listen(holder);
     if listens && !holder.is_revoked {
         next.push(format!("zkc revoke {}  (asks the holder to let go)", holder.path));
     }
-    if let Some(token) = holder.token() {
-        let token = node::hex(token.get());
-        next.push(format!("zkc break {} --token {token}  (deletes this node only)", holder.path));
-    }
+    next.extend(break_it(holder));
     next
+}
+
+/// Returns the commands that look who made a persistent node, and delete it.
+fn remove(finding: &Finding, contender: &Contender) -> Vec<String> {
+    let path = &contender.path;
+    let is_broken = LOCKS_AND_ELECTIONS.contains(&finding.kind);
+    let delete = break_it(contender).filter(|_| is_broken);
+    let delete = delete.unwrap_or_else(|| format!("zkc rm {path}  (deletes it)"));
+    vec![format!("zkc stat {path}  (when it was made, and by which transaction)"), delete]
+}
+
+fn break_it(contender: &Contender) -> Option<String> {
+    let token = node::hex(contender.token()?.get());
+    Some(format!("zkc break {} --token {token}  (deletes this node only)", contender.path))
 }

@@ -7,6 +7,7 @@
 pub(crate) mod apply;
 pub(crate) mod arguments;
 pub(crate) mod backup;
+mod contenders;
 pub(crate) mod copy;
 pub(crate) mod diff;
 pub(crate) mod export;

@@ -11,9 +11,12 @@ use globset::GlobMatcher;
 use zk_curator::{Acl, CreateMode, CuratorFramework};
 
 use super::apply::{Applier, Change, MAX_BYTES, Size, burns};
+use super::contenders;
 use super::file::Backup;
 use super::format::{Consistency, Trailer};
-use super::plan::{Counts, Existing, Hazard, NAMED, OnConflict, OnLow, Rules, Sequences, Step};
+use super::plan::{
+    Counts, Ephemerals, Existing, Hazard, NAMED, OnConflict, OnLow, Rules, Sequences, Step,
+};
 use super::record::{Kind, Record};
 use super::source::{self, Walk};
 use crate::exit::{Exit, Failure};
@@ -35,6 +38,8 @@ pub(crate) struct Options<'a> {
     /// The persistent nodes of the file to create as containers.
     pub(crate) containers: Option<&'a GlobMatcher>,
     pub(crate) rules: Rules,
+    /// Creates persistent nodes for the contenders of recipes too.
+    pub(crate) persist_contenders: bool,
     pub(crate) delete_extra: bool,
     pub(crate) on_low: OnLow,
 }
@@ -51,6 +56,9 @@ pub(crate) struct Restore<'a> {
     needed: BTreeSet<String>,
     /// The nodes in the file, by their paths on the servers, if others are deleted.
     known: BTreeSet<String>,
+    /// The contenders of recipes that would become persistent, by their paths on the servers, if
+    /// they are refused.
+    contenders: BTreeSet<String>,
     /// The ancestors of the root that do not exist.
     missing: Vec<String>,
     root_exists: bool,
@@ -67,6 +75,8 @@ pub(crate) struct Plan {
     pub(crate) counts: Counts,
     /// The first nodes in conflict.
     pub(crate) conflicts: Vec<String>,
+    /// The contenders of recipes that would become persistent, if they are refused.
+    pub(crate) contenders: Vec<String>,
     /// The nodes with low counters.
     pub(crate) hazards: Vec<Hazard>,
     /// The nodes to delete, children first, with their versions.
@@ -104,7 +114,7 @@ impl<'a> Restore<'a> {
         if path::is_system(zk, &to) {
             return Err(Failure::usage(format!("refused: {to} belongs to the servers")));
         }
-        let (needed, known, sequences) = Default::default();
+        let (needed, known, contenders, sequences) = Default::default();
         let (missing, root_exists, trailer) = (Vec::new(), true, None);
         let blurs_null = !file.header().tells_null();
         let mut this = Self {
@@ -114,6 +124,7 @@ impl<'a> Restore<'a> {
             to,
             needed,
             known,
+            contenders,
             missing,
             root_exists,
             blurs_null,
@@ -124,6 +135,10 @@ impl<'a> Restore<'a> {
             this.note(&record)?;
         }
         this.trailer = file.trailer().cloned();
+        if this.refuses_contenders() {
+            let found = contenders::contenders(this.options.file)?;
+            this.contenders = found.iter().filter_map(|path| this.target(path)).collect();
+        }
         this.find_place().await?;
         Ok(this)
     }
@@ -144,6 +159,16 @@ impl<'a> Restore<'a> {
             Consistency::Fuzzy => Some("fuzzy backup: not all nodes are of one moment".to_owned()),
             Consistency::Exact => None,
         }
+    }
+
+    const fn refuses_contenders(&self) -> bool {
+        matches!(self.options.rules.ephemerals, Ephemerals::Persistent)
+            && !self.options.persist_contenders
+    }
+
+    /// Returns `true` for a step that makes a contender persistent, if that is refused.
+    fn is_refused(&self, path: &str, step: &Step) -> bool {
+        matches!(step, Step::Create { .. }) && self.contenders.contains(path)
     }
 
     /// Notes a node of the file, in the first reading.
@@ -214,6 +239,9 @@ impl<'a> Restore<'a> {
                 self.sequences.add(path, &step);
                 if step == Step::Conflict && plan.conflicts.len() < NAMED {
                     plan.conflicts.push(path.clone());
+                }
+                if self.is_refused(path, &step) {
+                    plan.contenders.push(path.clone());
                 }
                 plan.acls += u64::from(matches!(&step, Step::Replace { acl: Some(_), .. }));
                 plan.counts.add(&step);
@@ -312,7 +340,7 @@ impl<'a> Restore<'a> {
             for (item, existing) in items.iter().zip(&present) {
                 let step = self.decide(item, existing.as_ref());
                 let path = &item.record.path;
-                if step == Step::Conflict {
+                if step == Step::Conflict || self.is_refused(path, &step) {
                     let failure = Failure::new(Exit::CONFLICT, format!("changed since: {path}"));
                     return Err(applier.explain(failure));
                 }

@@ -23,6 +23,7 @@ mod lock_signals;
 #[cfg(unix)]
 mod membership;
 mod nodes;
+mod persistent;
 #[cfg(unix)]
 mod progress;
 mod recipes;

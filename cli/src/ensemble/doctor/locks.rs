@@ -1,11 +1,13 @@
-//! Findings about the access control lists of locks and elections.
+//! Findings about the contenders of recipes, and about the access control lists of locks and
+//! elections.
 
 use std::collections::BTreeMap;
 
 use zk_curator::{Acl, Permissions};
+use zk_curator_recipes::inspect::{self, RecipeKind};
 
 use super::finding::{Finding, Severity, finding};
-use crate::path;
+use crate::{path, who};
 
 /// The nodes that are named in a finding.
 const NAMED: usize = 3;
@@ -44,6 +46,25 @@ pub(crate) fn locks(locks: &[Lock]) -> Vec<Finding> {
     let mut findings: Vec<_> = locks.iter().flat_map(lock).collect();
     findings.extend(open(locks));
     findings
+}
+
+/// Finds the contenders of a recipe that no session will ever remove.
+pub(crate) fn persistent(recipe: &inspect::Finding) -> Option<Finding> {
+    let paths: Vec<_> = who::persistent(recipe).map(|one| one.path.as_str()).collect();
+    let named = paths.get(..NAMED.min(paths.len())).filter(|named| !named.is_empty())?;
+    // The other members of a group do not wait for it.
+    let severity = match recipe.kind {
+        RecipeKind::Group | RecipeKind::Service => Severity::Warning,
+        _ => Severity::Error,
+    };
+    let text = format!(
+        "{} persistent contenders of a {}, such as {}: no session will ever remove them",
+        paths.len(),
+        recipe.kind,
+        named.join(", ")
+    );
+    let advice = "look who made them (zkc stat), and delete them: zkc why shows the commands";
+    Some(finding(severity, &recipe.path, text, advice))
 }
 
 /// Compares the clients that may contend with the permissions that a contender needs: to list the

@@ -236,6 +236,19 @@ fn recipes_are_looked_for_again_after_a_while() {
     assert_eq!(failed.table().note.as_deref(), Some("no connection"));
 }
 
+#[test]
+fn a_contender_that_no_session_removes_is_the_verdict() {
+    let stat = |owner| Stat { ephemeral_owner: owner, ..Default::default() };
+    let node = |name: &str, owner| Node::new(format!("/locks/a/{name}")).stat(stat(owner));
+    let lock = Node::new("/locks/a").with(node("lock-0000000001", 7));
+    let findings = vec![recognise(&lock.with(node("lock-0000000002", 0)))];
+    let shown = after(state(), [Event::Sample(sample(0, 1))].into_iter().chain(keys("5"))).0;
+    let (found, _) = after(shown, [Event::Inspected(Ok((findings, None)))]);
+    let table = found.table();
+    let verdict = table.rows[0].cells[5].text();
+    assert!(verdict.starts_with("persistent: no session will ever remove it"), "{verdict}");
+}
+
 fn command(state: State, line: &str) -> (State, Option<Effect>) {
     after(state, keys(&format!(":{line}")).into_iter().chain([Event::Key(Key::Enter)]))
 }

@@ -187,7 +187,8 @@ async fn ephemeral_nodes_are_left_out_unless_asked_for() {
     let (server, other, scratch) =
         (TestServer::start().await, TestServer::start().await, Scratch::new());
     let zk = connected(&server).await;
-    create(&zk, &[("/a", "")]).await;
+    // With a persistent sibling, it is no member of a group.
+    create(&zk, &[("/a", ""), ("/a/p", "")]).await;
     zk.create("/a/e").mode(CreateMode::Ephemeral).data("held").await.unwrap();
     let file = scratch.file();
     zkc(&server, &["backup", "/a", &file]).await.code(0);
