@@ -58,9 +58,9 @@ pub(crate) fn persistent(recipe: &inspect::Finding) -> Option<Finding> {
         _ => Severity::Error,
     };
     let text = format!(
-        "{} persistent contenders of a {}, such as {}: no session will ever remove them",
-        paths.len(),
+        "persistent contenders of a {}: {}, such as {}: no session will ever remove them",
         recipe.kind,
+        paths.len(),
         named.join(", ")
     );
     let advice = "look who made them (zkc stat), and delete them: zkc why shows the commands";

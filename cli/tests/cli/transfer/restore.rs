@@ -130,6 +130,22 @@ async fn nodes_that_the_file_lacks_are_deleted_on_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn additional_nodes_stay_above_what_may_not_be_read() {
+    let (server, scratch) = (TestServer::start().await, Scratch::new());
+    let zk = connected(&server).await;
+    create(&zk, &[("/a/b", "")]).await;
+    let file = scratch.file();
+    zkc(&server, &["backup", "/a", &file]).await.code(0);
+    create(&zk, &[("/a/x/closed", ""), ("/a/x/closed/below", ""), ("/a/y/z", "")]).await;
+    zk.set_acl("/a/x/closed", vec![Acl::new(Permissions::ADMIN, "world", "anyone")]).await.unwrap();
+    let delete = ["restore", &file, "--delete-extra", "-y"];
+    let dry = [&delete[..], &["--dry-run"]].concat();
+    zkc(&server, &dry).await.code(8).says("no permission: /a/x/closed").prints("- 2");
+    zkc(&server, &delete).await.code(8).says("no permission: /a/x/closed").says("- 2");
+    assert_eq!(server.probe().children("/a"), ["b", "x"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_interrupted_restore_is_completed() {
     let (server, other, scratch) =
         (TestServer::start().await, TestServer::start().await, Scratch::new());
