@@ -138,8 +138,8 @@ pub struct Owner {
 
 /// Judges a recipe by its nodes and by the known facts about sessions. Sends nothing.
 ///
-/// The verdicts about persistent nodes come first, then those about holders, about waiters, and about
-/// the recipe.
+/// The verdicts about persistent nodes come first, then those about holders, about waiters, and
+/// about the recipe.
 #[must_use]
 pub fn verdicts(finding: &Finding, sessions: &Sessions) -> Vec<Verdict> {
     let judge = Judge { finding, sessions };

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use zk_curator::SessionId;
+use zk_curator::path::SequenceSuffix;
 
 use super::line::contenders;
 use crate::inspect::details::Details;
@@ -19,6 +20,9 @@ use crate::queue::wire::name::{Bucket, CLAIM, Kind, LAYOUT, Place, WAITER, is_ta
 const ITEMS: &str = "items";
 const LINE: &str = "line";
 const IDS: &str = "ids";
+/// The producers in two phases, and the part of their names before the number.
+const PRODUCERS: &str = "producers";
+const PRODUCER: &str = "producer-";
 /// The directories of jobs.
 const ALL: &str = "all";
 const LEASES: &str = "leases";
@@ -33,18 +37,21 @@ fn queue(node: &Node) -> Option<Finding> {
     let items = node.get(ITEMS).filter(|items| is_layout(items))?;
     let kind = kind_of(items).unwrap_or_else(|| {
         // Only a FifoQueue has producers in two phases, and only the other one has dead letters.
-        if node.get("producers").is_some() { Kind::Fifo } else { Kind::Locking }
+        if node.get(PRODUCERS).is_some() { Kind::Fifo } else { Kind::Locking }
     });
     let mut draft = Draft::new(node, recipe(kind), Library::ZkCurator);
     draft.inside(items);
     let details = add_items(&mut draft, items, kind);
     draft.details(details);
     add_line(&mut draft);
-    for part in [IDS, "dead", "producers"].into_iter().filter_map(|name| node.get(name)) {
+    for part in [IDS, "dead", PRODUCERS].into_iter().filter_map(|name| node.get(name)) {
         draft.part(part);
     }
-    let producers = node.get("producers").into_iter().flat_map(|part| &part.children);
-    for producer in producers.filter(|producer| producer.is_persistent()) {
+    let producers = node.get(PRODUCERS).into_iter().flat_map(|part| &part.children);
+    let is_ghost = |node: &&Node| {
+        node.is_persistent() && SequenceSuffix::after(node.name(), PRODUCER).is_some()
+    };
+    for producer in producers.filter(is_ghost) {
         draft.holds(draft.contender(producer, Role::Member, None));
     }
     Some(draft.finish())

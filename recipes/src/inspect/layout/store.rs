@@ -28,7 +28,9 @@ fn transaction(node: &Node) -> Option<Finding> {
         let is_new = name != identity && sites.iter().all(|(known, _)| *known != name);
         if let Some(site) = site.filter(|_| is_new) {
             let mut contender = draft.contender(site, Role::Site, None);
-            contender.is_persistent = record.form == Form::Ephemeral && site.is_persistent();
+            // In this form votes belong to the session of their site, and acknowledgements do not.
+            let is_vote = matches!(state, SiteState::Voted(_)) && record.form == Form::Ephemeral;
+            contender.is_persistent = is_vote && site.is_persistent();
             if state == SiteState::Pending {
                 draft.waits(contender);
             } else {

@@ -217,6 +217,26 @@ fn persistent_contenders_of_every_recipe_are_known() {
             &["taken/entry-100-0000000001"],
         ),
         ("queue-0000000001 @1\nqueue-0000000002", &["queue-0000000002"]),
+        ("members/one @1 =member 1\nmembers/two =member 1\nparts", &["members/two"]),
+        (
+            "items =buckets 1\nitems/b-100000000|0000000000/item-0000000007\n\
+             items/b-100000000|0000000000/_c_{a}-taker-0000000009\n\
+             producers/producer-0000000001\nproducers/producer-0000000002 @3",
+            &[
+                "items/b-100000000|0000000000/_c_{a}-taker-0000000009",
+                "producers/producer-0000000001",
+            ],
+        ),
+        (
+            "all/one\npending =buckets 1\nleases/{a}\n\
+             executing/{a} =executing 1\\njob pending/x\\nsession 17\\n\\nworker-1",
+            &["leases/{a}"],
+        ),
+        (
+            ". =two-phase commit 2\\nstate preparing\\nform ephemeral\\ndeadline_ms 100\\nid x\\n\
+             site a\\nsite b\\nsite c\\n\\nload\na =commit\nb @3 =commit\nc =done",
+            &["a"],
+        ),
         // Items are persistent by design, and so is a lease with an end.
         ("queue-0000000001\nqueue-0000000002", &[]),
         ("lease_holder ={}", &[]),
