@@ -42,7 +42,7 @@ impl Items {
     /// order of their names.
     pub(crate) async fn list(zk: &CuratorFramework, path: &str) -> Result<Self, Error> {
         let listed = walk::list(zk, path, LEVELS, is_directory).await?;
-        let unreadable = Unreadable::of(&listed);
+        let unreadable = walk::hidden(&listed);
         let taken = path::join(path, TAKEN);
         let taken = listed.iter().find(|node| node.path == taken);
         let taken = taken.map(|taken| taken.children.iter().cloned().collect()).unwrap_or_default();

@@ -7,7 +7,6 @@ use zk_curator::ErrorKind;
 
 use crate::exit::{Exit, Failure};
 use crate::output::{Answer, Out, printable};
-use crate::walk::Listed;
 
 /// The nodes that are named on the terminal.
 const NAMED: usize = 10;
@@ -44,12 +43,6 @@ impl From<ErrorKind> for Why {
 }
 
 impl Unreadable {
-    /// Returns the unreadable nodes of a walk.
-    pub(crate) fn of<'a>(nodes: impl IntoIterator<Item = &'a Listed>) -> Self {
-        let hidden = nodes.into_iter().filter_map(|node| Some((node.path.clone(), node.hidden?)));
-        hidden.collect()
-    }
-
     /// Adds the nodes of another walk.
     pub(crate) fn extend<W: Into<Why>>(&mut self, nodes: impl IntoIterator<Item = (String, W)>) {
         self.0.extend(nodes.into_iter().map(|(path, why)| (path, why.into())));

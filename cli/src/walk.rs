@@ -78,8 +78,14 @@ pub(crate) async fn list(
     Ok(found)
 }
 
-/// Reads the data of nodes, and passes each to `with`. Nodes that were deleted are left out. Returns
-/// those that cannot be read.
+/// Returns the nodes whose children could not be listed.
+pub(crate) fn hidden<'a>(nodes: impl IntoIterator<Item = &'a Listed>) -> Unreadable {
+    let hidden = nodes.into_iter().filter_map(|node| Some((node.path.clone(), node.hidden?)));
+    hidden.collect()
+}
+
+/// Reads the data of nodes, and passes each to `with`. Nodes that were deleted are left out.
+/// Returns those that cannot be read.
 pub(crate) async fn read(
     zk: &CuratorFramework,
     paths: &[String],

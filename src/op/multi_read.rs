@@ -16,8 +16,8 @@ const PER_REQUEST: usize = 256;
 ///
 /// Servers before ZooKeeper 3.6, and raw clients without `multiRead`, get one request for each read
 /// instead. If a response exceeds the [limit](crate::CuratorFrameworkBuilder::max_response), the
-/// request is repeated in halves, down to the node that is too large by itself. Only the read of that
-/// node fails, with `ResponseTooLarge`.
+/// request is repeated in halves, down to the node that is too large by itself. Only the read of
+/// that node fails, with `ResponseTooLarge`.
 ///
 /// Fails if a request as a whole fails: without a connection, or with `InvalidPath`.
 ///

@@ -43,7 +43,7 @@ impl Acl {
             let zk = app.zk().await?;
             path::refuse_system(zk, &self.path)?;
             let nodes = walk::list(zk, &self.path, usize::MAX, |_| true).await?;
-            unreadable = Unreadable::of(&nodes);
+            unreadable = walk::hidden(&nodes);
             paths = nodes.into_iter().map(|node| node.path).collect();
         }
         if self.dry_run {

@@ -44,8 +44,8 @@ assumed, and the other is not judged.";
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Doctor {
-    /// Also look at the nodes below this one: their sizes, children and sequence numbers, the ACLs of
-    /// locks, and contenders that no session will ever remove
+    /// Also look at the nodes below this one: their sizes, children and sequence numbers, the
+    /// ACLs of locks, and contenders that no session will ever remove
     #[arg(long, value_name = "PATH", value_parser = path::parse, num_args = 0..=1, default_missing_value = "/")]
     tree: Option<String>,
     #[command(flatten)]
@@ -133,7 +133,7 @@ async fn nodes(
 ) -> Result<(Vec<Finding>, Unreadable), Failure> {
     let zk = app.zk().await?;
     let listed = walk::list(zk, root, usize::MAX, |_| true).await?;
-    let (mut findings, mut unreadable) = (Vec::new(), Unreadable::of(&listed));
+    let (mut findings, mut unreadable) = (Vec::new(), walk::hidden(&listed));
     for nodes in listed.chunks(STATS_AT_ONCE) {
         let stats = fan_out(STATS_AT_ONCE, nodes.iter().map(|node| zk.exists(&node.path))).await;
         for (node, stat) in nodes.iter().zip(stats) {
@@ -151,8 +151,9 @@ async fn nodes(
     Ok((findings, unreadable))
 }
 
-/// Finds contenders that no session will ever remove, and compares the access control lists of locks
-/// and elections with those of their contenders. Also returns the nodes that could not be read.
+/// Finds contenders that no session will ever remove, and compares the access control lists of
+/// locks and elections with those of their contenders. Also returns the nodes that could not be
+/// read.
 async fn locks_of(app: &App, root: &str) -> Result<(Vec<Finding>, Unreadable), Failure> {
     let zk = app.zk().await?;
     let found = inspect::find(zk, root, SEARCHED).await?;

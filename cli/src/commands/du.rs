@@ -5,7 +5,6 @@ use clap::Args;
 use crate::app::App;
 use crate::exit::Failure;
 use crate::output::{Answer, Cell, Column, Rows, number, text, time};
-use crate::unreadable::Unreadable;
 use crate::{path, walk};
 
 /// The arguments of `zkc du`.
@@ -39,7 +38,7 @@ impl Du {
         let zk = app.zk().await?;
         super::tree::ask(app, &self.path).await?;
         let nodes = walk::list(zk, &self.path, usize::MAX, |_| true).await?;
-        let mut unreadable = Unreadable::of(&nodes);
+        let mut unreadable = walk::hidden(&nodes);
         let paths: Vec<_> = nodes.into_iter().map(|node| node.path).collect();
         let depth = if self.summary { 0 } else { self.depth };
         let root_depth = steps(&self.path);

@@ -8,7 +8,6 @@ use zk_curator::{SessionId, Stat};
 use crate::app::App;
 use crate::exit::Failure;
 use crate::output::{Answer, Column, Rows, number, text, time};
-use crate::unreadable::Unreadable;
 use crate::walk::{self, Listed, Node};
 use crate::{node, path};
 
@@ -85,7 +84,7 @@ impl Find {
         let nodes = walk::list(zk, &self.path, depth, keep).await?;
         // The children of the deepest nodes are not asked for, unless by `--empty`.
         let asked = |node: &&Listed| self.empty || node.depth < depth;
-        let mut unreadable = Unreadable::of(nodes.iter().filter(asked));
+        let mut unreadable = walk::hidden(nodes.iter().filter(asked));
         let name = self.name.as_ref().map(Glob::compile_matcher);
         let mut paths: Vec<_> = nodes
             .into_iter()

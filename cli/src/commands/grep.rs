@@ -5,7 +5,6 @@ use serde_json::Value;
 use crate::app::App;
 use crate::exit::{Exit, Failure};
 use crate::output::{Answer, Column, Rows, data, printable, text};
-use crate::unreadable::Unreadable;
 use crate::{node, path, walk};
 
 /// The most characters of a line that are shown.
@@ -42,7 +41,7 @@ impl Grep {
         let zk = app.zk().await?;
         super::tree::ask(app, &self.path).await?;
         let nodes = walk::list(zk, &self.path, usize::MAX, |_| true).await?;
-        let mut unreadable = Unreadable::of(&nodes);
+        let mut unreadable = walk::hidden(&nodes);
         let mut paths: Vec<_> = nodes.into_iter().map(|node| node.path).collect();
         paths.sort_by(|a, b| node::compare(a, b));
         let columns = if self.paths_only { &COLUMNS[..1] } else { COLUMNS };

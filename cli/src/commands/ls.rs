@@ -6,7 +6,6 @@ use crate::app::App;
 use crate::exit::Failure;
 use crate::node::Seen;
 use crate::output::{Answer, Cell, Column, Rows, number, text, time};
-use crate::unreadable::Unreadable;
 use crate::walk;
 use crate::{node, path};
 
@@ -65,7 +64,7 @@ impl Ls {
         let depth = if self.recursive { self.depth } else { 0 };
         let below = |path: &str| self.path == "/" || path != self.path;
         let nodes = walk::list(zk, &self.path, depth, below).await?;
-        let mut unreadable = Unreadable::of(&nodes);
+        let mut unreadable = walk::hidden(&nodes);
         let mut paths: Vec<String> = nodes
             .iter()
             .flat_map(|node| node.children.iter().map(|name| path::join(&node.path, name)))

@@ -33,9 +33,9 @@ pub(crate) struct Restore {
     /// Treatment of ephemeral nodes in the file
     #[arg(long, value_enum, value_name = "WAY", default_value = "skip")]
     ephemerals: Ephemerals,
-    /// With `--ephemerals persistent`, also create the nodes of locks, elections, leases, groups and
-    /// other recipes. No session will ever remove them: nobody obtains such a lock until they are
-    /// deleted
+    /// With `--ephemerals persistent`, also create the nodes of locks, elections, leases, groups
+    /// and other recipes. No session will ever remove them: nobody obtains the lock until they
+    /// are deleted
     #[arg(long)]
     persist_contenders: bool,
     /// Treatment of nodes that exist and differ

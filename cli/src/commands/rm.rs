@@ -168,7 +168,7 @@ impl Rm {
         for root in roots {
             match walk::list(zk, &root.path, usize::MAX, |_| true).await {
                 Ok(nodes) => {
-                    targets.unreadable.extend(Unreadable::of(&nodes));
+                    targets.unreadable.extend(walk::hidden(&nodes));
                     let paths = nodes.into_iter().rev().map(|node| node.path);
                     let selected = &root.selected;
                     targets

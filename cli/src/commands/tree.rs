@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use crate::app::App;
 use crate::exit::Failure;
 use crate::output::{Answer, Report, printable, time};
-use crate::unreadable::{Unreadable, Why};
+use crate::unreadable::Why;
 use crate::walk::{self, Listed};
 use crate::{node, path};
 
@@ -33,7 +33,7 @@ impl Tree {
         }
         let depth = self.depth.unwrap_or(usize::MAX);
         let nodes = walk::list(zk, &self.path, depth, |_| true).await?;
-        let mut unreadable = Unreadable::of(&nodes);
+        let mut unreadable = walk::hidden(&nodes);
         let mut sizes = std::collections::HashMap::new();
         if self.sizes {
             let paths: Vec<_> = nodes.iter().map(|node| node.path.clone()).collect();

@@ -91,7 +91,7 @@ impl Tree {
             }
         }
         let print = Print {
-            data: record.data.as_deref().map(|data| Hash::hash(data)),
+            data: record.data.as_deref().map(Hash::hash),
             acl: acl.finalize(),
             is_ephemeral: record.kind.is_ephemeral(),
         };
@@ -108,7 +108,7 @@ pub(crate) enum Difference {
     Added(String),
     /// In both, with differences.
     Changed(String, Vec<&'static str>),
-    /// Could not be read on one side, for this reason. Neither it nor anything below it was compared.
+    /// Unreadable on one side, for this reason. Nothing below it was compared.
     Unknown(String, Why),
 }
 

@@ -1,7 +1,8 @@
 //! Restores a backup file.
 //!
-//! The file is read three times: to check that it is intact, to plan, and to apply. So its size does
-//! not matter, and nothing is changed by a damaged file.
+//! The file is read three times: to check that it is intact, to plan, and to apply; and twice more
+//! if ephemeral nodes become persistent, to find contenders. So its size does not matter, and
+//! nothing is changed by a damaged file.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -81,7 +82,7 @@ pub(crate) struct Plan {
     pub(crate) hazards: Vec<Hazard>,
     /// The nodes to delete, children first, with their versions.
     pub(crate) extras: Vec<(String, i32)>,
-    /// The nodes on the servers of which it is not known what is below them: it stays.
+    /// The nodes on the servers that could not be read. They stay, and the nodes below them.
     pub(crate) unreadable: Unreadable,
     size: Size,
     /// The number of ACLs to set outside of a transaction.
