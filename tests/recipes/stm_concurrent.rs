@@ -105,7 +105,7 @@ fn asserted_absence_shows_no_state_with_an_older_read() {
             async move {
                 tx.assert_absent("/b")?;
                 let mut a = pin!(maybe_done(tx.get_typed::<i64>("/a")));
-                drop(poll!(a.as_mut()));
+                assert!(poll!(a.as_mut()).is_pending());
                 let swap = other.transaction().set_data("/a", "2").delete("/b");
                 if other.exists("/b").await?.is_some() {
                     swap.await?;
