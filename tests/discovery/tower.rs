@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::{FutureExt, StreamExt};
 use tower::balance::p2c::Balance;
 use tower::discover::Change;
-use tower::load::Constant;
+use tower::load::{CompleteOnResponse, Constant, PendingRequestsDiscover};
 use tower::{BoxError, Service, ServiceExt};
 use zk_curator::{ConnectionState, CuratorFramework};
 use zk_curator_discovery::provider::InstanceChanges;
@@ -152,9 +152,9 @@ fn instances_whose_calls_fail_leave_the_balancer_for_a_time() {
         let provider = provider(&zk).await;
         let failed = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&failed);
-        let services = provider.discover_reported(move |instance| {
-            Constant::new(Killable(instance.id.clone(), Arc::clone(&count)), 1)
-        });
+        let services = provider
+            .discover_reported(move |instance| Killable(instance.id.clone(), Arc::clone(&count)));
+        let services = PendingRequestsDiscover::new(services, CompleteOnResponse::default());
         let mut balance = Balance::new(services);
         let mut call = async || {
             for _ in 0..300 {

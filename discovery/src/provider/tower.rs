@@ -12,7 +12,6 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, Stream, unfold};
 use tower::Service;
 use tower::discover::Change;
-use tower::load::Load;
 
 use super::{Candidate, Choice, Inner, Picked, ServiceProvider};
 use crate::instance::ServiceInstance;
@@ -154,14 +153,6 @@ where
             }
             response
         })
-    }
-}
-
-impl<S: Load, P> Load for Reported<S, P> {
-    type Metric = S::Metric;
-
-    fn load(&self) -> S::Metric {
-        self.service.load()
     }
 }
 
