@@ -13,8 +13,9 @@ use crate::discovery::ServiceDiscovery;
 use crate::instance::ServiceInstance;
 use crate::json::{Fault, read};
 
-/// The maximum number of records in one request.
-const PER_REQUEST: usize = 500;
+/// The maximum number of records in one request: with records of 100 kB each, the response has
+/// 3.2 MB.
+const PER_REQUEST: usize = 32;
 
 /// The instances of a service.
 #[derive(Debug, Clone)]
@@ -142,7 +143,7 @@ impl<P> ServiceDiscovery<P> {
 
 impl<P: DeserializeOwned> ServiceDiscovery<P> {
     /// Returns the instances of a service. An unknown service has none. Takes two round trips: the
-    /// ids, and then the records, at most 500 per request.
+    /// ids, and then the records, at most 32 per request.
     ///
     /// # Errors
     /// Those of a read, such as `ConnectionLoss` in an outage. `InvalidArgument` if the name cannot

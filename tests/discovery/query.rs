@@ -35,23 +35,40 @@ fn an_unused_base_has_no_names() {
     });
 }
 
-/// Two round trips, and one request for 500 records.
+/// Two round trips, and one request for 32 records.
 #[test]
 fn a_query_is_two_round_trips() {
     simulated_with(async |server, zk| {
         let mut registrations: Vec<Registration<u32>> = Vec::new();
-        for id in 0..501 {
+        for id in 0..65 {
             registrations.push(registered(&zk, &format!("i{id:03}")).await);
         }
         let before = server.probe();
         let found = discovery(&zk).instances("orders").await.unwrap();
         let after = server.probe();
-        assert_eq!(found.instances.len(), 501);
-        assert_eq!(found.instances[500].id, "i500");
+        assert_eq!(found.instances.len(), 65);
+        assert_eq!(found.instances[64].id, "i064");
         let more = |opcode| after.requests(opcode) - before.requests(opcode);
-        assert_eq!(more(OpCode::MultiRead), 2);
-        assert_eq!(after.total_requests() - before.total_requests(), 3);
+        assert_eq!(more(OpCode::MultiRead), 3);
+        assert_eq!(after.total_requests() - before.total_requests(), 4);
         drop(registrations);
+    });
+}
+
+/// A response with all of them would have 10 MB.
+#[test]
+fn large_records_are_read_in_small_requests() {
+    simulated_with(async |server, zk| {
+        zk.create(ORDERS).creating_parents().await.unwrap();
+        let path = "x".repeat(100_000);
+        for number in 0..100 {
+            let record = format!("{{\"payload\":1,\"path\":\"{path}\"}}");
+            zk.create(format!("{ORDERS}/{number}")).data(record).await.unwrap();
+        }
+        let before = server.probe().requests(OpCode::MultiRead);
+        let found = discovery(&zk).instances("orders").await.unwrap();
+        assert_eq!(found.instances.len(), 100);
+        assert_eq!(server.probe().requests(OpCode::MultiRead) - before, 4);
     });
 }
 
