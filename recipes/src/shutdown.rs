@@ -1,11 +1,13 @@
-//! The signal that ends a run, and the time that bodies have then.
+//! The signal that ends a process, the time that bodies have then, and the deadline of all steps.
 
-use std::sync::OnceLock;
+use std::future::IntoFuture;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zk_curator::CancellationToken;
-use zk_curator::internal::sleep_until;
+use tracing::warn;
+use zk_curator::internal::{bounded, sleep_until};
+use zk_curator::{CancellationToken, ConnectionState, CuratorFramework};
 
 /// Decides when `run_until` of a consumer, a worker, a schedule, an election or a sharder stops,
 /// and for how long bodies may then continue.
@@ -13,6 +15,14 @@ use zk_curator::internal::sleep_until;
 /// Made of a [`CancellationToken`], by [`into`](Into) or with [`on`](Self::on). Cheap to clone: one
 /// serves all runs of a process. It contains only the settings that all of these share; the number
 /// of concurrent bodies is an argument where it applies.
+///
+/// All steps of the end of a process have one [deadline](Self::deadline), also without servers:
+///
+/// 1. Cancel the token.
+/// 2. [`step`](Self::step)`(registration.drain())`: other processes stop calling this one.
+/// 3. Wait for the runs.
+/// 4. `step(registration.unregister())`, `step(guard.release())`, and so on.
+/// 5. [`close`](Self::close)`(&zk)`.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -44,6 +54,9 @@ use zk_curator::internal::sleep_until;
 pub struct Shutdown {
     stop: CancellationToken,
     drain: Duration,
+    deadline: Duration,
+    /// The time at which the stop was noticed first.
+    since: Arc<OnceLock<Instant>>,
 }
 
 impl Shutdown {
@@ -51,10 +64,14 @@ impl Shutdown {
     /// 10 s to close the session.
     pub const DRAIN: Duration = Duration::from_secs(20);
 
+    /// The deadline by default: 25 s. Of the 30 s that Kubernetes gives a process, this leaves 5 s
+    /// for the rest.
+    pub const DEADLINE: Duration = Duration::from_secs(25);
+
     /// Stops when this token is cancelled. A run with a token that is cancelled already begins
     /// nothing.
-    pub const fn on(stop: CancellationToken) -> Self {
-        Self { stop, drain: Self::DRAIN }
+    pub fn on(stop: CancellationToken) -> Self {
+        Self { stop, drain: Self::DRAIN, deadline: Self::DEADLINE, since: Arc::default() }
     }
 
     /// Never stops.
@@ -68,6 +85,53 @@ impl Shutdown {
     pub const fn drain(mut self, time: Duration) -> Self {
         self.drain = time;
         self
+    }
+
+    /// Sets the time from the stop until [steps](Self::step) and [`close`](Self::close) no longer
+    /// wait. It does not shorten the [time to drain](Self::drain), which should be less. Zero waits
+    /// for nothing. More than 30 years count as 30 years. Default: [`DEADLINE`](Self::DEADLINE).
+    pub const fn deadline(mut self, time: Duration) -> Self {
+        self.deadline = time;
+        self
+    }
+
+    /// Performs a step of the end of a process, such as `registration.drain()`,
+    /// `registration.unregister()` or `guard.release()`. Returns its result, or `None` if it has not
+    /// ended at the deadline. The step is dropped then; the futures of this crate continue in the
+    /// background as they document, until the framework is closed.
+    ///
+    /// The deadline begins when the stop is noticed by any clone, at the latest with the first step.
+    ///
+    /// # Cancel safety
+    /// As that of the step.
+    pub async fn step<F: IntoFuture>(&self, step: F) -> Option<F::Output> {
+        let end = self.since() + bounded(self.deadline);
+        tokio::select! {
+            biased;
+            output = step.into_future() => Some(output),
+            () = sleep_until(end) => None,
+        }
+    }
+
+    /// Closes the framework, for all clones of its handle. Returns `true` if a server has confirmed
+    /// the end of the session, and all cleanup is done. Otherwise it logs the reason as a warning,
+    /// and the servers delete the ephemeral nodes when the session expires; a process needs to do no
+    /// more. After the deadline it does not wait.
+    ///
+    /// # Cancel safety
+    /// Once the future was polled, the framework is closed in the background in any case.
+    pub async fn close(&self, zk: &CuratorFramework) -> bool {
+        match self.step(zk.close()).await {
+            Some(Ok(())) => return true,
+            Some(Err(error)) => warn!(%error, "the end of the session is not confirmed"),
+            None => warn!("the session was not closed before the deadline"),
+        }
+        false
+    }
+
+    /// Returns the time of the stop. If it was not noticed yet, it is now.
+    fn since(&self) -> Instant {
+        *self.since.get_or_init(Instant::now)
     }
 
     /// The time to drain.
@@ -108,15 +172,37 @@ impl Ending {
     pub(crate) fn has_begun(&self) -> bool {
         let has_begun = self.shutdown.has_begun();
         if has_begun {
-            self.since.get_or_init(Instant::now);
+            self.notice();
         }
         has_begun
+    }
+
+    fn notice(&self) {
+        self.shutdown.since();
+        self.since.get_or_init(Instant::now);
     }
 
     /// Resolves at the stop.
     pub(crate) async fn begun(&self) {
         self.shutdown.begun().await;
-        self.since.get_or_init(Instant::now);
+        self.notice();
+    }
+
+    /// Resolves when the session is lost after the stop: nothing of this process can be left then.
+    pub(crate) async fn lost(&self, zk: &CuratorFramework) {
+        self.begun().await;
+        let is_lost = |state| matches!(state, ConnectionState::Lost | ConnectionState::Closed);
+        zk.states().until(|status| is_lost(status.state)).await;
+    }
+
+    /// Resolves when a step without a body is to be given up: when the time to drain has passed, or
+    /// the session is lost.
+    pub(crate) async fn gives_up(&self, zk: &CuratorFramework) {
+        tokio::select! {
+            biased;
+            () = self.drained() => {}
+            () = self.lost(zk) => {}
+        }
     }
 
     /// When the time to drain has passed; `None` if that is never, or the end has not begun.

@@ -11,6 +11,7 @@ mod registration;
 mod registration_cancel;
 mod registration_faults;
 mod rest;
+mod shutdown;
 mod support;
 mod tower;
 mod user_code;

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fs;
-use std::future::ready;
+use std::future::{pending, ready};
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Once};
@@ -466,6 +466,12 @@ cases! {
         drop(timeout(MINUTE, each.run(|_| ready(Ok::<_, String>(())))).await);
     },
     // Of each recipe with `run_until`.
+    "recipes/src/shutdown.rs::deadline" => |time, zk| async move {
+        let shutdown = Shutdown::on(CancellationToken::new()).deadline(time);
+        let waited = timeout(MINUTE, shutdown.step(pending::<()>())).await;
+        assert_eq!(waited.is_ok(), time <= Duration::from_nanos(1), "{waited:?}");
+        shutdown.close(&zk).await;
+    },
     "recipes/src/shutdown.rs::drain" => |time, zk| async move {
         let stops: Vec<_> = (0..6).map(|_| CancellationToken::new()).collect();
         let stop = |number: usize| Shutdown::on(stops[number].clone()).drain(time);

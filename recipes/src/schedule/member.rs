@@ -110,17 +110,19 @@ impl Member {
             let candidate = match wanted {
                 Wanted::Run(candidate) => candidate,
                 Wanted::GiveUp(start, exhausted) => {
+                    let zk = self.site.zk.clone();
                     tokio::select! {
                         biased;
-                        () = ending.drained() => break,
+                        () = ending.gives_up(&zk) => break,
                         given_up = self.give_up(start, exhausted) => given_up?,
                     }
                     continue;
                 }
             };
+            let zk = self.site.zk.clone();
             let claimed = tokio::select! {
                 biased;
-                () = ending.drained() => break,
+                () = ending.gives_up(&zk) => break,
                 claimed = self.claim(candidate) => claimed?,
             };
             if let Some((claim, starts)) = claimed {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::mpsc;
-use tokio::time::timeout;
 use tracing::warn;
 use zk_curator::CuratorFramework;
+use zk_curator::internal::sleep;
 use zk_curator::path::ZPath;
 use zk_curator::retry::RetryPolicy;
 
@@ -217,7 +217,12 @@ impl OncePer {
         Box::pin(member.work(&ending, &body)).await?;
         // A claim that was under way deletes its runner when it is answered.
         let longest = self.zk.session().map_or(TOLERANCE, |session| session.timeout) * 2;
-        let has_ended = timeout(longest, over.recv()).await.is_ok();
+        let has_ended = tokio::select! {
+            biased;
+            _ = over.recv() => true,
+            () = ending.lost(&self.zk) => true,
+            () = sleep(longest) => false,
+        };
         if !has_ended || !self.zk.wait_until_released().await {
             warn!(path = self.path, "the nodes of a member are deleted in the background");
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zk_curator::CuratorFramework;
+use zk_curator::{CancellationToken, ConnectionState, CuratorFramework};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::schedule::{Error, Missed, Slot, SlotState};
@@ -11,7 +11,7 @@ use zk_curator_testing::wait::{reached, spend};
 use zk_curator_testing::{Probe, Verdict};
 use zk_curator_tests::{
     assert_clean_after_close, connected, cut_off, expire, pairs, session_id, simulated,
-    simulated_drops, simulated_each_on, simulated_on, stopped_by,
+    simulated_drops, simulated_each_on, simulated_on, stopped_by, until_state,
 };
 
 use super::{AFTER, MINUTE, PATH, RetryForever, Stage, slot, slots};
@@ -222,5 +222,26 @@ fn an_outage_delays_slots_and_ends_nothing() {
         assert!(stage.since.elapsed() < MINUTE * 6);
         stage.until_done(21).await;
         assert_eq!(stage.runs.minutes(), [(16, 1), (20, 1), (21, 1)]);
+    });
+}
+
+/// No claim can succeed any more.
+#[test]
+fn a_run_that_is_stopped_without_servers_ends_with_its_session() {
+    simulated_on(Stage::with_one, async |(stage, zk)| {
+        let once = stage.every_minute(&zk, "a");
+        let stop = CancellationToken::new();
+        let shutdown = Shutdown::on(stop.clone()).drain(60 * MINUTE);
+        let run = tokio::spawn(async move {
+            once.run_until(shutdown, async |_: Slot| Ok::<_, String>(())).await
+        });
+        reached(stage.since + MINUTE - MINUTE / 60).await;
+        stage.server.partition();
+        // The claim of the slot at 13:16 is under way.
+        reached(stage.since + MINUTE + MINUTE / 60).await;
+        stop.cancel();
+        until_state(&zk, ConnectionState::Lost).await;
+        timeout(MINUTE / 60, run).await.unwrap().unwrap().unwrap();
+        assert!(stage.runs.all().is_empty());
     });
 }
