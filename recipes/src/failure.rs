@@ -36,11 +36,21 @@ macro_rules! classify {
             }
         }
 
+        crate::failure::recoverable!($error $(, of_source: [$($outer),*])?);
+    };
+}
+
+/// Implements [`Recoverable`](zk_curator::Recoverable): the variant `Framework` has the error of the
+/// framework, or the field `source` of the listed variants, which is an error of this type.
+macro_rules! recoverable {
+    ($error:ident $(, of_source: [$($outer:ident),*])?) => {
         impl zk_curator::Recoverable for $error {
             fn framework_error(&self) -> Option<&zk_curator::Error> {
                 match self {
                     Self::Framework(error) => Some(error),
-                    $($(Self::$outer { source, .. } => zk_curator::Recoverable::framework_error(&**source),)*)?
+                    $($(Self::$outer { source, .. } => {
+                        zk_curator::Recoverable::framework_error(&**source)
+                    })*)?
                     _ => None,
                 }
             }
@@ -48,4 +58,4 @@ macro_rules! classify {
     };
 }
 
-pub(crate) use classify;
+pub(crate) use {classify, recoverable};

@@ -103,14 +103,7 @@ impl Error {
     }
 }
 
-impl zk_curator::Recoverable for Error {
-    fn framework_error(&self) -> Option<&zk_curator::Error> {
-        match self {
-            Self::Framework(error) => Some(error),
-            _ => None,
-        }
-    }
-}
+crate::failure::recoverable!(Error);
 
 impl Error {
     pub(super) fn undecodable(path: &str, data: &[u8]) -> Self {

@@ -111,11 +111,4 @@ impl Error {
     }
 }
 
-impl zk_curator::Recoverable for Error {
-    fn framework_error(&self) -> Option<&zk_curator::Error> {
-        match self {
-            Self::Framework(error) => Some(error),
-            _ => None,
-        }
-    }
-}
+crate::failure::recoverable!(Error);
