@@ -36,13 +36,6 @@ pub const fn has_default_data(op: &TransactionOp) -> bool {
     op.has_default_data()
 }
 
-/// Returns `true` if a handle is bound to a session that is over, by an error of it: no later call
-/// succeeds.
-#[must_use]
-pub fn is_of_the_past(zk: &CuratorFramework, error: &Error) -> bool {
-    zk.call().session_epoch.is_some() && error.is_session_lost()
-}
-
 /// Returns the error of an operation whose background task has ended before it: `SessionExpired` if
 /// the handle is bound to a session that is over, and otherwise `Closed`.
 #[must_use]

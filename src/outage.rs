@@ -8,7 +8,6 @@ use zk_curator_client::internal::sleep;
 
 use crate::error::{Error, ErrorKind};
 use crate::framework::CuratorFramework;
-use crate::internal::is_of_the_past;
 use crate::state::ConnectionState;
 
 /// The minimum pause before an operation is tried again that has failed for as long as the retry
@@ -67,7 +66,9 @@ impl CuratorFramework {
     /// Dropping the future has no effect.
     pub async fn wait_for_recovery<E: Recoverable>(&self, error: E) -> Result<(), E> {
         let Some(reason) = error.framework_error() else { return Err(error) };
-        if !reason.is_transient() || is_of_the_past(self, reason) {
+        // A handle that is bound to a session that is over never succeeds again.
+        let is_of_the_past = self.call().session_epoch.is_some() && reason.is_session_lost();
+        if !reason.is_transient() || is_of_the_past {
             return Err(error);
         }
         debug!(error = %reason, "tries again");
