@@ -133,6 +133,14 @@ impl Stops {
     }
 }
 
+/// Ends when every [`Stops`] has the signals that came before, for example before the end of a
+/// program that this process has waited for. The system runs their handler before this call; the
+/// runtime passes them on when it looks at its sources, which it does before a task that has yielded
+/// goes on.
+pub(crate) async fn told() {
+    tokio::task::yield_now().await;
+}
+
 /// Returns `false` for a signal that this process was started to ignore: HUP by `nohup`, and INT
 /// and QUIT by a script that starts a command with `&`. It stays ignored, also in a command that
 /// this process starts. TERM is always heeded: service managers have nothing else.
@@ -141,4 +149,21 @@ impl Stops {
 #[cfg(unix)]
 pub(crate) fn is_heeded(signal: Signal) -> bool {
     signal == Signal::SIGTERM || !is_ignored(signal as i32)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_signal_before_the_call_is_told() {
+        let mut signal =
+            tokio::signal::unix::signal(tokio::signal::unix::SignalKind::window_change()).unwrap();
+        for _ in 0..1_000 {
+            nix::sys::signal::raise(Signal::SIGWINCH).unwrap();
+            told().await;
+            let polled = std::future::poll_fn(|cx| Poll::Ready(signal.poll_recv(cx))).await;
+            assert!(polled.is_ready());
+        }
+    }
 }

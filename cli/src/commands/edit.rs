@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::exit::{Exit, Failure};
 use crate::output::{Answer, printable};
 use crate::stop::{Handled, Stop, Stops};
-use crate::{merge, path};
+use crate::{merge, path, stop};
 
 /// The lines of a merged text that are shown.
 const SHOWN: usize = 40;
@@ -270,6 +270,8 @@ impl Drafts {
         self.0.push(draft);
         phase.set(Phase::Edits);
         let edited = run_editor(&file).await;
+        // A Ctrl-C just before the end of the editor was for the editor, too.
+        stop::told().await;
         phase.set(Phase::Asks);
         if let Some(draft) = self.0.last_mut() {
             draft.is_open = false;
