@@ -153,12 +153,13 @@ pub(crate) fn is_heeded(signal: Signal) -> bool {
 
 #[cfg(all(test, unix))]
 mod tests {
+    use tokio::signal::unix::{SignalKind, signal};
+
     use super::*;
 
     #[tokio::test]
     async fn a_signal_before_the_call_is_told() {
-        let mut signal =
-            tokio::signal::unix::signal(tokio::signal::unix::SignalKind::window_change()).unwrap();
+        let mut signal = signal(SignalKind::window_change()).unwrap();
         for _ in 0..1_000 {
             nix::sys::signal::raise(Signal::SIGWINCH).unwrap();
             told().await;
