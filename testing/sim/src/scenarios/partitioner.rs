@@ -68,6 +68,11 @@ async fn work(client: Client) -> Result<(), Failure> {
     client.record(Division::Calm);
     // The members come and go one by one.
     sleep(client.moment(STAY)).await;
+    if rng.bool() {
+        // One that is back in time has its parts again.
+        run(&client, &member, sleep(client.moment(STAY)), false).await?;
+        sleep(client.moment(LEAVE_DELAY)).await;
+    }
     run(&client, &member, stay(&client, &member.set), true).await
 }
 
