@@ -1,25 +1,28 @@
 //! [`zk_curator_discovery`]: clients register, change, drain and unregister instances, under ids of
 //! their own and under a shared id. A second session checks the results, and writes into records what
 //! the payload does not know. An instance has the data of the last successful change, every change
-//! once, and what the other session has written. Its node is not replaced without a reason. An unregistered
-//! instance does not come back. After the faults, queries, caches and providers find every
-//! instance.
+//! once, and what the other session has written. Its node is not replaced without a reason. An
+//! unregistered instance does not come back. A payload that panics hides no other instance. After the
+//! faults, queries, caches and providers find every instance.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::panic::resume_unwind;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use tokio::time::sleep;
-use zk_curator::{ErrorKind, Stat};
-use zk_curator_discovery::cache::ServiceEvents;
+use zk_curator::{CreateMode, ErrorKind, Stat};
+use zk_curator_discovery::cache::{ServiceCache, ServiceEvents};
 use zk_curator_discovery::json::read;
 use zk_curator_discovery::provider::Unavailable;
 use zk_curator_discovery::{
     Registration, RegistrationError, RegistrationState, ServiceDiscovery, ServiceEvent,
     ServiceInstance, ServiceProvider, ServiceType,
 };
+
+use zk_curator_recipes::cache::Freshness;
 
 use super::Scenario;
 use super::support::patience::patiently;
@@ -31,6 +34,9 @@ const BASE: &str = "/services";
 const SERVICE: &str = "orders";
 /// The id that all clients use.
 const SHARED: &str = "shared";
+/// The id of a record that cannot be decoded, and the number in it.
+const POISONED: &str = "poisoned";
+const POISON: u64 = u64::MAX;
 /// What comes before the fields of a payload, and a field that this version does not know.
 const PAYLOAD: &str = "\"payload\":{";
 const NOTE: &str = "\"note\":";
@@ -52,6 +58,7 @@ pub(super) const SCENARIO: Scenario = Scenario::new(
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Payload {
     /// The number of the registration.
+    #[serde(deserialize_with = "number")]
     number: u64,
     /// The number of the last change.
     change: u64,
@@ -59,7 +66,18 @@ struct Payload {
     count: u64,
 }
 
+/// Decodes the number of a registration, and panics with that of a poisoned record.
+fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let number = u64::deserialize(deserializer)?;
+    if number == POISON {
+        // As a panic, but without a report.
+        resume_unwind(Box::new("poison"));
+    }
+    Ok(number)
+}
+
 type Orders = ServiceDiscovery<Payload>;
+type Instances = ServiceCache<Payload>;
 
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
@@ -92,7 +110,13 @@ async fn work(client: Client) -> Result<(), Failure> {
                     2 => (client.who().to_string(), ServiceType::DynamicSequential),
                     _ => (client.who().to_string(), ServiceType::Dynamic),
                 };
+                if rng.u8(..8) == 0 {
+                    poison(&client, &there).await;
+                }
                 guard = Guard::register(&client, &here, &there, id, kind).await?;
+                if let Some(guard) = &guard {
+                    guard.is_shown(&there, provider.cache()).await?;
+                }
             }
         }
         if guard.as_ref().is_some_and(Guard::has_ended) {
@@ -226,6 +250,19 @@ impl Guard {
         Ok(())
     }
 
+    /// Checks that the cache shows an instance that is older than what it says it shows.
+    async fn is_shown(&self, there: &Orders, cache: &Instances) -> Result<(), Failure> {
+        let fresh = cache.freshness();
+        let shown = cache.instances();
+        let Freshness::Fresh { zxid, .. } = fresh else { return Ok(()) };
+        // It is there after it was not shown, so it was there all the time since its creation.
+        let Some((instance, stat)) = self.look(there).await? else { return Ok(()) };
+        if stat.czxid <= zxid && shown.iter().all(|shown| shown.id != instance.id) {
+            return Err(format!("{fresh:?} without {instance:?} of {:x}", stat.czxid).into());
+        }
+        Ok(())
+    }
+
     /// Checks that the node stays the same within one session, unless another client deletes it.
     async fn stays(&self, client: &Client, there: &Orders) -> Result<(), Failure> {
         // Under the shared id, another client may have replaced our node and left between the two
@@ -287,6 +324,15 @@ impl Guard {
     }
 }
 
+/// Registers an instance whose payload panics when it is decoded. It concerns no other instance.
+async fn poison(client: &Client, there: &Orders) {
+    let payload = format!("{PAYLOAD}\"number\":{POISON},\"change\":0,\"count\":0}}");
+    let record = format!("{{\"name\":\"{SERVICE}\",\"id\":\"{POISONED}\",{payload}}}");
+    let create = there.framework().create(format!("{BASE}/{SERVICE}/{POISONED}"));
+    let create = create.mode(CreateMode::Ephemeral).data(record);
+    drop(client.maybe_cancel(create.into_future()).await);
+}
+
 /// Writes what the payload does not know into the record of a registration. Returns the transaction
 /// that created the node, the note, and whether it was certainly written.
 async fn note(
@@ -341,6 +387,7 @@ impl Reported {
                 ServiceEvent::Up(new) => (None, Some(new)),
                 ServiceEvent::Changed { old, new } => (Some(old), Some(new)),
                 ServiceEvent::Down(old) => (Some(old), None),
+                ServiceEvent::Undecodable(at) if at.path.ends_with(POISONED) => continue,
                 event => return Err(format!("{event:?}").into()),
             };
             if let Some(old) = old {
@@ -393,7 +440,7 @@ async fn found_by_all(
     let ours = member(guard.number);
     loop {
         let found = there.instances(SERVICE).await?;
-        if let Some(why) = found.undecodable.first() {
+        if let Some(why) = found.undecodable.iter().find(|at| !at.path.ends_with(POISONED)) {
             return Err(format!("{why:?}").into());
         }
         let members: Vec<_> =

@@ -1,11 +1,12 @@
 //! [`LeaderSelector`]: bodies that run once or repeatedly and are sometimes interrupted, and
-//! observers.
+//! observers. Bodies that return immediately are not run without a pause.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
+use zk_curator::CuratorFramework;
 use zk_curator_recipes::leader::{Error, LeaderSelector, Leadership};
 
 use super::Scenario;
@@ -13,6 +14,11 @@ use super::support::leading::{Term, acquiring, connect, observed};
 use crate::checkers::{Exclusion, Observed};
 use crate::history::Hold;
 use crate::{Client, Failure};
+
+/// How long a body runs that returns immediately, and how often at most: after a second, the pauses
+/// have their full length.
+const REPEATED: Duration = Duration::from_secs(10);
+const MOST_TERMS: u64 = 40;
 
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "leader_selector",
@@ -39,7 +45,25 @@ async fn work(client: Client) -> Result<(), Failure> {
             Box::pin(now_and_then(&client, selector)).await
         }
     };
-    Box::pin(observed(&client, observe, lead)).await
+    Box::pin(observed(&client, observe, lead)).await?;
+    client.faults_are_over().await;
+    has_pauses(&client, &zk).await
+}
+
+/// Runs a body that returns immediately. It is the only candidate.
+async fn has_pauses(client: &Client, zk: &CuratorFramework) -> Result<(), Failure> {
+    let selector = LeaderSelector::new(zk, format!("/election-{}", client.unique()));
+    let terms = AtomicU64::new(0);
+    let turns = selector.run_repeatedly(|_| {
+        terms.fetch_add(1, Ordering::Relaxed);
+        std::future::ready(())
+    });
+    drop(timeout(REPEATED, turns).await);
+    let terms = terms.into_inner();
+    if terms > MOST_TERMS {
+        return Err(format!("{terms} terms in {REPEATED:?}").into());
+    }
+    Ok(())
 }
 
 /// Runs the body of one term.

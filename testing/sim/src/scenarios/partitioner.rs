@@ -1,6 +1,6 @@
 //! [`SetPartitioner`]: members come, go and die, while the list of parts changes. Each part has one
 //! body at a time, and its tokens grow; a body is dropped only when its part is lost, or was
-//! revoked for as long as it may drain. After the last fault, each part comes to the member that it
+//! revoked for as long as it may drain. Members that nobody may read come and go, too. After the last fault, each part comes to the member that it
 //! is assigned to, and a member that comes or goes moves few of the others' parts.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use zk_curator::CuratorFramework;
+use zk_curator::{Acl, CreateMode, CuratorFramework, Permissions};
 use zk_curator_recipes::partition::{
     OwnedPartition, PartView, Partition, PartitionEvent, PartitionView, SetPartitioner,
 };
@@ -48,6 +48,7 @@ pub(super) const SCENARIO: Scenario = Scenario::new(
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let mut rng = client.rng();
+    let stranger = if rng.u8(..4) == 0 { Some(client.connect().await?) } else { None };
     let member = member(&client, &zk);
     // One way during one life.
     let follows = rng.u8(..4) == 0;
@@ -57,12 +58,21 @@ async fn work(client: Client) -> Result<(), Failure> {
             let parts = (0..rng.usize(2..=PARTS)).map(name);
             drop(client.maybe_cancel(member.set.set_parts(parts)).await);
         }
+        if let Some(stranger) = &stranger {
+            // Another one each time: nobody knows if it exists after a lost response.
+            let path = format!("{SET}/members/{}", client.unique());
+            let create = stranger.create(path).mode(CreateMode::Ephemeral).acl(unreadable());
+            drop(client.maybe_cancel(create.into_future()).await);
+        }
         if follows {
             follow(&client, &member).await?;
         } else {
             let stop = sleep(client.moment(RUN));
             run(&client, &member, stop, false).await?;
         }
+    }
+    if let Some(stranger) = stranger {
+        drop(stranger.close().await);
     }
     client.faults_are_over().await;
     client.record(Division::Calm);
@@ -74,6 +84,11 @@ async fn work(client: Client) -> Result<(), Failure> {
         sleep(client.moment(LEAVE_DELAY)).await;
     }
     run(&client, &member, stay(&client, &member.set), true).await
+}
+
+/// Nobody may read such a node. Its session ends it.
+fn unreadable() -> Vec<Acl> {
+    vec![Acl::new(Permissions::READ, "digest", "nobody:nobody")]
 }
 
 struct Member {

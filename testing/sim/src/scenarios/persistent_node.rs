@@ -1,16 +1,26 @@
 //! [`PersistentNode`]: clients keep nodes whose names existed before with other data. When a node
-//! is reported as present, the server must have its data.
+//! is reported as present, the server must have its data. An ephemeral one is not present while a
+//! persistent one has its name, and says so. One that may not be created is tried again ever more
+//! slowly.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::time::sleep;
-use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
+use zk_curator::acl::AclProvider;
+use zk_curator::{Acl, CreateMode, CuratorFramework, ErrorCode, ErrorKind, Permissions};
 use zk_curator_recipes::node::PersistentNode;
 
 use super::Scenario;
 use crate::{Client, Failure};
 
 const NODES: &str = "/nodes";
+/// The name of a node that may not be created.
+const FORBIDDEN: &str = "forbidden";
+/// How long it is tried to create such a node, and how often at most: the pauses double.
+const TRIED: Duration = Duration::from_secs(10);
+const MOST_TRIES: u32 = 12;
 
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "persistent_node",
@@ -19,7 +29,8 @@ pub(super) const SCENARIO: Scenario = Scenario::new(
 );
 
 async fn work(client: Client) -> Result<(), Failure> {
-    let zk = client.connect().await?;
+    let creates = Creates::default();
+    let zk = client.connect_with(client.framework().acl_provider(creates.clone())).await?;
     // A second client reads the nodes, after a sync.
     let other = client.connect().await?;
     let mut rng = client.rng();
@@ -34,9 +45,18 @@ async fn work(client: Client) -> Result<(), Failure> {
                 continue;
             }
         }
+        let is_occupied = !lasts && rng.bool();
+        if is_occupied
+            && other.create(path.as_str()).creating_parents_as_containers().await.is_err()
+        {
+            continue;
+        }
         let mode = if lasts { CreateMode::Persistent } else { CreateMode::Ephemeral };
         let data = client.unique().to_string();
         let node = PersistentNode::builder(&zk, path.as_str(), mode).data(data.clone()).start();
+        if is_occupied {
+            waits_for_its_place(&client, &other, &node, &path).await?;
+        }
         if let Some(Ok(_)) = client.maybe_cancel(node.created()).await {
             has(&other, &path, &data).await?;
         }
@@ -46,7 +66,73 @@ async fn work(client: Client) -> Result<(), Failure> {
         }
         drop(client.maybe_cancel(node.close()).await);
     }
+    client.faults_are_over().await;
+    is_tried_slowly(&client, &zk, &creates).await
+}
+
+/// Removes the persistent node in the place of an ephemeral one, once its keeper has told of it.
+async fn waits_for_its_place(
+    client: &Client,
+    other: &CuratorFramework,
+    node: &PersistentNode,
+    path: &str,
+) -> Result<(), Failure> {
+    match client.maybe_cancel(node.created()).await {
+        Some(Ok(_)) => return Err(format!("{path} is present beside a persistent node").into()),
+        Some(Err(error)) if error.kind() == ErrorKind::NodeExists || error.is_retryable() => {}
+        Some(Err(error)) => return Err(error.into()),
+        None => {}
+    }
+    loop {
+        match other.delete(path).quietly().await {
+            Ok(()) => break,
+            Err(error) if error.is_retryable() => sleep(Duration::from_millis(100)).await,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    // The keeper learns it from its watch.
+    while let Some(Err(error)) = client.maybe_cancel(node.created()).await {
+        client.note(format!("not yet in its place: {error}"));
+        sleep(Duration::from_millis(100)).await;
+    }
     Ok(())
+}
+
+/// Keeps a node that may not be created.
+async fn is_tried_slowly(
+    client: &Client,
+    zk: &CuratorFramework,
+    creates: &Creates,
+) -> Result<(), Failure> {
+    let parent = format!("{NODES}/{}", client.unique());
+    let read = vec![Acl::new(Permissions::READ, "world", "anyone")];
+    let create = zk.create(parent.as_str()).acl(read).creating_parents_as_containers();
+    create.idempotent().await?;
+    let path = format!("{parent}/{FORBIDDEN}");
+    let node = PersistentNode::builder(zk, path.as_str(), CreateMode::Ephemeral).start();
+    match node.created().await {
+        Err(error) if error.code() == Some(ErrorCode::NoAuth) => {}
+        created => return Err(format!("{created:?} at {path}, which is forbidden").into()),
+    }
+    sleep(TRIED).await;
+    let tries = creates.0.load(Ordering::Relaxed);
+    if tries > MOST_TRIES {
+        return Err(format!("{path} was tried {tries} times in {TRIED:?}").into());
+    }
+    Ok(())
+}
+
+/// Counts how often a node is created that may not be.
+#[derive(Debug, Clone, Default)]
+struct Creates(Arc<AtomicU32>);
+
+impl AclProvider for Creates {
+    fn acl(&self, path: &str) -> Vec<Acl> {
+        if path.ends_with(FORBIDDEN) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+        Acl::open_unsafe()
+    }
 }
 
 /// Checks that a node has these data, if it exists. It may be gone with its session.
