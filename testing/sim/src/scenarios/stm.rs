@@ -1,13 +1,21 @@
 //! [`stm`](zk_curator_recipes::stm): clients move money between three accounts, which they also
 //! open, close and replace. The total is the same in every state, and every body checks that. Each
 //! value is unique, so the checker knows which transaction has written what another one has read.
+//!
+//! Without a space, they move money into a node that is not always there, and out of it. A body that
+//! asserts that it is not there sees one state, too.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
+use bytes::Bytes;
 use fastrand::Rng;
+use futures_util::future::try_join_all;
+use futures_util::poll;
 use tokio::time::sleep;
-use zk_curator::CuratorFramework;
+use zk_curator::{CuratorFramework, ErrorCode};
 use zk_curator_recipes::counter::PromotedToLock;
 use zk_curator_recipes::stm::{Error, Stm, Tx};
 
@@ -19,6 +27,9 @@ use crate::{Client, Failure};
 
 const BANK: &str = "/bank";
 const LOCK: &str = "/locks/bank";
+/// Nodes without a space. The reserve, if it exists, has this much of the money.
+const TILL: &str = "/till";
+const RESERVE: i64 = 100;
 const ACCOUNTS: [&str; 3] = ["a", "b", "c"];
 /// The sum of all accounts. The first transaction opens an account with it.
 const TOTAL: i64 = 1_000;
@@ -33,19 +44,23 @@ pub(super) const SCENARIO: Scenario = Scenario::new(
             .checker(Serializable::default())
             .operator(["/locks/bank/*"])
             .leaves(["/bank", "/bank/a", "/bank/b", "/bank/c", "/bank/_receipts"])
-            .leaves(["/locks", LOCK])
+            .leaves(["/locks", LOCK, TILL, "/till/a", "/till/b", "/till/reserve"])
     },
 );
 
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let bank = Bank::of(&client, &zk);
+    let till = Till { client: client.clone(), zk: zk.clone(), stm: Stm::loose(&zk) };
     let mut rng = client.rng();
     while client.next_round().is_some() {
         for _ in 0..ACTS {
             sleep(client.moment(Duration::from_millis(20))).await;
             let act = Act::any(&mut rng);
             bank.transact(act, &mut rng).await;
+            if rng.bool() {
+                client.maybe_cancel(till.transact(&mut rng)).await;
+            }
         }
     }
     client.faults_are_over().await;
@@ -55,6 +70,9 @@ async fn work(client: Client) -> Result<(), Failure> {
         while !bank.transact(act, &mut rng).await {
             sleep(client.moment(Duration::from_millis(100))).await;
         }
+    }
+    while !till.transact(&mut rng).await {
+        sleep(client.moment(Duration::from_millis(100))).await;
     }
     Ok(())
 }
@@ -195,7 +213,14 @@ impl Body {
     async fn read(&mut self) -> Result<BTreeMap<&'static str, Option<Account>>, Error> {
         let mut accounts = BTreeMap::from(ACCOUNTS.map(|name| (name, None)));
         let mut names = ACCOUNTS.to_vec();
-        match self.rng.u8(..3) {
+        match self.rng.u8(..4) {
+            3 => {
+                let all =
+                    together(&self.client, &self.tx, ACCOUNTS.map(|name| path(&name))).await?;
+                let all = all.iter().map(|data| data.as_deref().and_then(decode));
+                accounts.extend(ACCOUNTS.into_iter().zip(all));
+                return Ok(accounts);
+            }
             0 => {
                 let all = self.tx.get_all(ACCOUNTS.iter().map(path)).await?;
                 accounts.extend(
@@ -276,6 +301,91 @@ impl Body {
         self.tx.put(path, data.as_str())?;
         Ok(Some(number))
     }
+}
+
+/// Reads nodes in requests that are under way at the same time. Their responses are not taken in the
+/// order in which they arrive.
+async fn together<const N: usize>(
+    client: &Client,
+    tx: &Tx,
+    paths: [String; N],
+) -> Result<Vec<Option<Bytes>>, Error> {
+    let reads = paths.map(|path| async move {
+        let sometimes = |most| if client.rng().bool() { client.moment(most) } else { most * 0 };
+        sleep(sometimes(Duration::from_millis(5))).await;
+        let mut read = pin!(tx.get(path));
+        if let Poll::Ready(read) = poll!(&mut read) {
+            return read;
+        }
+        sleep(sometimes(Duration::from_millis(10))).await;
+        read.await
+    });
+    try_join_all(reads).await
+}
+
+/// Two nodes that stay, and a reserve that comes and goes, without a space.
+struct Till {
+    client: Client,
+    zk: CuratorFramework,
+    stm: Stm,
+}
+
+impl Till {
+    /// Runs a transaction. Returns `false` if it has failed, or may have.
+    async fn transact(&self, rng: &mut Rng) -> bool {
+        let opened = async {
+            self.zk.create(TILL).idempotent().or_set_data().await?;
+            let opening = self.zk.transaction();
+            let opening = opening.create(format!("{TILL}/a"), TOTAL.to_string());
+            opening.create(format!("{TILL}/b"), "0").commit().await.map(drop)
+        };
+        match opened.await {
+            Err(error) if error.code() != Some(ErrorCode::NodeExists) => return false,
+            _ => {}
+        }
+        let expects_none = rng.bool();
+        let run = self.stm.transaction().run(|tx| {
+            let mut rng = rng.fork();
+            async move { self.body(&tx, &mut rng, expects_none).await }
+        });
+        // The reserve is there, or is not.
+        matches!(run.await, Ok(_) | Err(Error::Exists { .. } | Error::Unprotected { .. }))
+    }
+
+    async fn body(&self, tx: &Tx, rng: &mut Rng, expects_none: bool) -> Result<(), Error> {
+        let path = |name| format!("{TILL}/{name}");
+        if expects_none {
+            tx.assert_absent(path("reserve"))?;
+        }
+        let paths = [path("reserve"), path("a"), path("b")];
+        let seen = together(&self.client, tx, paths).await?;
+        let balances: Vec<_> = seen.iter().map(|data| data.as_deref().and_then(balance)).collect();
+        let total: i64 = balances.iter().flatten().sum();
+        if total != TOTAL {
+            let broken = format!("a body sees the total {total} without a space: {balances:?}");
+            self.client.run().fail(Violation::new("opacity", broken, Vec::new()));
+        }
+        let [reserve, Some(a), Some(b)] = balances[..] else { return Ok(()) };
+        let amount = rng.i64(1..10);
+        let (a, b) = match (rng.u8(..6), reserve) {
+            (0..3, None) => {
+                tx.put(path("reserve"), RESERVE.to_string().as_str())?;
+                (a - RESERVE, b)
+            }
+            (0..3, Some(reserve)) => {
+                tx.delete(path("reserve"))?;
+                (a, b + reserve)
+            }
+            (3, _) => return Ok(()),
+            _ => (a - amount, b + amount),
+        };
+        tx.put(path("a"), a.to_string().as_str())?;
+        tx.put(path("b"), b.to_string().as_str())
+    }
+}
+
+fn balance(data: &[u8]) -> Option<i64> {
+    std::str::from_utf8(data).ok()?.parse().ok()
 }
 
 fn path(name: &&str) -> String {
