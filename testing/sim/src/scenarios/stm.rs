@@ -311,7 +311,8 @@ async fn together<const N: usize>(
     paths: [String; N],
 ) -> Result<Vec<Option<Bytes>>, Error> {
     let reads = paths.map(|path| async move {
-        let sometimes = |most| if client.rng().bool() { client.moment(most) } else { most * 0 };
+        let sometimes =
+            |most| if client.rng().bool() { client.moment(most) } else { Duration::ZERO };
         sleep(sometimes(Duration::from_millis(5))).await;
         let mut read = pin!(tx.get(path));
         if let Poll::Ready(read) = poll!(&mut read) {
