@@ -332,12 +332,15 @@ impl Error {
     }
 
     /// Returns `true` if the error of a read concerns the node only, and says nothing about others:
-    /// `NoAuth`, `ResponseTooLarge` and `Undecodable`.
+    /// `NoAuth`, `TooLarge`, `ResponseTooLarge` and `Undecodable`.
     #[must_use]
     pub const fn is_of_one_node(&self) -> bool {
         matches!(
             self.kind,
-            ErrorKind::NoAuth | ErrorKind::ResponseTooLarge | ErrorKind::Undecodable
+            ErrorKind::NoAuth
+                | ErrorKind::TooLarge
+                | ErrorKind::ResponseTooLarge
+                | ErrorKind::Undecodable
         )
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use zk_curator_client::DEFAULT_MAX_FRAME;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::{CuratorFramework, HandleOptions};
@@ -67,6 +68,14 @@ impl CuratorFramework {
             Some(chroot) if below_chroot == "/" => chroot,
             Some(chroot) => chroot + &below_chroot,
         }
+    }
+
+    /// Returns the maximum size of a request in bytes, as
+    /// [configured](crate::CuratorFrameworkBuilder::max_frame). Transactions that are composed of
+    /// many nodes have to stay below it.
+    #[must_use]
+    pub fn max_frame(&self) -> usize {
+        self.core().settings.session.max_frame.unwrap_or(DEFAULT_MAX_FRAME)
     }
 
     /// Returns a handle with another retry policy. It also applies in recipes that use this handle.

@@ -15,9 +15,10 @@ const PER_REQUEST: usize = 256;
 /// round trip. Each read succeeds or fails by itself.
 ///
 /// Servers before ZooKeeper 3.6, and raw clients without `multiRead`, get one request for each read
-/// instead. If a response exceeds the [limit](crate::CuratorFrameworkBuilder::max_response), the
-/// request is repeated in halves, down to the node that is too large by itself. Only the read of
-/// that node fails, with `ResponseTooLarge`.
+/// instead. A request with long paths that exceeds the
+/// [limit](crate::CuratorFrameworkBuilder::max_frame) is sent in halves, and so is one whose response
+/// exceeds [its limit](crate::CuratorFrameworkBuilder::max_response), down to the node that is too
+/// large by itself. Only the read of that node fails, with `TooLarge` or `ResponseTooLarge`.
 ///
 /// Fails if a request as a whole fails: without a connection, or with `InvalidPath`.
 ///
@@ -131,9 +132,10 @@ impl MultiReadBuilder {
     /// different requests may show different states.
     ///
     /// Fails with `Unsupported` on servers before ZooKeeper 3.6 and with raw clients without
-    /// `multiRead`, and with `ResponseTooLarge` if the response exceeds the
-    /// [limit](crate::CuratorFrameworkBuilder::max_response). [`per_request`](Self::per_request)
-    /// has no effect.
+    /// `multiRead`, with `TooLarge` if the request exceeds the
+    /// [limit](crate::CuratorFrameworkBuilder::max_frame), and with `ResponseTooLarge` if the response
+    /// exceeds [its limit](crate::CuratorFrameworkBuilder::max_response).
+    /// [`per_request`](Self::per_request) has no effect.
     pub const fn in_one_request(mut self) -> Self {
         self.is_one_state = true;
         self
@@ -271,8 +273,8 @@ async fn read_at_once(target: &Target, reads: &[Read]) -> Result<Vec<Result<Read
     Ok(each.map(|(read, answer)| answer.map_err(|error| of(target, read, error))).collect())
 }
 
-/// Sends one request. If its response is too large, sends two requests for its halves, down to
-/// single reads.
+/// Sends one request. If it or its response is too large, sends two requests for its halves, down
+/// to single reads.
 async fn read_chunk(target: &Target, reads: &[Read]) -> Result<Vec<Result<ReadResponse>>> {
     let mut answers = Vec::with_capacity(reads.len());
     let mut todo = vec![reads];
@@ -284,11 +286,11 @@ async fn read_chunk(target: &Target, reads: &[Read]) -> Result<Vec<Result<ReadRe
                     each.map(|(read, answer)| answer.map_err(|error| of(target, read, error))),
                 );
             }
-            Err(error) if error.kind() == ErrorKind::ResponseTooLarge && reads.len() > 1 => {
+            Err(error) if is_too_large(&error) && reads.len() > 1 => {
                 let (first, second) = reads.split_at(reads.len() / 2);
                 todo.extend([second, first]);
             }
-            Err(error) if error.kind() == ErrorKind::ResponseTooLarge => {
+            Err(error) if is_too_large(&error) => {
                 let culprit = reads.iter().map(|read| Err(error.clone().at(visible(target, read))));
                 answers.extend(culprit);
             }
@@ -296,6 +298,11 @@ async fn read_chunk(target: &Target, reads: &[Read]) -> Result<Vec<Result<ReadRe
         }
     }
     Ok(answers)
+}
+
+/// Returns `true` if a smaller request may succeed.
+fn is_too_large(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::TooLarge | ErrorKind::ResponseTooLarge)
 }
 
 async fn read_alone(target: &Target, read: &Read) -> Result<Result<ReadResponse>> {
@@ -316,9 +323,7 @@ async fn read_alone(target: &Target, read: &Read) -> Result<Result<ReadResponse>
             let code = error.code().map(RawError::Refused);
             Ok(Err(code.map_or(error, |code| of(target, read, code))))
         }
-        Err(error) if error.kind() == ErrorKind::ResponseTooLarge => {
-            Ok(Err(error.at(visible(target, read))))
-        }
+        Err(error) if is_too_large(&error) => Ok(Err(error.at(visible(target, read)))),
         answer => answer.map(Ok),
     }
 }

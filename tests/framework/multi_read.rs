@@ -120,6 +120,37 @@ fn an_answer_that_is_too_large_is_asked_for_in_halves() {
 }
 
 #[test]
+fn a_request_that_is_too_large_is_sent_in_halves() {
+    simulated_on(TestServer::in_memory, async |server| {
+        let zk = start(builder(&server).max_frame(5_000)).await;
+        let path = |number: usize| format!("/p/{number:0>1000}");
+        zk.create("/p").await.unwrap();
+        for number in 0..20 {
+            zk.create(path(number)).data(number.to_string()).await.unwrap();
+        }
+        let children = zk.children_with_data("/p").await.unwrap();
+        let data: Vec<_> = children.iter().map(|child| child.data.clone()).collect();
+        assert_eq!(data, (0..20).map(|number| number.to_string()).collect::<Vec<_>>());
+        assert_eq!(zk.children_of_each((0..20).map(path)).await.unwrap().len(), 20);
+        assert_eq!(zk.tree("/p").await.unwrap().len(), 21);
+        // One path is too long by itself.
+        let long = format!("/{}", "x".repeat(6_000));
+        for is_old in [false, true] {
+            let old = old_server(&server, is_old);
+            let reads = (0..20).fold(zk.multi_read(), |reads, number| reads.get_data(path(number)));
+            let mut answers = reads.get_data(&long).await.unwrap();
+            let error = answers.pop().unwrap().unwrap_err();
+            assert_eq!((error.kind(), error.path()), (ErrorKind::TooLarge, &*long), "{is_old}");
+            assert!(answers.iter().all(Result::is_ok), "{is_old}");
+            drop(old);
+        }
+        let all = (0..20).fold(zk.multi_read(), |reads, number| reads.get_data(path(number)));
+        assert_eq!(all.in_one_request().await.unwrap_err().kind(), ErrorKind::TooLarge);
+        assert_eq!(zk.max_frame(), 5_000);
+    });
+}
+
+#[test]
 fn children_come_with_their_data_in_two_flights() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
         assert_eq!(zk.children_with_data("/p").await.unwrap_err().kind(), ErrorKind::NoNode);
