@@ -51,6 +51,11 @@ pub(crate) enum Input {
     Reconnected,
     /// The lock is no longer held.
     Lost,
+    /// This process has not run for so long that the command was told to stop. The lock is certainly
+    /// held until this time.
+    Overslept {
+        until: Instant,
+    },
     /// Another client has asked for the lock.
     Revoked,
     /// The command has ended with this exit code.
@@ -65,6 +70,7 @@ pub(crate) enum Input {
 pub(crate) enum Why {
     Suspended,
     Lost,
+    Overslept,
     Revoked,
 }
 
@@ -82,6 +88,15 @@ pub(crate) enum Effect {
     Acknowledge,
     /// Releases the lock. If `stopped` is not `None`, the lock was lost, and `--on-lost` runs.
     Finish { code: u8, stopped: Option<Why> },
+}
+
+/// When another process stops the command, unless it gets newer orders: this one may not run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Orders {
+    /// The time of TERM; `None` if it was sent already, or is not sent.
+    pub(crate) terminate: Option<Instant>,
+    /// The time of KILL.
+    pub(crate) kill: Option<Instant>,
 }
 
 /// The exit code of a command that was stopped because its lock was lost.
@@ -140,6 +155,34 @@ impl Machine {
         stop.into_iter().chain(self.draining).min()
     }
 
+    /// Returns the orders for another process while the lock is certainly held until this time, in a
+    /// session with this timeout. This process itself sends TERM a little earlier.
+    pub(crate) fn orders(&self, until: Instant, session: Duration) -> Orders {
+        // A third of the session timeout after the last response, a client has sent the next
+        // request. Another third later, it looks for another server.
+        let (grace, early) = (self.plan.grace, self.plan.grace.min(session / 3));
+        match self.state {
+            State::Running | State::Suspended { .. } => {
+                match self.plan.on_suspend {
+                    OnSuspend::Guard | OnSuspend::Stop => {
+                        Orders { terminate: until.checked_sub(early * 3 / 4), kill: Some(until) }
+                    }
+                    // The lock is lost then.
+                    OnSuspend::Ignore => Orders {
+                        terminate: until.checked_add(early / 4),
+                        kill: until.checked_add(grace + early / 4),
+                    },
+                }
+            }
+            State::Terminating { grace, .. } => {
+                let held =
+                    (!self.is_lost && self.plan.on_suspend != OnSuspend::Ignore).then_some(until);
+                Orders { terminate: None, kill: grace.into_iter().chain(held).min() }
+            }
+            State::Killed | State::Done => Orders::default(),
+        }
+    }
+
     /// Takes an input. Effects that are due by the clock come first, even if the timer is late.
     pub(crate) fn step(&mut self, now: Instant, input: Input) -> Vec<Effect> {
         let mut effects = Vec::new();
@@ -153,6 +196,12 @@ impl Machine {
                 State::Terminating { until, .. } => *until = None,
                 State::Running | State::Killed | State::Done => {}
             },
+            Input::Overslept { until } => {
+                if matches!(self.state, State::Running) {
+                    self.state = State::Suspended { until };
+                }
+                self.terminate(now, Why::Overslept, &mut effects);
+            }
             Input::Lost => {
                 self.is_lost = true;
                 self.terminate(now, Why::Lost, &mut effects);

@@ -18,6 +18,8 @@ enum Event {
     Revoked,
     Exited(u8),
     Signal(Caught),
+    /// This process was stopped. The lock is held for this time.
+    Overslept(u64),
 }
 
 /// A run: each input comes a time after the one before it.
@@ -69,6 +71,7 @@ impl Run {
             Event::Revoked => Input::Revoked,
             Event::Exited(code) => Input::Exited(code),
             Event::Signal(signal) => Input::Signal(signal),
+            Event::Overslept(held) => Input::Overslept { until: self.at(self.now + held) },
         });
     }
 
@@ -106,6 +109,7 @@ fn check(plan: Plan, events: &[(u64, Event)]) {
             Event::Suspended(held) if !is_lost && on_suspend != OnSuspend::Ignore => {
                 held_until = Some(run.now + held);
             }
+            Event::Overslept(_) => stop_by = stop_by.or(Some(run.now + GRACE)),
             Event::Reconnected if !is_lost => held_until = None,
             Event::Lost | Event::Revoked => {
                 is_lost |= matches!(event, Event::Lost);
@@ -138,7 +142,8 @@ fn check(plan: Plan, events: &[(u64, Event)]) {
     assert!(after_end.count() <= 1, "effects after the end: {events:?}");
 }
 
-const ALPHABET: [Event; 7] = [
+const ALPHABET: [Event; 8] = [
+    Event::Overslept(4),
     Event::Suspended(5),
     Event::Suspended(1),
     Event::Reconnected,
@@ -164,7 +169,8 @@ fn the_command_is_dead_in_time_in_every_short_run() {
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         (0..20u64).prop_map(Event::Suspended),
-        prop::sample::select(&ALPHABET[2..5]),
+        (0..20u64).prop_map(Event::Overslept),
+        prop::sample::select(&ALPHABET[3..6]),
         any::<u8>().prop_map(Event::Exited),
         prop::sample::select(&[Caught::Interrupt, Caught::Terminate, Caught::Window][..])
             .prop_map(Event::Signal),
@@ -291,4 +297,68 @@ fn a_late_timer_kills_at_the_next_input() {
     machine.step(now, Input::Suspended { until: now + Duration::from_secs(10) });
     let late = machine.step(now + Duration::from_secs(60), Input::Reconnected);
     assert_eq!(late, [Effect::Kill]);
+}
+
+const SESSION: Duration = Duration::from_secs(30);
+
+/// Returns the orders in seconds before or after the time until which the lock is held.
+fn orders(run: &Run) -> (Option<f32>, Option<f32>) {
+    let until = run.at(100_000);
+    let Orders { terminate, kill } = run.machine.orders(until, SESSION);
+    let after = |at: Instant| {
+        at.saturating_duration_since(until).as_secs_f32()
+            - until.saturating_duration_since(at).as_secs_f32()
+    };
+    (terminate.map(after), kill.map(after))
+}
+
+#[test]
+fn another_process_stops_the_command_in_time_but_not_first() {
+    // TERM of this process comes a grace time before the end.
+    for (mode, expected) in [
+        (OnSuspend::Guard, (Some(-2.25), Some(0.0))),
+        (OnSuspend::Stop, (Some(-2.25), Some(0.0))),
+        (OnSuspend::Ignore, (Some(0.75), Some(3.75))),
+    ] {
+        assert_eq!(orders(&Run::new(mode)), expected, "{mode:?}");
+    }
+}
+
+#[test]
+fn a_command_that_is_told_to_stop_is_only_killed_by_another_process() {
+    let kill_after = |run: &Run| {
+        let Orders { terminate, kill } = run.machine.orders(run.at(100_000), SESSION);
+        assert_eq!(terminate, None);
+        kill.map(|at| at.saturating_duration_since(run.at(run.now)).as_secs())
+    };
+    for event in [Event::Lost, Event::Revoked, Event::Overslept(10)] {
+        let mut run = Run::new(OnSuspend::Guard);
+        run.take(0, event);
+        assert_eq!(kill_after(&run), Some(GRACE), "{event:?}");
+        run.take(1, Event::Exited(0));
+        assert_eq!(kill_after(&run), None, "{event:?}");
+    }
+    // The lock may be lost before the grace time is over.
+    let mut run = Run::new(OnSuspend::Guard);
+    run.take(0, Event::Revoked);
+    let soon = run.at(run.now + 1);
+    assert_eq!(run.machine.orders(soon, SESSION).kill, Some(soon));
+}
+
+#[test]
+fn a_process_that_has_overslept_stops_its_command() {
+    let mut run = Run::new(OnSuspend::Guard);
+    run.take(0, Event::Overslept(2));
+    // The connection was never lost.
+    run.take(1, Event::Reconnected);
+    run.take(1, Event::Exited(143));
+    let expected = [
+        (1_000, Effect::Terminate(Why::Overslept)),
+        (1_002, Effect::Kill),
+        (1_002, Effect::Finish { code: LOST, stopped: Some(Why::Overslept) }),
+    ];
+    assert_eq!(run.effects, expected);
+    let mut late = Run::new(OnSuspend::Guard);
+    late.take(0, Event::Overslept(0));
+    assert!(late.effects.contains(&(1_000, Effect::Kill)));
 }

@@ -6,6 +6,7 @@
 
 mod exec;
 mod machine;
+mod orders;
 pub(crate) mod process;
 mod run;
 mod signals;
@@ -117,9 +118,10 @@ pub(crate) fn connection(app: &App, zk: &CuratorFramework) -> Environment {
     let global = app.global();
     let given = [
         ("ZK_CONNECT", global.servers.clone()),
-        ("ZKC_CONFIG", Some(app.config_file().display().to_string())),
+        ("ZKC_CONFIG", app.config_file().map(|file| file.display().to_string())),
         ("ZKC_CONTEXT", app.used_context().map(ToOwned::to_owned)),
         ("ZKC_NAMESPACE", global.namespace.clone()),
+        ("ZKC_JUTE_MAXBUFFER", global.jute_maxbuffer.map(|bytes| bytes.to_string())),
         (SESSION, zk.session().map(|session| session.id.to_string())),
     ];
     given.into_iter().filter_map(|(name, value)| Some((name, value?.into()))).collect()

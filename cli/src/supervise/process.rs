@@ -9,7 +9,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::process::{Child, ChildStdin, Command};
@@ -17,6 +17,8 @@ use tokio::signal::unix::{Signal as Arrivals, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::exec;
+use super::machine::Orders;
+use super::orders::Message;
 use super::terminal::{Awaited, Reply, Terminal};
 
 /// The time between two looks at the terminal that a command has, or waits for.
@@ -47,11 +49,15 @@ pub(crate) struct Group {
     awaited: Option<Awaited>,
     looks: Interval,
     children: Arrivals,
-    /// A byte ends the process that kills the group when this process is killed.
+    /// A byte lets the command begin.
+    start: Option<PipeWriter>,
+    /// The orders for the process that stops the group when this process is killed, or does not run.
     watched: PipeWriter,
 }
 
 impl Group {
+    /// Starts a command. It begins with the first call of [`next`](Self::next), after the orders
+    /// for it.
     pub(crate) fn start(start: &Start<'_>) -> io::Result<Self> {
         let terminal = if start.no_stdin { None } else { Terminal::present() };
         let stdin = if start.no_stdin { Stdio::null() } else { Stdio::inherit() };
@@ -61,6 +67,7 @@ impl Group {
     /// Starts a command whose standard input is written by this process.
     pub(crate) fn start_with_input(start: &Start<'_>) -> io::Result<(Self, ChildStdin)> {
         let mut group = Self::begin(start, None, Stdio::piped())?;
+        group.let_begin()?;
         let stdin = group.child.stdin.take();
         Ok((group, stdin.ok_or_else(|| io::Error::other("the command has no input"))?))
     }
@@ -68,10 +75,12 @@ impl Group {
     fn begin(start: &Start<'_>, terminal: Option<Terminal>, stdin: Stdio) -> io::Result<Self> {
         let children = signal(SignalKind::child())?;
         let (seen, alive) = io::pipe()?;
+        let (may_start, go) = io::pipe()?;
         inherit(&seen)?;
+        inherit(&may_start)?;
         let mut command = Command::new(this_program()?);
         command
-            .args(exec::arguments(terminal.is_some()))
+            .args(exec::arguments(terminal.is_some(), may_start.as_raw_fd()))
             .args(start.command)
             .envs(start.environment.iter().map(|(name, value)| (name, value)))
             .env(DEADLINE_FD, seen.as_raw_fd().to_string())
@@ -81,6 +90,8 @@ impl Group {
         let id = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
         let id = id.ok_or_else(|| io::Error::other("the command has no process"))?;
         let (of_watcher, watched) = io::pipe()?;
+        // A watcher that is stopped must not stop this process.
+        fcntl(&watched, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let group = Self {
@@ -92,6 +103,7 @@ impl Group {
             awaited: None,
             looks,
             children,
+            start: Some(go),
             watched,
         };
         // If it fails, dropping the group kills the command.
@@ -113,6 +125,23 @@ impl Group {
         Ok(())
     }
 
+    fn let_begin(&mut self) -> io::Result<()> {
+        match self.start.take() {
+            // It may have been killed.
+            Some(mut start) => start.write_all(b".").or_else(|error| match error.kind() {
+                io::ErrorKind::BrokenPipe => Ok(()),
+                _ => Err(error),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Says when the group is to be stopped if there are no newer orders by then.
+    pub(super) fn order(&mut self, orders: Orders) {
+        // The watcher may be gone, or stopped for so long that the pipe is full.
+        self.watched.write_all(&Message::of(orders).encode()).ok();
+    }
+
     /// Closes the descriptor of `ZKC_DEADLINE_FD`.
     pub(crate) fn close_deadline(&mut self) {
         self.alive = None;
@@ -121,6 +150,7 @@ impl Group {
     /// Waits for the end of the command, or for what happens to its terminal. After the end, takes
     /// the terminal back.
     pub(crate) async fn next(&mut self) -> io::Result<Event> {
+        self.let_begin()?;
         loop {
             let looks = self.terminal.is_some() || self.awaited.is_some();
             tokio::select! {
@@ -196,11 +226,12 @@ impl Drop for Group {
             self.signal(Signal::SIGKILL).ok();
         }
         // The watcher may be gone.
-        self.watched.write_all(b".").ok();
+        self.watched.write_all(&Message::Farewell.encode()).ok();
     }
 }
 
-/// Starts the process that kills a group when the other end of the pipe is closed without a byte.
+/// Starts the process that stops a group at the times of its orders, and kills it when the other end
+/// of the pipe is closed without a farewell.
 fn watch(group: Pid, pipe: PipeReader) -> io::Result<()> {
     // The runtime waits for its end.
     let _watcher = Command::new(this_program()?)

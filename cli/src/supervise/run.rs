@@ -11,7 +11,7 @@ use zk_curator::ConnectionState;
 use zk_curator::state::StateWatch;
 use zk_curator_client::internal::sleep_until;
 
-use super::machine::{Caught, Effect, Input, Machine, Plan, Why};
+use super::machine::{Caught, Effect, Input, Machine, Orders, Plan, Why};
 use super::process::{Event, Group};
 use super::signals::Signals;
 use super::talk::Talk;
@@ -19,7 +19,7 @@ use super::tenure::Tenure;
 use crate::stop::is_heeded;
 
 /// The greatest time between two checks of the clock. The clock may jump when a machine was
-/// suspended, and timers do not notice that.
+/// suspended, and timers do not notice that. With a short session timeout, it is a tenth of that.
 const BEAT: Duration = Duration::from_secs(1);
 
 /// The longest time by which KILL comes before the end of the session: the time of a busy machine
@@ -67,9 +67,12 @@ pub(crate) async fn supervise(
     talk: &Talk,
 ) -> Ending {
     let tenure = hold.tenure;
+    let session = tenure.session_timeout();
     let driver = Driver {
         machine: Machine::new(plan),
-        margin: MARGIN.min(tenure.session_timeout() / 20),
+        session,
+        orders: Orders::default(),
+        margin: MARGIN.min(session / 20),
         states: tenure.states(),
         valid_until: tenure.valid_until().unwrap_or_else(Instant::now),
         is_asked: false,
@@ -92,6 +95,10 @@ struct Driver<'a> {
     group: Group,
     signals: &'a mut Signals,
     talk: &'a Talk,
+    /// The session timeout.
+    session: Duration,
+    /// The orders that the process which watches this one has.
+    orders: Orders,
     /// The time between KILL and the end of the session.
     margin: Duration,
     states: Option<StateWatch>,
@@ -108,6 +115,7 @@ struct Driver<'a> {
 impl Driver<'_> {
     async fn run(mut self) -> Ending {
         loop {
+            self.order();
             let input = self.next().await;
             // The input may have waited for a process that was stopped: the clock comes first.
             for input in self.overdue().into_iter().chain(input) {
@@ -189,8 +197,22 @@ impl Driver<'_> {
     /// Returns the time of the next check of the clock.
     fn beat(&self) -> Instant {
         let now = Instant::now();
-        let until = self.until();
-        if until > now { until.min(now + BEAT) } else { now + BEAT }
+        let (until, beat) = (self.until(), BEAT.min(self.session / 10));
+        if until > now { until.min(now + beat) } else { now + beat }
+    }
+
+    /// Tells the process that watches this one when to stop the command.
+    fn order(&mut self) {
+        // What outlasts its session needs no orders.
+        if self.states.is_none() && !self.is_lost {
+            return;
+        }
+        self.look_at_clock();
+        let orders = self.machine.orders(self.until(), self.session);
+        if orders != self.orders {
+            self.orders = orders;
+            self.group.order(orders);
+        }
     }
 
     /// Returns the time until which the command may run without a response of a server.
@@ -210,11 +232,14 @@ impl Driver<'_> {
         if self.is_lost {
             return Vec::new();
         }
+        // If this process was stopped, the other one has sent TERM.
+        let is_told = self.orders.terminate.is_some_and(|at| at <= Instant::now());
         self.look_at_clock();
         let until = self.until();
+        let overslept = is_told.then_some(Input::Overslept { until });
         let suspended = (until <= Instant::now()).then_some(Input::Suspended { until });
         let lost = self.hold.tenure.is_over().then_some(Input::Lost);
-        suspended.into_iter().chain(lost).collect()
+        suspended.into_iter().chain(lost).chain(overslept).collect()
     }
 
     fn step(&mut self, input: Input) -> Option<Ending> {
@@ -311,6 +336,9 @@ fn explain(why: Why, what: &str) -> String {
             format!("no connection: the command is stopped before the {what} can be lost")
         }
         Why::Lost => format!("the {what} is lost: the command is stopped"),
+        Why::Overslept => {
+            format!("zkc did not run: the command is stopped before the {what} can be lost")
+        }
         Why::Revoked => format!("another client asks for the {what}: the command is stopped"),
     }
 }

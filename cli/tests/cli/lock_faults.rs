@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use tokio::time::{Instant, timeout};
 use zk_curator_testing::{FaultProxy, Flow, TestServer};
 
-use crate::running::{Folder, LIMIT, Running, file_with};
+use crate::running::{Folder, LIMIT, Running, file_with, gone};
 
 /// A command that does not end with TERM.
 const STUBBORN: &str = "trap 'echo TERM' TERM; echo ready; while :; do sleep 0.01; done";
@@ -151,15 +151,81 @@ async fn a_waiter_survives_an_outage() {
 }
 
 #[tokio::test]
-async fn a_stopped_zkc_kills_its_command_when_it_continues() {
+async fn a_stopped_zkc_does_not_let_two_commands_run() {
     let server = TestServer::start().await;
-    let arguments = ["--session-timeout", "3s", "lock", "/locks/a", "--", "sh", "-c", STUBBORN];
+    let servers = server.connect_string();
+    for policy in ["guard", "stop"] {
+        let folder = Folder::new();
+        let script =
+            "trap 'echo TERM' TERM; echo ready; while :; do date +%s%N >> log; sleep 0.005; done";
+        let options = ["--session-timeout", "6s", "--on-suspend", policy];
+        let arguments = [&["lock", "/locks/a"], &options[..], &["--", "sh", "-c", script]].concat();
+        let mut holder = folder.start(&servers, &arguments);
+        assert_eq!(holder.line().await, "ready");
+        let script = "date +%s%N > next; tail -n 1 log >> next";
+        let waiter = folder.start(&servers, &["lock", "/locks/a", "--", "sh", "-c", script]);
+        server.until(|probe| probe.children("/locks/a").len() == 2).await;
+        holder.signal(Signal::SIGSTOP);
+        assert_eq!(holder.line().await, "TERM");
+        assert_eq!(waiter.finish().await.code, Some(0));
+        let times = file_with(&folder.file("next"), "\n").await;
+        let times: Vec<u128> = times.lines().map(|line| line.parse().unwrap()).collect();
+        assert!(times[1] < times[0], "the command has run under the lock of another: {times:?}");
+        holder.signal(Signal::SIGCONT);
+        let finished = holder.finish().await;
+        assert_eq!(finished.code, Some(123), "{finished:?}");
+    }
+}
+
+/// The process that watches `zkc` has told the command to stop, although the lock is not lost.
+#[tokio::test]
+async fn a_zkc_that_continues_in_time_ends_with_the_stopped_command() {
+    let server = TestServer::start().await;
+    let script = "trap 'echo TERM; exit 5' TERM; echo ready; while :; do sleep 0.01; done";
+    let options = ["--session-timeout", "12s", "--grace", "4s"];
+    let arguments = [&["lock", "/locks/a"], &options[..], &["--", "sh", "-c", script]].concat();
     let mut holder = Running::start(&server.connect_string(), &arguments);
     assert_eq!(holder.line().await, "ready");
     holder.signal(Signal::SIGSTOP);
-    server.until(|probe| probe.children("/locks/a").is_empty()).await;
+    assert_eq!(holder.line().await, "TERM");
+    assert_eq!(server.probe().children("/locks/a").len(), 1, "the lock is still held");
     holder.signal(Signal::SIGCONT);
     let finished = holder.finish().await;
     assert_eq!(finished.code, Some(123), "{finished:?}");
-    assert_eq!(finished.stdout, "", "a grace time after the lock was lost");
+    assert!(finished.stderr.contains("zkc did not run"), "{finished:?}");
+}
+
+/// Only the loss ends the command then, so TERM comes when the lock can be lost.
+#[tokio::test]
+async fn a_stopped_zkc_that_ignores_outages_stops_its_command_after_the_loss() {
+    let server = TestServer::start().await;
+    let options = ["--session-timeout", "3s", "--grace", "1s", "--on-suspend", "ignore"];
+    let script = "trap 'echo TERM' TERM; echo $$; while :; do sleep 0.01; done";
+    let arguments = [&["lock", "/locks/a"], &options[..], &["--", "sh", "-c", script]].concat();
+    let mut holder = Running::start(&server.connect_string(), &arguments);
+    let command = holder.line().await;
+    holder.signal(Signal::SIGSTOP);
+    assert_eq!(holder.line().await, "TERM");
+    gone(&command).await;
+    holder.signal(Signal::SIGCONT);
+    assert_eq!(holder.finish().await.code, Some(123));
+}
+
+/// A membership that outlasts its session has no time at which its command must end.
+#[tokio::test]
+async fn a_stopped_member_that_rejoins_keeps_its_command() {
+    let server = TestServer::start().await;
+    let script = "trap 'echo TERM' TERM; echo ready; until [ -e end ]; do sleep 0.01; done; exit 6";
+    let options = ["--session-timeout", "3s", "group", "join", "/g", "a", "--rejoin"];
+    let folder = Folder::new();
+    let arguments = [&options[..], &["--", "sh", "-c", script]].concat();
+    let mut member = folder.start(&server.connect_string(), &arguments);
+    assert_eq!(member.line().await, "ready");
+    member.signal(Signal::SIGSTOP);
+    server.until(|probe| probe.children("/g").is_empty()).await;
+    member.signal(Signal::SIGCONT);
+    server.until(|probe| !probe.children("/g").is_empty()).await;
+    std::fs::write(folder.file("end"), "").unwrap();
+    let finished = member.finish().await;
+    assert_eq!((finished.code, &*finished.stdout), (Some(6), ""), "{finished:?}");
 }
