@@ -1,10 +1,11 @@
 //! Shows a subtree as one document, or as directories.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use super::names;
 use super::record::Record;
 use crate::exit::Failure;
 use crate::output::data;
@@ -13,6 +14,8 @@ use crate::private::{create_file, create_folder};
 
 /// The file with the data of a node.
 const DATA: &str = "_data";
+/// The longest path of a file in bytes, without the end of the text, on Linux.
+const LONGEST_PATH: usize = 4_095;
 
 /// Returns a subtree as one document. `records` has parents before their children.
 pub(crate) fn document(records: Vec<Record>) -> Value {
@@ -42,17 +45,26 @@ fn node(record: &Record) -> Value {
 }
 
 /// Writes a subtree as directories, each with the data in a file. Only their owner may read them:
-/// they contain the data of nodes with an ACL.
+/// they contain the data of nodes with an ACL. Nothing is written if a path is too long.
 pub(crate) fn directories(records: &[Record], folder: &Path) -> Result<(), Failure> {
     let failed =
         |path: &Path, error: std::io::Error| Failure::usage(format!("{}: {error}", path.display()));
     let root = records.first().map_or("/", |record| record.path.as_str());
-    create_folder(folder).map_err(|error| failed(folder, error))?;
-    for record in records {
-        let directory = folder.join(local(record.path.strip_prefix(root).unwrap_or_default()));
-        if record.path != root {
-            create_folder(&directory).map_err(|error| failed(&directory, error))?;
+    let below = records.iter().map(|record| record.path.strip_prefix(root).unwrap_or_default());
+    let places = names::places(below);
+    let whole = std::path::absolute(folder).map_err(|error| failed(folder, error))?;
+    for (record, place) in records.iter().zip(&places) {
+        if whole.join(place).join(DATA).as_os_str().len() > LONGEST_PATH {
+            let text = format!("too long for the path of a file: {}", record.path);
+            return Err(
+                Failure::usage(text).hint("nothing was written; `backup` has no such limit")
+            );
         }
+    }
+    create_folder(folder).map_err(|error| failed(folder, error))?;
+    for (record, place) in records.iter().zip(&places) {
+        let directory = folder.join(place);
+        create_below(folder, place).map_err(|error| failed(&directory, error))?;
         let file = directory.join(DATA);
         create_file(&file)
             .and_then(|mut created| created.write_all(record.data.as_deref().unwrap_or_default()))
@@ -61,31 +73,17 @@ pub(crate) fn directories(records: &[Record], folder: &Path) -> Result<(), Failu
     Ok(())
 }
 
-/// Returns the place of a node in a folder.
-fn local(path: &str) -> PathBuf {
-    path.split('/').filter(|name| !name.is_empty()).map(safe).collect()
-}
-
-/// Returns a name that every system accepts, that leaves no folder, and that is not [`DATA`].
-fn safe(name: &str) -> String {
-    let mut safe = String::new();
-    for (place, c) in name.char_indices() {
-        let is_special = c.is_control() || "<>:\"/\\|?*%".contains(c);
-        if is_special || place == 0 && matches!(c, '.' | '_') {
-            let mut bytes = [0; 4];
-            for byte in c.encode_utf8(&mut bytes).bytes() {
-                safe.push_str(&format!("%{byte:02x}"));
-            }
-        } else {
-            safe.push(c);
-        }
-    }
-    safe
+/// Creates the directory of a node. Those of its parent exist, and those of the pieces of its name
+/// may.
+fn create_below(folder: &Path, place: &Path) -> std::io::Result<()> {
+    let ancestors = place.ancestors().filter(|place| !place.as_os_str().is_empty());
+    let missing: Vec<_> =
+        ancestors.map(|place| folder.join(place)).take_while(|place| !place.exists()).collect();
+    missing.iter().rev().try_for_each(|place| create_folder(place))
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
     use zk_curator::Stat;
 
     use super::*;
@@ -104,19 +102,5 @@ mod tests {
         assert_eq!(document(tree), expected);
         let root = document(vec![record("/", ""), record("/a", ""), record("/a/b", "x")]);
         assert_eq!(root["children"]["a"]["children"]["b"], node("x"));
-    }
-
-    proptest! {
-        #[test]
-        fn no_name_leaves_its_folder(name: String) {
-            let safe = safe(&name);
-            prop_assert!(!safe.contains(['/', '\\', ':', '\0']));
-            prop_assert!(!safe.starts_with('.') && !safe.starts_with('_'));
-        }
-
-        #[test]
-        fn names_stay_different(a: String, b: String) {
-            prop_assert_eq!(safe(&a) == safe(&b), a == b);
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! Moves nodes: into and out of backup files, and within an ensemble.
 //!
 //! Pure: `record` is a node as a file has it, `format` reads and writes files, `plan` decides about
-//! each node, `settle` knows which nodes have to be read again. The others connect these with files
+//! each node, `settle` knows which nodes have to be read again, `names` has the names of files. The others connect these with files
 //! and servers.
 
 pub(crate) mod apply;
@@ -13,6 +13,7 @@ pub(crate) mod diff;
 pub(crate) mod export;
 pub(crate) mod file;
 pub(crate) mod format;
+mod names;
 pub(crate) mod plan;
 pub(crate) mod record;
 pub(crate) mod restore;
