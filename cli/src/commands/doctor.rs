@@ -61,12 +61,13 @@ impl Doctor {
         let words = [Word::Srvr, Word::Mntr, Word::Conf, Word::Cons, Word::Wchs, Word::Dump];
         let (found, reports) = ensemble::survey(app, &words, &self.options).await?;
         let named = members::connect_string(app)?.len();
-        let mut findings = doctor::servers(&reports, found.voters(), named);
+        let asked = found.servers.iter().map(|server| probe::settings(server, &self.options));
+        let settings = join_all(asked).await;
+        let max_packet = disks::max_packet(settings.iter());
+        let mut findings = doctor::servers(&reports, found.voters(), named, max_packet);
         if reports.iter().any(|report| report.mode().is_some()) {
             findings.extend(self.clock(app, &found).await);
         }
-        let asked = found.servers.iter().map(|server| probe::settings(server, &self.options));
-        let settings = join_all(asked).await;
         for (server, settings) in found.servers.iter().zip(&settings) {
             if let Some(trouble) = settings.as_ref().err().filter(|why| **why != Trouble::NotAsked)
             {
@@ -76,7 +77,7 @@ impl Doctor {
         }
         let mut unreadable = Unreadable::default();
         if let Some(root) = &self.tree {
-            let (of_nodes, hidden) = nodes(app, root, disks::max_packet(settings.iter())).await?;
+            let (of_nodes, hidden) = nodes(app, root, max_packet).await?;
             findings.extend(of_nodes);
             unreadable = hidden;
             let (of_locks, hidden) = locks_of(app, root).await?;

@@ -37,8 +37,13 @@ const MANY_CHILDREN: i32 = 50_000;
 const LATE_SEQUENCE: i64 = 2_000_000_000;
 
 /// Returns the findings about the servers, the most severe first. `named` is the number of servers
-/// in the connect string.
-pub(crate) fn servers(reports: &[Report], voters: Option<usize>, named: usize) -> Vec<Finding> {
+/// in the connect string, and `max_packet` that of the bytes of the greatest packet that they accept.
+pub(crate) fn servers(
+    reports: &[Report],
+    voters: Option<usize>,
+    named: usize,
+    max_packet: u64,
+) -> Vec<Finding> {
     let mut findings: Vec<_> = health::problems(reports, voters)
         .into_iter()
         .map(|problem| finding(Severity::Error, "ensemble", problem, "see zkc status"))
@@ -52,7 +57,7 @@ pub(crate) fn servers(reports: &[Report], voters: Option<usize>, named: usize) -
         findings.extend(disks::of(report));
         findings.extend(clients(report));
     }
-    findings.extend(ephemerals(reports));
+    findings.extend(ephemerals(reports, max_packet));
     findings.sort_by_key(|finding| finding.severity);
     findings
 }
@@ -188,17 +193,32 @@ fn clients(report: &Report) -> Vec<Finding> {
     .collect()
 }
 
-fn ephemerals(reports: &[Report]) -> Vec<Finding> {
+/// Finds sessions whose end is a large transaction: it names all their nodes.
+fn ephemerals(reports: &[Report], max_packet: u64) -> Vec<Finding> {
     let Some(dump) = reports.iter().find_map(|report| report.dump.as_ref().ok()) else {
         return Vec::new();
     };
-    let many = dump.ephemerals.iter().filter(|(_, paths)| paths.len() > MANY_EPHEMERALS);
-    many.map(|(session, paths)| {
-        let text = format!("has {} ephemeral nodes", paths.len());
-        let advice = "its end deletes them in one transaction, which takes long";
-        finding(Severity::Warning, crate::node::hex(*session), text, advice)
-    })
-    .collect()
+    let judged = dump.ephemerals.iter().filter_map(|(session, paths)| {
+        let (nodes, bytes) = (paths.len(), list_bytes(paths));
+        let text = format!("has {nodes} ephemeral nodes, whose paths have {bytes} bytes");
+        let (severity, advice) = match bytes {
+            _ if bytes > max_packet => (
+                Severity::Error,
+                "its end is one transaction with all paths, beyond jute.maxbuffer: followers may \
+                 refuse it, and servers may not start again; raise the limit, or delete nodes",
+            ),
+            _ if bytes > max_packet / 2 => (
+                Severity::Warning,
+                "its end is one transaction with all paths, which must stay below jute.maxbuffer",
+            ),
+            _ if nodes > MANY_EPHEMERALS => {
+                (Severity::Warning, "its end deletes them in one transaction, which takes long")
+            }
+            _ => return None,
+        };
+        Some(finding(severity, crate::node::hex(*session), text, advice))
+    });
+    judged.collect()
 }
 
 /// Returns the finding about the clock of a server, which accepted a connection at `established` by

@@ -18,14 +18,14 @@ fn texts(findings: &[Finding]) -> Vec<String> {
 fn a_healthy_ensemble_has_no_findings() {
     let reports =
         [serving(1, Mode::Leader, 5), serving(2, Mode::Follower, 5), serving(3, Mode::Follower, 5)];
-    assert_eq!(servers(&reports, Some(3), 3), []);
+    assert_eq!(servers(&reports, Some(3), 3, MAX_PACKET), []);
 }
 
 #[test]
 fn members_are_judged() {
     let reports = [serving(1, Mode::Leader, 5), serving(2, Mode::Follower, 5)];
     assert_eq!(
-        texts(&servers(&reports, Some(2), 1)),
+        texts(&servers(&reports, Some(2), 1, MAX_PACKET)),
         [
             "warning ensemble: 2 voting servers tolerate as few failures as 1 do",
             "note ensemble: the connect string names 1 of 2 servers",
@@ -33,7 +33,7 @@ fn members_are_judged() {
     );
     let alone = [serving(1, Mode::Standalone, 5)];
     assert_eq!(
-        texts(&servers(&alone, None, 1)),
+        texts(&servers(&alone, None, 1, MAX_PACKET)),
         ["note ensemble: one server: no failure is tolerated"]
     );
 }
@@ -101,11 +101,31 @@ fn each_limit_is_a_finding() {
             Report { conf: Ok(conf), cons: Ok(cons), ..base() },
             "warning zk:1: 10.0.0.7 has 2 connections of 2 (maxClientCnxns)",
         ),
-        (Report { dump: Ok(ephemerals), ..base() }, "warning 0x11: has 10001 ephemeral nodes"),
+        (
+            Report { dump: Ok(ephemerals), ..base() },
+            "warning 0x11: has 10001 ephemeral nodes, whose paths have 88900 bytes",
+        ),
     ] {
         let reports = [report, serving(2, Mode::Follower, 5), serving(3, Mode::Follower, 5)];
-        assert_eq!(texts(&servers(&reports, Some(3), 3)), [expected]);
+        assert_eq!(texts(&servers(&reports, Some(3), 3, MAX_PACKET)), [expected]);
     }
+}
+
+#[test]
+fn the_end_of_a_session_is_judged_by_the_bytes_of_its_paths() {
+    let path = |n: u64| format!("/{n:0>995}");
+    let judged = |nodes: u64, limit| {
+        let paths = (0..nodes).map(path).collect();
+        let dump = flw::Dump { ephemerals: [(0x11, paths)].into(), ..flw::Dump::default() };
+        let report = Report { dump: Ok(dump), ..serving(1, Mode::Leader, 5) };
+        let reports = [report, serving(2, Mode::Follower, 5), serving(3, Mode::Follower, 5)];
+        let found = servers(&reports, Some(3), 3, limit);
+        found.iter().map(|finding| finding.severity).collect::<Vec<_>>()
+    };
+    assert_eq!(judged(524, MAX_PACKET), []);
+    assert_eq!(judged(525, MAX_PACKET), [Severity::Warning]);
+    assert_eq!(judged(1_049, MAX_PACKET), [Severity::Error]);
+    assert_eq!(judged(1_049, 4 * MAX_PACKET), []);
 }
 
 #[test]
@@ -115,7 +135,7 @@ fn different_settings_are_a_finding() {
     reports[0].conf = Ok(Conf::parse("tickTime=2000\ndataDir=a").unwrap());
     reports[1].conf = Ok(Conf::parse("tickTime=500\ndataDir=b").unwrap());
     assert_eq!(
-        texts(&servers(&reports, Some(3), 3)),
+        texts(&servers(&reports, Some(3), 3, MAX_PACKET)),
         ["warning ensemble: servers differ in tickTime: 2000, 500"]
     );
 }
