@@ -39,7 +39,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, color: bool) {
     }
     let alarm = if color { Style::new().fg(Color::Red) } else { bold };
     frame.render_widget(Paragraph::new(trouble(state)).style(alarm), problem);
-    frame.render_widget(Paragraph::new(footer(state)), foot);
+    frame.render_widget(Paragraph::new(footer(state, foot.width)), foot);
     if let Some(detail) = &state.detail {
         popup(frame, detail, body);
     }
@@ -69,9 +69,8 @@ fn headline(state: &State) -> String {
 fn table(frame: &mut Frame<'_>, state: &State, area: Rect) {
     let table = state.table();
     let selection = state.selection();
-    let fitting = fitting(table.columns, area.width.saturating_sub(2));
-    let columns = &table.columns[..fitting];
-    let widths = columns.iter().map(|column| match column.width {
+    let shown = fitting(table.columns, selection.sort, area.width.saturating_sub(2));
+    let widths = shown.iter().map(|place| match table.columns[*place].width {
         0 => Constraint::Min(REST),
         width => Constraint::Length(width),
     });
@@ -79,8 +78,9 @@ fn table(frame: &mut Frame<'_>, state: &State, area: Rect) {
         let alignment = if right { Alignment::Right } else { Alignment::Left };
         Cell::from(Line::from(text).alignment(alignment))
     };
-    let titles = columns.iter().enumerate().map(|(place, column)| {
-        let mark = match (place == selection.sort, selection.reversed) {
+    let titles = shown.iter().map(|place| {
+        let column = table.columns[*place];
+        let mark = match (*place == selection.sort, selection.reversed) {
             (true, false) => "▾",
             (true, true) => "▴",
             _ => "",
@@ -88,8 +88,10 @@ fn table(frame: &mut Frame<'_>, state: &State, area: Rect) {
         aligned(format!("{}{mark}", column.title), column.right)
     });
     let rows = table.rows.iter().map(|row| {
-        let cells = row.cells.iter().zip(columns);
-        Row::new(cells.map(|(cell, column)| aligned(printable(cell.text()), column.right)))
+        let cells = shown.iter().filter_map(|place| Some((row.cells.get(*place)?, *place)));
+        Row::new(
+            cells.map(|(cell, place)| aligned(printable(cell.text()), table.columns[place].right)),
+        )
     });
     let title = match state.screen {
         Screen::Tree => state.tree.path.clone(),
@@ -107,18 +109,26 @@ fn table(frame: &mut Frame<'_>, state: &State, area: Rect) {
     frame.render_stateful_widget(widget, area, &mut selected);
 }
 
-/// Returns the number of columns that fit into a width, at least one. Those on the right are left
-/// out first.
-fn fitting(columns: &[table::Column], width: u16) -> usize {
+/// Returns the columns that fit into a width, at least one: first the name and the order, last those
+/// that are spare.
+fn fitting(columns: &[table::Column], sort: usize, width: u16) -> Vec<usize> {
+    let mut places: Vec<_> = (0..columns.len()).collect();
+    places.sort_by_key(|place| (*place > 0 && *place != sort, columns[*place].spare));
     let mut left = width;
-    let fit = columns.iter().take_while(|column| {
-        let needed = if column.width == 0 { REST } else { column.width };
+    let fit = places.iter().take_while(|place| {
+        let needed = match columns[**place].width {
+            0 => REST,
+            width => width,
+        };
         let fits = needed <= left;
         // One space between columns.
         left = left.saturating_sub(needed + 1);
         fits
     });
-    fit.count().max(1)
+    let fit = fit.count().max(1);
+    places.truncate(fit);
+    places.sort_unstable();
+    places
 }
 
 fn name(screen: Screen) -> &'static str {
@@ -172,21 +182,34 @@ fn trouble(state: &State) -> String {
     printable(&parts.join(" ─ "))
 }
 
-fn footer(state: &State) -> Line<'static> {
+fn footer(state: &State, width: u16) -> Line<'static> {
     if let Some(command) = &state.command {
         return Line::from(format!(":{}▏", printable(command)));
     }
     if state.typing {
         return Line::from(format!("filter: {}▏", printable(&state.filter)));
     }
+    let lines = [
+        keys(state, "  ", "  ─ / filter  : command  enter open  ? help  q quit"),
+        keys(state, " ", " ─ ? help q quit"),
+        Line::from("1-7 screens  ? help  q quit"),
+    ];
+    let fitting = lines.iter().find(|line| line.width() <= usize::from(width));
+    fitting.unwrap_or(&lines[2]).clone()
+}
+
+/// Returns the keys of the screens, and others.
+fn keys(state: &State, gap: &'static str, others: &'static str) -> Line<'static> {
     let mut spans = Vec::new();
     for (screen, key, name) in Screen::ALL {
+        if !spans.is_empty() {
+            spans.push(Span::raw(gap));
+        }
         let reversed = Style::new().add_modifier(Modifier::REVERSED);
         let style = if screen == state.screen { reversed } else { Style::new() };
         spans.push(Span::styled(format!("{key} {name}"), style));
-        spans.push(Span::raw("  "));
     }
-    spans.push(Span::raw("─ / filter  : command  enter open  ? help  q quit"));
+    spans.push(Span::raw(others));
     Line::from(spans)
 }
 

@@ -17,7 +17,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     left("PATH", 0),
     left("RECIPE", 26),
     left("HOLDER", 22),
-    right("WAITING", 7),
+    right("WAITING", 8),
     right("LONGEST", 11),
     left("VERDICT", 50),
 ];

@@ -23,8 +23,8 @@ pub(crate) const SESSION_RATE: usize = 4;
 const SERVERS: &[Column] = &[
     left("SERVER", 0),
     left("ROLE", 11),
-    left("VERSION", 8),
-    left("UP", 9),
+    left("VERSION", 8).spare(),
+    left("UP", 9).spare(),
     right("CONN", 5),
     right("REQ/s", 6),
     right("OUT", 4),
@@ -39,7 +39,7 @@ const SERVERS: &[Column] = &[
 const CLIENTS: &[Column] = &[
     left("CLIENT", 0),
     right("CONN", 6),
-    right("SESSIONS", 8),
+    right("SESSIONS", 9),
     right("REQ/s", 8),
     right("QUEUED", 7),
     right("MAX ms", 7),
@@ -52,7 +52,7 @@ const SESSIONS: &[Column] = &[
     right("TIMEOUT", 8),
     right("REQ/s", 8),
     left("LAST", 5),
-    right("EPHEMERALS", 10),
+    right("EPHEMERALS", 11),
     right("SILENT", 8),
 ];
 const WATCHES: &[Column] = &[left("PATH", 0), right("WATCHES", 8), left("SERVERS", 40)];

@@ -83,16 +83,25 @@ pub(crate) struct Column {
     pub(crate) width: u16,
     /// Numbers are aligned to the right.
     pub(crate) right: bool,
+    /// Left out first where there is no room for all.
+    pub(crate) spare: bool,
+}
+
+impl Column {
+    pub(crate) const fn spare(mut self) -> Self {
+        self.spare = true;
+        self
+    }
 }
 
 /// Returns a column of text.
 pub(crate) const fn left(title: &'static str, width: u16) -> Column {
-    Column { title, width, right: false }
+    Column { title, width, right: false, spare: false }
 }
 
 /// Returns a column of numbers.
 pub(crate) const fn right(title: &'static str, width: u16) -> Column {
-    Column { title, width, right: true }
+    Column { title, width, right: true, spare: false }
 }
 
 /// A row.

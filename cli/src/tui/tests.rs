@@ -5,8 +5,8 @@ use ratatui::backend::TestBackend;
 
 use super::app::State;
 use super::app::tests::{after, keys, sample, state};
-use super::draw;
-use super::model::Event;
+use super::model::{Event, Key, Screen};
+use super::{draw, screens};
 use crate::ensemble::probe::Trouble;
 
 fn drawn(state: &State, width: u16, height: u16) -> String {
@@ -82,8 +82,26 @@ fn a_small_terminal_is_enough() {
     }
     drawn(&state(), 80, 24);
     let narrow = drawn(&two_samples(), 80, 24);
-    has(&narrow, &["SERVER▾", "REQ/s", "OUT"]);
-    assert!(!narrow.contains("WATCHES"), "{narrow}");
+    has(&narrow, &["SERVER▾", "REQ/s", "OUT", "LAG", "7 hot ─ ? help q quit"]);
+    assert!(!narrow.contains("WATCHES") && !narrow.contains("VERSION"), "{narrow}");
+    has(&drawn(&two_samples(), 40, 24), &["1-7 screens  ? help  q quit"]);
+}
+
+#[test]
+fn each_column_has_room_for_its_title_and_the_mark_of_the_order() {
+    for (screen, ..) in Screen::ALL {
+        for column in screens::columns(screen) {
+            let needed = column.title.chars().count() + 1;
+            assert!(column.width == 0 || usize::from(column.width) >= needed, "{column:?}");
+        }
+    }
+}
+
+#[test]
+fn the_column_of_the_order_is_shown_in_a_small_terminal() {
+    let sorted = keys("3:sort ephemerals").into_iter().chain([Event::Key(Key::Enter)]);
+    let state = after(two_samples(), sorted).0;
+    has(&drawn(&state, 80, 24), &["SESSION", "EPHEMERALS▾"]);
 }
 
 #[test]

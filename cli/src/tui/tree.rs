@@ -31,9 +31,9 @@ impl Default for Tree {
 pub(crate) const COLUMNS: &[Column] = &[
     left("NAME", 0),
     left("KIND", 10),
-    right("CHILDREN", 8),
+    right("CHILDREN", 9),
     right("SIZE", 10),
-    right("VERSION", 7),
+    right("VERSION", 8),
     left("MODIFIED", 19),
     left("OWNER", 18),
 ];
