@@ -1,4 +1,5 @@
-//! Access control lists on the command line: `SCHEME:ID:PERMISSIONS`, as in zkCli.
+//! Access control lists on the command line: `SCHEME:ID:PERMISSIONS`, as in zkCli. Ids may contain
+//! commas, as the names of X.509 do: a backslash precedes them.
 
 use zk_curator::{Acl, Permissions};
 
@@ -18,15 +19,32 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Acl>, Failure> {
         "open" => Ok(Acl::open_unsafe()),
         "read" => Ok(Acl::read_unsafe()),
         "creator" => Ok(Acl::creator_all()),
-        _ => text.split(',').map(entry).collect(),
+        _ => split(text).iter().map(|text| entry(text)).collect(),
     }
+}
+
+/// Splits a list at its commas. A backslash before a comma or a backslash takes its meaning away.
+fn split(text: &str) -> Vec<String> {
+    let (mut entries, mut entry) = (Vec::new(), String::new());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            ',' => entries.push(std::mem::take(&mut entry)),
+            '\\' => entry.push(chars.next_if(|next| matches!(next, ',' | '\\')).unwrap_or(c)),
+            _ => entry.push(c),
+        }
+    }
+    entries.push(entry);
+    entries
 }
 
 /// Parses an entry. Its id may contain colons, as IPv6 addresses and digests do.
 fn entry(text: &str) -> Result<Acl, Failure> {
     let invalid = || {
-        Failure::usage(format!("not an ACL: {text}"))
-            .hint("write SCHEME:ID:PERMISSIONS, such as world:anyone:cdrwa, or open, read, creator")
+        Failure::usage(format!("not an ACL: {text}")).hint(
+            "write SCHEME:ID:PERMISSIONS, such as world:anyone:cdrwa, or open, read, creator; \
+                 a comma in an id is \\,",
+        )
     };
     let (rest, letters) = text.rsplit_once(':').ok_or_else(invalid)?;
     let (scheme, id) = rest.split_once(':').ok_or_else(invalid)?;
@@ -37,9 +55,10 @@ fn entry(text: &str) -> Result<Acl, Failure> {
     Ok(Acl::new(permissions, scheme, id))
 }
 
-/// Returns an entry as text.
+/// Returns an entry as text, as [`parse`] reads it.
 pub(crate) fn text(acl: &Acl) -> String {
-    format!("{}:{}:{}", acl.scheme, acl.id, letters(acl.permissions))
+    let id = acl.id.replace('\\', r"\\").replace(',', r"\,");
+    format!("{}:{id}:{}", acl.scheme, letters(acl.permissions))
 }
 
 /// Parses letters; `None` if one of them is no permission.
@@ -60,12 +79,25 @@ mod tests {
 
     #[test]
     fn lists_are_what_they_were() {
-        for list in ["world:anyone:cdrwa", "ip:::1:r,digest:ann:xyz=:rw", "auth::cdrwa"] {
+        for list in [
+            "world:anyone:cdrwa",
+            "ip:::1:r,digest:ann:xyz=:rw",
+            "auth::cdrwa",
+            r"x509:CN=ann\,O=a\\\, b:cdrwa,world:anyone:r",
+        ] {
             let parsed = parse(list).expect(list);
             let printed: Vec<_> = parsed.iter().map(text).collect();
 
             assert_eq!(printed.join(","), list);
         }
+    }
+
+    #[test]
+    fn an_id_has_commas_and_backslashes() {
+        let parsed = parse(r"x509:CN=ann\,O=a\\\, b\n:r,world:anyone:r").expect("a list");
+        let ids: Vec<_> = parsed.iter().map(|acl| acl.id.as_str()).collect();
+        assert_eq!(ids, [r"CN=ann,O=a\, b\n", "anyone"]);
+        assert!(parse("x509:CN=ann,O=a:r").is_err());
     }
 
     #[test]
