@@ -1,6 +1,6 @@
 use clap::Args;
 use serde_json::json;
-use zk_curator_recipes::inspect::{self, Contender, Finding};
+use zk_curator_recipes::inspect::{self, Contender, Finding, RecipeKind};
 
 use crate::app::App;
 use crate::ensemble::probe::Options;
@@ -16,7 +16,7 @@ const SHOWN: usize = 20;
 /// The most ignored nodes that are named.
 const IGNORED: usize = 5;
 
-/// The most persistent contenders for which commands are shown.
+/// The most persistent contenders, and the most readers, for which commands are shown.
 const NAMED: usize = 3;
 
 /// The arguments of `zkc why`.
@@ -25,7 +25,7 @@ pub(crate) struct Why {
     /// Node of a lock, a leader election, a queue, a barrier or another recipe, or a node below it
     #[arg(value_parser = path::parse)]
     path: String,
-    /// Show all waiters
+    /// Show all waiters, and the commands for all readers
     #[arg(short, long)]
     all: bool,
     /// Also ask the servers for all watches, to find a waiter that does not watch. Servers with
@@ -69,7 +69,7 @@ impl Why {
         lines.push(String::new());
         lines.extend(titled("BECAUSE", &verdicts));
         lines.extend(titled("DELETE", &deletion));
-        lines.extend(titled("NEXT", &next(&finding, &facts)));
+        lines.extend(titled("NEXT", &next(&finding, &facts, self.all)));
         let mut notes = facts.notes().to_vec();
         if finding.is_partial {
             notes.push(who::PARTIAL.to_owned());
@@ -122,17 +122,28 @@ fn titled(title: &str, lines: &[String]) -> Vec<String> {
 }
 
 /// Returns the commands that may help.
-fn next(finding: &Finding, facts: &Facts) -> Vec<String> {
+fn next(finding: &Finding, facts: &Facts, all: bool) -> Vec<String> {
     let mut next: Vec<_> =
         who::persistent(finding).take(NAMED).flat_map(|one| remove(finding, one)).collect();
     let is_lock = LOCKS.contains(&finding.kind);
-    let holder = finding.holders.first().filter(|holder| is_lock && !holder.is_persistent);
-    let Some(holder) = holder else { return next };
-    let listens = deaf(finding.library, holder).is_none() && facts.may_listen(holder);
-    if listens && !holder.is_revoked {
-        next.push(format!("zkc revoke {}  (asks the holder to let go)", holder.path));
+    // The next client has to wait for all readers, but only for one lease of a semaphore.
+    let most = match finding.kind {
+        RecipeKind::ReadWriteLock if all => usize::MAX,
+        RecipeKind::ReadWriteLock => NAMED,
+        _ => 1,
+    };
+    let holders = finding.holders.iter().filter(|holder| is_lock && !holder.is_persistent);
+    let holders: Vec<_> = holders.collect();
+    for holder in holders.iter().take(most) {
+        let listens = deaf(finding.library, holder).is_none() && facts.may_listen(holder);
+        if listens && !holder.is_revoked {
+            next.push(format!("zkc revoke {}  (asks the holder to let go)", holder.path));
+        }
+        next.extend(break_it(holder));
     }
-    next.extend(break_it(holder));
+    if most > 1 && holders.len() > most {
+        next.push(format!("and {} more readers: --all", holders.len() - most));
+    }
     next
 }
 
