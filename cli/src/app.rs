@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 #[cfg(any(feature = "shell", feature = "tui"))]
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,6 +23,8 @@ use crate::exit::{Exit, Failure};
 use crate::output::Answer;
 use crate::output::Out;
 use crate::path;
+#[cfg(feature = "tls")]
+use crate::private;
 use crate::stdin;
 
 /// The command tree, for the commands that need all others: the shell, completions and manual.
@@ -43,7 +45,8 @@ pub(crate) trait Grammar: fmt::Debug + Sync {
 #[derive(Debug, Clone)]
 pub(crate) struct App {
     global: Global,
-    config: PathBuf,
+    /// The configuration file; `None` if there is no place for one.
+    config: Option<PathBuf>,
     target: Arc<Target>,
     out: Out,
     zk: Arc<OnceCell<CuratorFramework>>,
@@ -66,8 +69,9 @@ struct Target {
 impl App {
     /// Reads the configuration. Connects when a command needs it.
     pub(crate) fn new(global: Global, grammar: &'static dyn Grammar) -> Result<Self, Failure> {
-        let config = context::config_path(&global)?;
-        let selected = Config::read(&config)?.select(&global)?;
+        let config = context::config_path(&global);
+        let contexts = config.as_deref().map(Config::read).transpose()?.unwrap_or_default();
+        let selected = contexts.select(&global)?;
         let (name, mut settings) =
             selected.map_or_else(Default::default, |(name, context)| (Some(name), context));
         let is_used = global.context.is_some() || global.servers.is_none();
@@ -135,7 +139,7 @@ impl App {
     pub(crate) fn of_context(&self, context: &str) -> Result<Self, Failure> {
         let global = Global {
             context: Some(context.to_owned()),
-            config: Some(self.config.clone()),
+            config: self.config.clone(),
             output: self.global.output,
             timeout: self.global.timeout,
             session_timeout: self.global.session_timeout,
@@ -156,8 +160,8 @@ impl App {
     }
 
     /// Returns the path of the configuration file.
-    pub(crate) const fn config_file(&self) -> &PathBuf {
-        &self.config
+    pub(crate) fn config_file(&self) -> Option<&Path> {
+        self.config.as_deref()
     }
 
     /// Returns the servers, as a connect string.
@@ -254,6 +258,7 @@ impl App {
     /// Returns a framework with the options of the command line, which is not started yet.
     pub(crate) fn framework(&self) -> Result<CuratorFramework, Failure> {
         let (global, settings) = (&self.global, &self.target.settings);
+        settings.check_features()?;
         let mut builder = CuratorFramework::builder()
             .connect_string(&self.target.servers)
             .session_timeout(global.session_timeout)
@@ -266,6 +271,9 @@ impl App {
         if let Some(namespace) = global.namespace.as_ref().or(settings.namespace.as_ref()) {
             builder = builder.namespace(namespace.trim_matches('/'));
         }
+        if let Some(bytes) = global.jute_maxbuffer.or(settings.jute_maxbuffer) {
+            builder = builder.max_frame(usize::try_from(bytes).unwrap_or(usize::MAX));
+        }
         let references = if global.auth.is_empty() { &settings.auth } else { &global.auth };
         for reference in references {
             let secret = SecretRef::parse("--auth", reference)?;
@@ -275,6 +283,10 @@ impl App {
         if let Some(reference) = global.sasl.as_ref().or(settings.sasl.as_ref()) {
             let secret = SecretRef::parse("--sasl", reference)?;
             builder = builder.sasl_digest_md5(&secret.name, secret.read()?);
+        }
+        #[cfg(feature = "kerberos")]
+        if let Some(kerberos) = kerberos(global, settings) {
+            builder = builder.sasl_kerberos(kerberos);
         }
         #[cfg(feature = "tls")]
         if let Some(connector) = tls(global, settings)? {
@@ -341,6 +353,27 @@ impl App {
     }
 }
 
+/// Returns the settings of Kerberos, if the command line or the context wants it. An identity of the
+/// command line for another mechanism comes before that of the context.
+#[cfg(feature = "kerberos")]
+fn kerberos(global: &Global, settings: &Context) -> Option<zk_curator::kerberos::Kerberos> {
+    #[cfg(feature = "sasl")]
+    let is_other = global.sasl.is_some();
+    #[cfg(not(feature = "sasl"))]
+    let is_other = false;
+    if !(global.kerberos || settings.kerberos && !is_other) {
+        return None;
+    }
+    let mut kerberos = zk_curator::kerberos::Kerberos::new();
+    if let Some(principal) = global.kerberos_client.as_ref().or(settings.kerberos_client.as_ref()) {
+        kerberos = kerberos.client_principal(principal);
+    }
+    if let Some(principal) = global.kerberos_server.as_ref().or(settings.kerberos_server.as_ref()) {
+        kerberos = kerberos.server_principal(principal);
+    }
+    Some(kerberos)
+}
+
 #[cfg(feature = "tls")]
 fn tls(
     global: &Global,
@@ -351,6 +384,7 @@ fn tls(
     let certificate = global.tls_cert.as_ref().or(settings.tls_cert.as_ref());
     let key = global.tls_key.as_ref().or(settings.tls_key.as_ref());
     if let (Some(certificate), Some(key)) = (certificate, key) {
+        private::check(key)?;
         builder = builder.client_certificate_file(certificate, key);
     }
     builder.build().map(Some).map_err(|error| Failure::usage(format!("TLS: {error}")))

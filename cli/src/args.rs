@@ -1,8 +1,10 @@
 //! The arguments that all commands have.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::error::ErrorKind;
 use clap::{Args, ValueEnum};
 
 /// The options of all commands.
@@ -26,6 +28,19 @@ pub(crate) struct Global {
     #[cfg(feature = "sasl")]
     #[arg(long, global = true, value_name = "AUTH")]
     pub(crate) sasl: Option<String>,
+    /// Authenticate with Kerberos (SASL GSSAPI), by the ticket cache or the client keytab
+    #[cfg(feature = "kerberos")]
+    #[cfg_attr(feature = "sasl", arg(conflicts_with = "sasl"))]
+    #[arg(long, global = true)]
+    pub(crate) kerberos: bool,
+    /// Principal of this client [default: that of the ticket cache, or the first of the keytab]
+    #[cfg(feature = "kerberos")]
+    #[arg(long, global = true, value_name = "PRINCIPAL", requires = "kerberos")]
+    pub(crate) kerberos_client: Option<String>,
+    /// Principal of all servers [default: zookeeper/HOST for each]
+    #[cfg(feature = "kerberos")]
+    #[arg(long, global = true, value_name = "PRINCIPAL", requires = "kerberos")]
+    pub(crate) kerberos_server: Option<String>,
     /// Connect with TLS, and check the servers with this CA (PEM)
     #[cfg(feature = "tls")]
     #[arg(long, global = true, value_name = "FILE")]
@@ -50,6 +65,10 @@ pub(crate) struct Global {
     /// Session timeout to request from the servers
     #[arg(long, global = true, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
     pub(crate) session_timeout: Duration,
+    /// Greatest request in bytes, the servers' jute.maxbuffer; responses may be four times as large
+    /// [default: that of the context, else 1048575]
+    #[arg(long, global = true, env = "ZKC_JUTE_MAXBUFFER", value_name = "BYTES", value_parser = max_buffer)]
+    pub(crate) jute_maxbuffer: Option<u32>,
     /// Refuse every command that changes something
     #[arg(long, global = true, env = "ZKC_READ_ONLY", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) read_only: bool,
@@ -69,6 +88,38 @@ pub(crate) struct Global {
     /// Print the session, its timeout and the server on stderr
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
+}
+
+/// The requests that can have any content, and those that servers can accept.
+const BUFFERS: std::ops::RangeInclusive<u32> = 1_024..=0x7fff_ffff;
+
+/// Parses a number of bytes: decimal, or hexadecimal as in the configurations of Java.
+fn max_buffer(text: &str) -> Result<u32, String> {
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    let within = number.ok().filter(|bytes| BUFFERS.contains(bytes));
+    within.ok_or_else(|| format!("not a number from {} to {}", BUFFERS.start(), BUFFERS.end()))
+}
+
+/// Refuses a command line that ends with `--` where a command may follow it: a script with an empty
+/// variable would hold a lock for ever.
+pub(crate) fn refuse_empty_command(
+    tree: &mut clap::Command,
+    matches: &clap::ArgMatches,
+    words: &[OsString],
+) -> Result<(), clap::Error> {
+    let mut deepest = matches;
+    while let Some((_, below)) = deepest.subcommand() {
+        deepest = below;
+    }
+    let takes_command = deepest.try_contains_id("command").is_ok();
+    let is_given = takes_command && deepest.contains_id("command");
+    if takes_command && !is_given && words.last().is_some_and(|word| word == "--") {
+        return Err(tree.error(ErrorKind::MissingRequiredArgument, "no command after `--`"));
+    }
+    Ok(())
 }
 
 /// The options that a line of the shell or the screens may have. All others are about the session.

@@ -35,18 +35,46 @@ pub(crate) struct Context {
     /// A reference to the identity for SASL, as in `--sasl`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sasl: Option<String>,
+    /// Kerberos, as in `--kerberos`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) kerberos: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) kerberos_client: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) kerberos_server: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tls_ca: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tls_cert: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tls_key: Option<PathBuf>,
+    /// The greatest request in bytes, as in `--jute-maxbuffer`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) jute_maxbuffer: Option<u32>,
     /// Refuses changes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) read_only: bool,
     /// Asks for the name of the context before each change.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) confirm: bool,
+}
+
+impl Context {
+    /// Refuses settings that this program was built without: a connection must not be less secure
+    /// than its context says.
+    pub(crate) fn check_features(&self) -> Result<(), Failure> {
+        let unknown = [
+            ("sasl", self.sasl.is_some() && cfg!(not(feature = "sasl"))),
+            ("kerberos", self.kerberos && cfg!(not(feature = "kerberos"))),
+            ("tls_ca", self.tls_ca.is_some() && cfg!(not(feature = "tls"))),
+        ];
+        match unknown.iter().find(|(_, is_unknown)| *is_unknown) {
+            Some((key, _)) => {
+                Err(Failure::usage(format!("the context has {key}: this zkc was built without it")))
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 impl Config {
@@ -95,19 +123,18 @@ impl Config {
     }
 }
 
-/// Returns the path of the configuration file.
-pub(crate) fn config_path(global: &Global) -> Result<PathBuf, Failure> {
+/// Returns the path of the configuration file; `None` without a home directory, as in system
+/// services and containers.
+pub(crate) fn config_path(global: &Global) -> Option<PathBuf> {
     if let Some(path) = &global.config {
-        return Ok(path.clone());
+        return Some(path.clone());
     }
     let folder = |variable| std::env::var_os(variable).filter(|value| !value.is_empty());
     let base = folder("XDG_CONFIG_HOME")
         .map(PathBuf::from)
         .or_else(|| folder("HOME").map(|home| PathBuf::from(home).join(".config")))
-        .or_else(|| folder("APPDATA").map(PathBuf::from));
-    let base =
-        base.ok_or_else(|| Failure::usage("no home directory").hint("pass --config FILE"))?;
-    Ok(base.join("zkc").join("config.toml"))
+        .or_else(|| folder("APPDATA").map(PathBuf::from))?;
+    Some(base.join("zkc").join("config.toml"))
 }
 
 /// A reference to a secret, `NAME:@FILE` or `NAME:env:VARIABLE`, so that no command line has the
@@ -145,6 +172,7 @@ impl SecretRef {
     pub(crate) fn read(&self) -> Result<String, Failure> {
         match &self.source {
             Source::File(path) => {
+                private::check(path)?;
                 let text = std::fs::read_to_string(path)
                     .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
                 Ok(text.trim_end_matches(['\r', '\n']).to_owned())

@@ -37,14 +37,13 @@ mod walk;
 mod who;
 mod words;
 
-use std::io::Write;
 #[cfg(any(feature = "shell", feature = "tui"))]
 use std::pin::Pin;
 use std::process::ExitCode;
 
 #[cfg(any(feature = "shell", feature = "tui"))]
-use clap::{ArgMatches, FromArgMatches};
-use clap::{CommandFactory, Parser};
+use clap::ArgMatches;
+use clap::{CommandFactory, FromArgMatches, Parser};
 
 use crate::app::{App, Grammar};
 use crate::args::Global;
@@ -55,7 +54,7 @@ use crate::output::Answer;
 
 /// ZooKeeper on the command line.
 #[derive(Debug, Parser)]
-#[command(name = "zkc", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "zkc", version, max_term_width = 100)]
 struct Cli {
     #[command(flatten)]
     global: Global,
@@ -69,7 +68,12 @@ fn main() -> ExitCode {
         return code.into();
     }
     complete::answer_shell(&WholeTree);
-    let cli = match Cli::try_parse() {
+    let words: Vec<_> = std::env::args_os().collect();
+    let matches = Cli::command().try_get_matches_from(&words).and_then(|matches| {
+        args::refuse_empty_command(&mut Cli::command(), &matches, &words)?;
+        Cli::from_arg_matches(&matches)
+    });
+    let cli = match matches {
         Ok(cli) => cli,
         Err(error) => {
             let failed = error.use_stderr();
@@ -88,7 +92,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            drop(writeln!(std::io::stderr(), "{failure}"));
+            output::warn(&failure.to_string());
             failure.exit().into()
         }
     }

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use serde_json::{Value, json};
 use zk_curator::{Error, ErrorKind, SessionId, Stat};
 
-use crate::output::time;
+use crate::output::{printable, time};
 
 /// The result of a look at a node.
 #[derive(Debug, Clone, Copy)]
@@ -90,7 +90,7 @@ pub(crate) fn stat_value(path: &str, stat: &Stat) -> Value {
 pub(crate) fn stat_text(path: &str, stat: &Stat) -> String {
     let when = |ms| time::rfc3339(ms).unwrap_or_else(|| ms.to_string());
     let lines = [
-        ("path", path.to_owned()),
+        ("path", printable(path)),
         ("kind", kind(stat).to_owned()),
         ("owner", owner(stat).unwrap_or_else(|| "–".to_owned())),
         ("created", format!("{}  in {}", when(stat.ctime), hex(stat.czxid))),

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
+use crate::exit::Failure;
+
 /// The characters of the name of a file in the name of its part. Systems limit the length of names.
 const SHOWN: usize = 40;
 
@@ -40,6 +42,25 @@ pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(path)
+}
+
+/// Refuses a file with a secret that other users may read, as ssh does: only if it belongs to this
+/// user, who can change that. A file that does not exist is not refused here.
+pub(crate) fn check(path: &Path) -> Result<(), Failure> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let Ok(metadata) = std::fs::metadata(path) else { return Ok(()) };
+        let is_ours = metadata.uid() == nix::unistd::getuid().as_raw();
+        // A pipe, as of `<(…)`, has no other readers.
+        if metadata.is_file() && is_ours && metadata.mode() & 0o077 != 0 {
+            let (path, mode) = (path.display(), metadata.mode() & 0o777);
+            return Err(Failure::usage(format!("{path}: others may read it (mode {mode:o})"))
+                .hint(format!("chmod 600 {path}")));
+        }
+    }
+    let _ = path;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
@@ -11,6 +12,7 @@ use crate::output::{Answer, Report};
 use crate::path;
 use crate::progress::Progress;
 use crate::transfer::backup::{self, Options, Summary};
+use crate::transfer::file::Target;
 use crate::transfer::format::{Consistency, Header};
 use crate::unreadable;
 
@@ -20,7 +22,8 @@ pub(crate) struct Backup {
     /// Root of the nodes; with `/`, the nodes of the servers below /zookeeper are left out
     #[arg(value_parser = path::parse)]
     path: String,
-    /// File to write, usually with the ending .zkb; replaced when the backup is complete
+    /// File to write, usually with the ending .zkb; replaced when the backup is complete. `-` is
+    /// standard output, which gets only complete backups
     file: PathBuf,
     /// Write plain text instead of gzip
     #[arg(long)]
@@ -35,11 +38,16 @@ pub(crate) struct Backup {
 
 impl Backup {
     pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+        let target = Target::of(&self.file);
+        let is_stdout = matches!(target, Target::Stdout);
+        if is_stdout && !self.plain && std::io::stdout().is_terminal() {
+            return Err(Failure::usage("standard output is a terminal").hint("pass --plain"));
+        }
         let zk = app.zk().await?;
         let taken = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let options = Options {
             root: &self.path,
-            file: &self.file,
+            file: &target,
             header: Header::new(&self.path, taken, app.servers()),
             plain: self.plain,
             within: self.within,
@@ -63,6 +71,10 @@ impl Backup {
         }
         if !published {
             text.push_str("; no file was written");
+        }
+        if is_stdout {
+            app.out().say(text);
+            return Ok(exit.into());
         }
         let value = json!({
             "file": self.file.display().to_string(),

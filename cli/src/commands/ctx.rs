@@ -47,6 +47,9 @@ impl Ctx {
     #[expect(clippy::unused_async, reason = "the signature of all commands")]
     pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
         let file = app.config_file();
+        let file = file.ok_or_else(|| {
+            Failure::usage("no home directory").hint("pass --config FILE, or set ZKC_CONFIG")
+        })?;
         let mut config = Config::read(file)?;
         match (self.change, self.name) {
             (None, None) => return Ok(list(&config).into()),
@@ -94,6 +97,18 @@ fn described(app: &App, add: &Add) -> Result<Context, Failure> {
         sasl: global.sasl.clone(),
         #[cfg(not(feature = "sasl"))]
         sasl: None,
+        #[cfg(feature = "kerberos")]
+        kerberos: global.kerberos,
+        #[cfg(feature = "kerberos")]
+        kerberos_client: global.kerberos_client.clone(),
+        #[cfg(feature = "kerberos")]
+        kerberos_server: global.kerberos_server.clone(),
+        #[cfg(not(feature = "kerberos"))]
+        kerberos: false,
+        #[cfg(not(feature = "kerberos"))]
+        kerberos_client: None,
+        #[cfg(not(feature = "kerberos"))]
+        kerberos_server: None,
         #[cfg(feature = "tls")]
         tls_ca: global.tls_ca.clone(),
         #[cfg(feature = "tls")]
@@ -106,6 +121,7 @@ fn described(app: &App, add: &Add) -> Result<Context, Failure> {
         tls_cert: None,
         #[cfg(not(feature = "tls"))]
         tls_key: None,
+        jute_maxbuffer: global.jute_maxbuffer,
         read_only: global.read_only,
         confirm: add.confirm_changes,
     })

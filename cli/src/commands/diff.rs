@@ -7,12 +7,14 @@ use crate::exit::{Exit, Failure};
 use crate::output::{Answer, Rows, text};
 use crate::path;
 use crate::transfer::diff::{Difference, Scope, Tree, differences};
+use crate::transfer::file::Source;
 use crate::unreadable::Unreadable;
 
 /// The arguments of `zkc diff`.
 #[derive(Debug, Args)]
 pub(crate) struct Diff {
-    /// Path, `CONTEXT:PATH`, or backup file: `@FILE`, or a name that ends with .zkb
+    /// Path, `CONTEXT:PATH`, or backup file: `@FILE`, `@-` for standard input, or a name that ends
+    /// with .zkb
     before: String,
     /// The same, compared with the first one
     after: String,
@@ -51,7 +53,7 @@ impl Side {
     /// Reads the tree. Returns its root too.
     async fn read(self, app: &App, scope: Scope) -> Result<(Tree, String), Failure> {
         match self {
-            Self::File(file) => Tree::of_file(&file, scope),
+            Self::File(file) => Tree::of_file(Source::of(&file).await?.path(), scope),
             Self::Servers { context: None, path } => {
                 Ok((Tree::of_servers(app.zk().await?, &path, scope).await?, path))
             }

@@ -99,6 +99,14 @@ impl Discover {
                 }
                 let instance = instance.build().map_err(|why| Failure::usage(why.to_string()))?;
                 #[cfg(unix)]
+                let early = |failure| match under.is_given() {
+                    true => crate::supervise::before_the_command(failure),
+                    false => failure,
+                };
+                #[cfg(not(unix))]
+                let early = |failure| failure;
+                agree_to_replace(app, &base, &instance).await.map_err(early)?;
+                #[cfg(unix)]
                 if under.is_given() {
                     return Register { base, instance, drain }.run(app, &under).await;
                 }
@@ -106,6 +114,24 @@ impl Discover {
             }
         }
     }
+}
+
+/// Asks whether an instance takes the id of another one, whose command is then stopped.
+async fn agree_to_replace(
+    app: &App,
+    base: &str,
+    instance: &ServiceInstance<()>,
+) -> Result<(), Failure> {
+    // Another one cannot have a UUID that is not chosen yet.
+    if instance.id.is_empty() {
+        return Ok(());
+    }
+    let node = path::join(&path::join(base, &instance.name), &instance.id);
+    let Some(stat) = app.zk().await?.exists(&node).await? else { return Ok(()) };
+    let owner = node::owner(&stat).map_or_else(String::new, |owner| format!(" by session {owner}"));
+    let question =
+        format!("{node} is registered{owner}; replace it, which ends the other instance?");
+    app.agree(&question).await
 }
 
 /// Registers an instance until a signal.

@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
@@ -19,7 +19,7 @@ pub(crate) struct Export {
     #[arg(value_parser = path::parse)]
     path: String,
     /// Write a directory for each node, with its data in the file _data, instead of one document;
-    /// must not exist
+    /// must not exist. `-` is standard output, which gets the document
     folder: Option<PathBuf>,
 }
 
@@ -38,13 +38,14 @@ impl Export {
         }
         drop(progress);
         let unreadable: Unreadable = walk.into_unreadable();
-        let report = match &self.folder {
+        let report = match self.folder.filter(|folder| folder != Path::new("-")) {
             None => {
                 let document = document(records);
-                Report::new(format!("{document:#}"), document)
+                let text = format!("{document:#}");
+                Report::new(text.as_str(), document).raw(text.into())
             }
             Some(folder) => {
-                directories(&records, folder)?;
+                directories(&records, &folder)?;
                 let nodes = records.len();
                 Report::new(format!("{nodes} nodes"), json!({ "nodes": nodes }))
             }

@@ -11,6 +11,7 @@ use crate::output::{Answer, Report, printable};
 use crate::path;
 use crate::progress::Progress;
 use crate::transfer::arguments::{Low, glob};
+use crate::transfer::file::Source;
 use crate::transfer::plan::{Acls, Counts, Ephemerals, OnConflict, Rules};
 use crate::transfer::restore::{Options, Plan, Restore as Restoring};
 use crate::unreadable;
@@ -18,7 +19,7 @@ use crate::unreadable;
 /// The arguments of `zkc restore`.
 #[derive(Debug, Args)]
 pub(crate) struct Restore {
-    /// Backup file
+    /// Backup file; `-` is standard input
     file: PathBuf,
     /// Root of the restored nodes [default: the root of the backup]
     #[arg(long, value_name = "PATH", value_parser = path::parse)]
@@ -57,10 +58,11 @@ pub(crate) struct Restore {
 impl Restore {
     pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
         let zk = if self.dry_run { app.zk().await? } else { app.zk_to_change().await? };
+        let source = Source::of(&self.file).await?;
         let rules =
             Rules { on_conflict: self.on_conflict, ephemerals: self.ephemerals, acls: self.acl };
         let options = Options {
-            file: &self.file,
+            file: source.path(),
             root: self.root.as_deref(),
             only: self.only.as_ref(),
             containers: self.containers.as_ref(),

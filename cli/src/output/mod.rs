@@ -3,6 +3,7 @@
 pub(crate) mod data;
 pub(crate) mod time;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::pin::Pin;
@@ -223,9 +224,29 @@ impl Rows {
     }
 }
 
-/// Replaces control characters, which could command a terminal.
+/// Replaces the characters that could command a terminal, or change the order of the others.
 pub(crate) fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if c.is_control() || is_bidi(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// Does the same in a text of several lines.
+fn printable_lines(text: &str) -> String {
+    text.split_inclusive(['\n', '\t', '\r'])
+        .flat_map(|part| {
+            let end =
+                part.char_indices().next_back().filter(|(_, c)| matches!(c, '\n' | '\t' | '\r'));
+            let (line, end) = part.split_at(end.map_or(part.len(), |(place, _)| place));
+            [printable(line), end.to_owned()]
+        })
+        .collect()
+}
+
+/// Returns `true` for characters that change the order of text, or begin a line of it.
+const fn is_bidi(c: char) -> bool {
+    matches!(
+        c,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    )
 }
 
 /// An answer with a text of its own for people.
@@ -259,7 +280,7 @@ impl Report {
         self
     }
 
-    /// Sets the bytes of the format `raw`. Default: the names.
+    /// Sets the bytes of the format `raw`. The text shows them, unchanged. Default: the names.
     pub(crate) fn raw(mut self, raw: Bytes) -> Self {
         self.raw = Some(raw);
         self
@@ -383,7 +404,13 @@ impl Out {
         match (format, &report.raw) {
             (Format::Table | Format::Wide, _) if report.text.is_empty() => Ok(()),
             (Format::Table | Format::Wide, _) => {
-                writeln!(out, "{}", report.text.strip_suffix('\n').unwrap_or(&report.text))
+                let text = report.text.strip_suffix('\n').unwrap_or(&report.text);
+                // Data are what they are.
+                let text = match report.raw {
+                    Some(_) => Cow::Borrowed(text),
+                    None => Cow::Owned(printable_lines(text)),
+                };
+                writeln!(out, "{text}")
             }
             (Format::Json, _) if !report.one_line => document(out, &report.value),
             (Format::Json | Format::Jsonl, _) => writeln!(out, "{}", report.value),
@@ -415,9 +442,14 @@ impl Out {
     /// Prints a line for people on stderr.
     #[expect(clippy::unused_self, reason = "all output goes through this type")]
     pub(crate) fn warn(&self, text: impl AsRef<str>) {
-        // Nothing can be done about a terminal that is gone.
-        drop(writeln!(io::stderr(), "{}", text.as_ref()));
+        warn(text.as_ref());
     }
+}
+
+/// Prints a line for people on stderr.
+pub(crate) fn warn(text: &str) {
+    // Nothing can be done about a terminal that is gone.
+    drop(writeln!(io::stderr(), "{}", printable_lines(text)));
 }
 
 fn document(out: &mut impl Write, value: &Value) -> io::Result<()> {
@@ -426,5 +458,7 @@ fn document(out: &mut impl Write, value: &Value) -> io::Result<()> {
 }
 
 fn yaml(out: &mut impl Write, value: &Value) -> io::Result<()> {
-    serde_yaml_ng::to_writer(out, value).map_err(io::Error::other)
+    // Its writer hides the kind of a failure, such as that of a closed pipe.
+    let text = serde_yaml_ng::to_string(value).map_err(io::Error::other)?;
+    out.write_all(text.as_bytes())
 }

@@ -1,6 +1,6 @@
 //! The lines of a terminal. They are edited in a thread of its own, so that the session lives on.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustyline::completion::{Completer, Pair};
@@ -43,7 +43,7 @@ impl Editor {
         let completion = Completion { grammar, children: children(zk, &at) };
         let history = history_file(app)?;
         let (requests, receiver) = mpsc::unbounded_channel();
-        let edit = move || edit_lines(receiver, &completion, &history);
+        let edit = move || edit_lines(receiver, &completion, history.as_deref());
         Ok(Self { requests, at, thread: tokio::task::spawn_blocking(edit) })
     }
 
@@ -63,25 +63,29 @@ impl Editor {
     }
 }
 
-/// Returns the file of the history, in the folder of the configuration.
-fn history_file(app: &App) -> Result<PathBuf, Failure> {
+/// Returns the file of the history, in the folder of the configuration. Without that, the history
+/// ends with the shell.
+fn history_file(app: &App) -> Result<Option<PathBuf>, Failure> {
     let context = app.context().unwrap_or("default");
     let name: String = context.chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect();
-    let folder = app.config_file().parent().map(PathBuf::from).unwrap_or_default();
+    let Some(file) = app.config_file() else { return Ok(None) };
+    let folder = file.parent().map(PathBuf::from).unwrap_or_default();
     std::fs::create_dir_all(&folder)?;
-    Ok(folder.join(format!("history-{name}")))
+    Ok(Some(folder.join(format!("history-{name}"))))
 }
 
 fn edit_lines(
     mut requests: mpsc::UnboundedReceiver<Request>,
     completion: &Completion,
-    file: &PathBuf,
+    file: Option<&Path>,
 ) -> Result<(), Failure> {
     let failed = |error: ReadlineError| Failure::usage(format!("terminal: {error}"));
     let config = Config::builder().max_history_size(HISTORY).map_err(failed)?.build();
     let mut history = DefaultHistory::with_config(&config);
-    // There is none before the first time.
-    drop(history.load(file));
+    if let Some(file) = file {
+        // There is none before the first time.
+        drop(history.load(file));
+    }
     while let Some((prompt, reply)) = requests.blocking_recv() {
         // An editor catches Ctrl-C as long as it exists, and takes it from the commands.
         let mut editor =
@@ -105,12 +109,13 @@ fn edit_lines(
             break;
         }
     }
+    let Some(file) = file else { return Ok(()) };
     history.save(file).map_err(failed)?;
     restrict(file)
 }
 
 /// Makes the history readable by its owner only.
-fn restrict(file: &PathBuf) -> Result<(), Failure> {
+fn restrict(file: &Path) -> Result<(), Failure> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;

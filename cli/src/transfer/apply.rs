@@ -10,10 +10,10 @@ use crate::exit::{Exit, Failure};
 use crate::path;
 use crate::walk::{self, Pace};
 
-/// The size of a transaction: half of what servers accept by default.
+/// The greatest size of a transaction in bytes: half of what servers accept by default.
 pub(crate) const MAX_BYTES: usize = 512 << 10;
 /// The operations of a transaction.
-pub(crate) const MAX_OPS: usize = 1_000;
+const MAX_OPS: usize = 1_000;
 /// The bytes of an operation beside its paths, its data and its ACL.
 const OVERHEAD: usize = 64;
 /// The attempts after a lost response.
@@ -133,9 +133,13 @@ fn length(data: &Option<Bytes>) -> usize {
 }
 
 /// Splits the sequence numbers of a parent into changes that fit into a transaction.
-pub(crate) fn burns(parent: &str, mut numbers: u64) -> impl Iterator<Item = Change> + '_ {
-    let one = Change::Burn { parent: parent.to_owned(), numbers: 1 }.bytes();
-    let most = (MAX_BYTES / one).clamp(1, MAX_OPS / 2);
+pub(crate) fn burns(
+    parent: &str,
+    mut numbers: u64,
+    limit: Limit,
+) -> impl Iterator<Item = Change> + '_ {
+    let one = limit.bytes_of(&Change::Burn { parent: parent.to_owned(), numbers: 1 });
+    let most = (limit.bytes / one).clamp(1, MAX_OPS / 2);
     std::iter::from_fn(move || {
         let now = usize::try_from(numbers).unwrap_or(usize::MAX).min(most);
         numbers -= u64::try_from(now).unwrap_or(numbers);
@@ -143,22 +147,47 @@ pub(crate) fn burns(parent: &str, mut numbers: u64) -> impl Iterator<Item = Chan
     })
 }
 
+/// The limit of the size of transactions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limit {
+    bytes: usize,
+    /// The bytes that the chroot and the namespace add to each path.
+    prefix: usize,
+}
+
+impl Limit {
+    /// Half of the greatest request, because the sizes of changes are estimates.
+    pub(crate) fn of(zk: &CuratorFramework) -> Self {
+        let prefix = zk.server_path("/").len();
+        Self { bytes: MAX_BYTES.min(zk.max_frame() / 2), prefix }
+    }
+
+    fn bytes_of(&self, change: &Change) -> usize {
+        change.bytes().saturating_add(change.ops().saturating_mul(self.prefix))
+    }
+}
+
 /// The size of changes.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
     bytes: usize,
     ops: usize,
+    limit: Limit,
 }
 
 impl Size {
+    pub(crate) const fn none(limit: Limit) -> Self {
+        Self { bytes: 0, ops: 0, limit }
+    }
+
     pub(crate) fn add(&mut self, change: &Change) {
-        self.bytes = self.bytes.saturating_add(change.bytes());
+        self.bytes = self.bytes.saturating_add(self.limit.bytes_of(change));
         self.ops = self.ops.saturating_add(change.ops());
     }
 
     /// Returns `true` if one transaction has room for it.
     pub(crate) const fn fits(&self) -> bool {
-        self.bytes <= MAX_BYTES && self.ops <= MAX_OPS
+        self.bytes <= self.limit.bytes && self.ops <= MAX_OPS
     }
 }
 
@@ -176,7 +205,8 @@ pub(crate) struct Applier<'a> {
 
 impl<'a> Applier<'a> {
     pub(crate) fn new(zk: &'a CuratorFramework) -> Self {
-        let (pending, acls, size) = Default::default();
+        let (pending, acls) = Default::default();
+        let size = Size::none(Limit::of(zk));
         Self { zk, pending, size, acls, transactions: 0, changes: 0 }
     }
 
@@ -190,7 +220,7 @@ impl<'a> Applier<'a> {
         size.add(&change);
         if !size.fits() {
             self.flush().await?;
-            size = Size::default();
+            size = self.size;
             size.add(&change);
         }
         self.size = size;
@@ -216,7 +246,7 @@ impl<'a> Applier<'a> {
             self.transactions += 1;
             self.changes += u64::try_from(self.pending.len()).unwrap_or_default();
             self.pending.clear();
-            self.size = Size::default();
+            self.size = Size::none(self.size.limit);
         }
         let acls = std::mem::take(&mut self.acls);
         let sets = acls
@@ -280,15 +310,19 @@ mod tests {
 
     #[test]
     fn burns_fit_into_transactions() {
-        for (parent, numbers) in [("/q", 0), ("/q", 1), ("/q", 1_234), (&*"/long".repeat(900), 900)]
-        {
-            let changes: Vec<_> = burns(parent, numbers).collect();
-            let total: usize = changes.iter().map(Change::ops).sum();
-            assert_eq!(total as u64, numbers * 2);
-            for change in changes {
-                let mut size = Size::default();
-                size.add(&change);
-                assert!(size.fits(), "{size:?}");
+        for (bytes, prefix) in [(MAX_BYTES, 1), (20_000, 1), (MAX_BYTES, 3_000)] {
+            let limit = Limit { bytes, prefix };
+            for (parent, numbers) in
+                [("/q", 0), ("/q", 1), ("/q", 1_234), (&*"/long".repeat(900), 900)]
+            {
+                let changes: Vec<_> = burns(parent, numbers, limit).collect();
+                let total: usize = changes.iter().map(Change::ops).sum();
+                assert_eq!(total as u64, numbers * 2);
+                for change in changes {
+                    let mut size = Size::none(limit);
+                    size.add(&change);
+                    assert!(size.fits(), "{size:?}");
+                }
             }
         }
     }

@@ -5,7 +5,6 @@
 //! moment.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -13,7 +12,7 @@ use tokio::time::Instant;
 use zk_curator::watch::PersistentWatch;
 use zk_curator::{CuratorFramework, Error, ErrorKind};
 
-use super::file::Part;
+use super::file::{Part, Target};
 use super::format::{Consistency, Header, Trailer};
 use super::record::Record;
 use super::settle::Changed;
@@ -29,7 +28,7 @@ use crate::walk::Pace;
 #[derive(Debug)]
 pub(crate) struct Options<'a> {
     pub(crate) root: &'a str,
-    pub(crate) file: &'a Path,
+    pub(crate) file: &'a Target,
     pub(crate) header: Header,
     pub(crate) plain: bool,
     /// The time to find a moment without a change, after the tree was read.

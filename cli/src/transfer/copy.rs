@@ -2,7 +2,7 @@
 
 use zk_curator::{Acl, CreateMode, CuratorFramework};
 
-use super::apply::{Applier, Change, Size, burns};
+use super::apply::{Applier, Change, Limit, Size, burns};
 use super::diff::{Scope, Tree, differences};
 use super::plan::{Hazard, NAMED, Sequences, Step};
 use super::record::Record;
@@ -24,7 +24,7 @@ pub(crate) struct Copying<'a> {
 }
 
 /// The nodes to copy.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) nodes: u64,
     /// Ephemeral nodes are not copied.
@@ -32,9 +32,15 @@ pub(crate) struct Plan {
     /// The copied nodes whose sequence counters would be too low.
     pub(crate) hazards: Vec<Hazard>,
     size: Size,
+    limit: Limit,
 }
 
 impl Plan {
+    fn empty(limit: Limit) -> Self {
+        let (ephemerals, hazards) = (Vec::new(), Vec::new());
+        Self { nodes: 0, ephemerals, hazards, size: Size::none(limit), limit }
+    }
+
     /// Returns `true` if all changes are applied together or not at all.
     pub(crate) const fn is_atomic(&self) -> bool {
         self.size.fits()
@@ -43,7 +49,7 @@ impl Plan {
     /// Adds the changes that raise the counters.
     pub(crate) fn burn(&mut self) {
         for hazard in &self.hazards {
-            for change in burns(&hazard.parent, hazard.burn()) {
+            for change in burns(&hazard.parent, hazard.burn(), self.limit) {
                 self.size.add(&change);
                 if !self.size.fits() {
                     return;
@@ -76,7 +82,7 @@ impl Copying<'_> {
         if self.zk.exists(self.to).await?.is_some() {
             return Err(Failure::new(Exit::CONFLICT, format!("node exists: {}", self.to)));
         }
-        let mut plan = Plan::default();
+        let mut plan = Plan::empty(Limit::of(self.zk));
         let (mut walk, mut is_root) = (Walk::new(self.from, false), true);
         loop {
             let found = walk.next(self.zk).await?;
@@ -162,7 +168,7 @@ impl Copying<'_> {
         }
         if burn {
             for hazard in &plan.hazards {
-                for change in burns(&hazard.parent, hazard.burn()) {
+                for change in burns(&hazard.parent, hazard.burn(), plan.limit) {
                     applier.push(change).await?;
                 }
             }

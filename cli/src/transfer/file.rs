@@ -1,7 +1,7 @@
 //! Backup files on disk, compressed or not.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::Compression;
@@ -49,6 +49,70 @@ impl Write for Sink {
     }
 }
 
+/// The place of a backup.
+#[derive(Debug)]
+pub(crate) enum Target {
+    File(PathBuf),
+    Stdout,
+}
+
+impl Target {
+    /// `-` is standard output.
+    pub(crate) fn of(argument: &Path) -> Self {
+        if argument == Path::new(STANDARD) { Self::Stdout } else { Self::File(argument.to_owned()) }
+    }
+
+    /// Returns a path next to which an unfinished file is.
+    fn place(&self) -> PathBuf {
+        match self {
+            Self::File(path) => path.clone(),
+            Self::Stdout => std::env::temp_dir().join("zkc-backup"),
+        }
+    }
+}
+
+/// The argument that stands for standard input or output.
+const STANDARD: &str = "-";
+
+/// A backup that can be read several times.
+#[derive(Debug)]
+pub(crate) struct Source {
+    path: PathBuf,
+    /// A copy of standard input, which is removed at the end.
+    is_copy: bool,
+}
+
+impl Source {
+    /// Takes a file, or copies standard input if the argument is `-`.
+    pub(crate) async fn of(argument: &Path) -> Result<Self, Failure> {
+        if argument != Path::new(STANDARD) {
+            return Ok(Self { path: argument.to_owned(), is_copy: false });
+        }
+        if io::stdin().is_terminal() {
+            return Err(Failure::usage("standard input is a terminal, not a backup"));
+        }
+        let (path, mut file) = private::create_temporary(&std::env::temp_dir(), "zkc-backup-")?;
+        let source = Self { path, is_copy: true };
+        // The session lives on while the input is slow.
+        let copied =
+            tokio::task::spawn_blocking(move || io::copy(&mut io::stdin().lock(), &mut file));
+        copied.await.unwrap_or_else(|error| Err(io::Error::other(error)))?;
+        Ok(source)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        if self.is_copy {
+            drop(std::fs::remove_file(&self.path));
+        }
+    }
+}
+
 /// A backup file that is written next to its final path, and moved there when it is complete. A
 /// part that is dropped is removed.
 pub(crate) struct Part {
@@ -58,9 +122,10 @@ pub(crate) struct Part {
 
 impl Part {
     /// Begins a file that only its owner reads: it contains the data of nodes with an ACL.
-    pub(crate) fn create(target: &Path, header: &Header, plain: bool) -> Result<Self, Failure> {
+    pub(crate) fn create(target: &Target, header: &Header, plain: bool) -> Result<Self, Failure> {
+        let place = target.place();
         let (path, file) =
-            private::create_beside(target).map_err(|error| failed(target, &error))?;
+            private::create_beside(&place).map_err(|error| failed(&place, &error))?;
         let mut part = Self { path, writer: None };
         let begin = || {
             let file = BufWriter::with_capacity(BUFFER, file);
@@ -97,9 +162,21 @@ impl Part {
         Backup::open(&self.path)
     }
 
-    /// Moves the finished file to its final path.
-    pub(crate) fn publish(self, target: &Path) -> Result<(), Failure> {
-        std::fs::rename(&self.path, target).map_err(|error| failed(target, &error))
+    /// Moves the finished file to its final path, or copies it to standard output.
+    pub(crate) fn publish(self, target: &Target) -> Result<(), Failure> {
+        match target {
+            Target::File(target) => {
+                std::fs::rename(&self.path, target).map_err(|error| failed(target, &error))
+            }
+            Target::Stdout => {
+                let copy = || {
+                    let mut stdout = io::stdout().lock();
+                    io::copy(&mut File::open(&self.path)?, &mut stdout)?;
+                    stdout.flush()
+                };
+                copy().map_err(|error| failed(Path::new("standard output"), &error))
+            }
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use globset::GlobMatcher;
 use zk_curator::{Acl, CreateMode, CuratorFramework};
 
-use super::apply::{Applier, Change, MAX_BYTES, Size, burns};
+use super::apply::{Applier, Change, Limit, MAX_BYTES, Size, burns};
 use super::contenders;
 use super::file::Backup;
 use super::format::{Consistency, Trailer};
@@ -71,7 +71,7 @@ pub(crate) struct Restore<'a> {
 }
 
 /// The planned changes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) counts: Counts,
     /// The first nodes in conflict.
@@ -85,11 +85,19 @@ pub(crate) struct Plan {
     /// The nodes on the servers that could not be read. They stay, and the nodes below them.
     pub(crate) unreadable: Unreadable,
     size: Size,
+    limit: Limit,
     /// The number of ACLs to set outside of a transaction.
     acls: u64,
 }
 
 impl Plan {
+    fn empty(limit: Limit) -> Self {
+        let (counts, conflicts, contenders, hazards) = Default::default();
+        let (extras, unreadable) = Default::default();
+        let size = Size::none(limit);
+        Self { counts, conflicts, contenders, hazards, extras, unreadable, size, limit, acls: 0 }
+    }
+
     /// Returns `true` if all changes are applied together or not at all.
     pub(crate) const fn is_atomic(&self) -> bool {
         self.size.fits() && self.acls == 0
@@ -217,7 +225,7 @@ impl<'a> Restore<'a> {
 
     /// Compares the file with the servers.
     pub(crate) async fn plan(&mut self, progress: &Progress) -> Result<Plan, Failure> {
-        let mut plan = Plan::default();
+        let mut plan = Plan::empty(Limit::of(self.zk));
         for path in &self.missing {
             plan.counts.create += 1;
             plan.size.add(&parent(path));
@@ -264,7 +272,7 @@ impl<'a> Restore<'a> {
             OnLow::Burn => {
                 for hazard in &hazards {
                     plan.counts.burn += hazard.burn();
-                    for change in burns(&hazard.parent, hazard.burn()) {
+                    for change in burns(&hazard.parent, hazard.burn(), plan.limit) {
                         plan.size.add(&change);
                         if !plan.size.fits() {
                             break;
@@ -360,7 +368,7 @@ impl<'a> Restore<'a> {
         }
         if self.options.on_low == OnLow::Burn {
             for hazard in &plan.hazards {
-                for change in burns(&hazard.parent, hazard.burn()) {
+                for change in burns(&hazard.parent, hazard.burn(), plan.limit) {
                     applier.push(change).await?;
                 }
             }

@@ -148,7 +148,7 @@ async fn admin_servers_and_clients_are_checked() {
     let (certificate, key) = authority.issue();
     let ca = file("ca.pem", &pem("CERTIFICATE", &authority.certificate));
     let certificate = file("client.pem", &pem("CERTIFICATE", certificate.der()));
-    let key = file("client.key", &pem("PRIVATE KEY", &key.serialize_der()));
+    let key = zkc.secret("client.key", &pem("PRIVATE KEY", &key.serialize_der()));
     let server = serve(authority.acceptor(false), refuse).await;
     let server = format!("127.0.0.1:{server}");
     let admins = [

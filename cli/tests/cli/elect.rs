@@ -20,7 +20,7 @@ async fn candidates_follow_each_other_and_are_observed() {
     let servers = server.connect_string();
     let mut observer = Running::start(&servers, &["elect", "/e", "--observe"]);
     assert_eq!(observer.line().await, "none");
-    let script = "echo leads; trap 'exit 3' TERM; while :; do sleep 0.01; done";
+    let script = "trap 'exit 3' TERM; echo leads; while :; do sleep 0.01; done";
     let start =
         |id| Running::start(&servers, &["elect", "/e", "--id", id, "--", "sh", "-c", script]);
     let mut one = start("one");

@@ -2,6 +2,7 @@
 
 mod admin;
 mod contexts;
+mod conventions;
 mod deleting;
 mod dry_runs;
 #[cfg(unix)]

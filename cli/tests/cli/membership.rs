@@ -170,7 +170,8 @@ async fn another_process_with_the_id_stops_an_instance() {
     let server = TestServer::start().await;
     let servers = server.connect_string();
     let old = started(&servers, &registered(&[], &["sh", "-c", OBEDIENT])).await;
-    let new = started(&servers, &registered(&["--drain", "0s"], &["sh", "-c", OBEDIENT])).await;
+    let new =
+        started(&servers, &registered(&["--drain", "0s", "--yes"], &["sh", "-c", OBEDIENT])).await;
     let finished = old.finish().await;
     assert_eq!(finished.code, Some(123), "{finished:?}");
     assert!(server.probe().exists("/services/orders/one"));
@@ -205,7 +206,13 @@ async fn another_process_with_the_id_ends_a_registration() {
     let servers = server.connect_string();
     let mut old = Running::start(&servers, &REGISTER);
     old.line().await;
-    let mut new = Running::start(&servers, &REGISTER);
+    // Nobody has agreed to that.
+    let refused = run(&servers, &REGISTER).await;
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("pass --yes"), "{refused:?}");
+    let refused = run(&servers, &registered(&[], &["true"])).await;
+    assert_eq!(refused.code, Some(125), "{refused:?}");
+    let mut new = Running::start(&servers, &[&REGISTER[..], &["--yes"]].concat());
     new.line().await;
     let finished = old.finish().await;
     assert_eq!(finished.code, Some(6), "{finished:?}");

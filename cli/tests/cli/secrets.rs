@@ -17,9 +17,7 @@ async fn a_secret_on_the_command_line_is_refused() {
 #[tokio::test]
 async fn no_output_has_a_secret() {
     let zkc = Zkc::start().await;
-    let file = zkc.file("secret");
-    std::fs::write(&file, format!("ann:{SECRET}\n")).expect("a file");
-    let reference = format!("digest:@{}", file.display());
+    let reference = format!("digest:@{}", zkc.secret("secret", &format!("ann:{SECRET}\n")));
     zkc.run(&["--auth", &reference, "create", "/a", "x", "--acl", "creator"]).await.ok();
     zkc.run(&["get", "/a"]).await.fails(5);
     let mut told = String::new();
@@ -52,8 +50,7 @@ async fn the_environment_has_secrets_too() {
 #[tokio::test]
 async fn a_restore_spares_nodes_that_the_backup_could_not_read() {
     let zkc = Zkc::start().await;
-    std::fs::write(zkc.file("secret"), format!("ann:{SECRET}")).expect("a file");
-    let reference = format!("digest:@{}", zkc.file("secret").display());
+    let reference = format!("digest:@{}", zkc.secret("secret", &format!("ann:{SECRET}")));
     zkc.run(&["create", "/d"]).await.ok();
     for node in ["/d/secret", "/d/secret/child"] {
         zkc.run(&["--auth", &reference, "create", node, "--acl", "creator"]).await.ok();

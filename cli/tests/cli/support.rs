@@ -67,6 +67,20 @@ impl Zkc {
         self.folder.path().join(name)
     }
 
+    /// Writes a file that only its owner may read, as those with secrets have to be.
+    pub(crate) fn secret(&self, name: &str, text: &str) -> String {
+        let file = self.file(name);
+        std::fs::write(&file, "").expect("a file");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let only_owner = std::fs::Permissions::from_mode(0o600);
+            std::fs::set_permissions(&file, only_owner).expect("a mode");
+        }
+        std::fs::write(&file, text).expect("a file");
+        file.display().to_string()
+    }
+
     /// Returns a command of `zkc` that is not started yet.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         self.program(env!("CARGO_BIN_EXE_zkc"), arguments)
