@@ -1,12 +1,14 @@
 //! Copies and moves subtrees within an ensemble.
 
-use zk_curator::{Acl, CreateMode, CuratorFramework};
+use std::collections::BTreeMap;
+
+use hmac_sha256::Hash;
+use zk_curator::{Acl, CreateMode, CuratorFramework, Stat};
 
 use super::apply::{Applier, Change, Limit, Size, burns};
-use super::diff::{Scope, Tree, differences};
 use super::plan::{Hazard, NAMED, Sequences, Step};
 use super::record::Record;
-use super::source::Walk;
+use super::source::{Found, Walk};
 use crate::exit::{Exit, Failure};
 use crate::path;
 use crate::progress::Progress;
@@ -144,7 +146,7 @@ impl Copying<'_> {
         progress: &Progress,
     ) -> Result<u64, Failure> {
         let mut applier = Applier::new(self.zk);
-        let mut copied = Vec::new();
+        let mut copied = BTreeMap::new();
         let mut walk = Walk::new(self.from, true);
         loop {
             let found = walk.next(self.zk).await.map_err(|error| applier.explain(error))?;
@@ -157,7 +159,9 @@ impl Copying<'_> {
                     let text = format!("no permission to read the whole ACL: {}", record.path);
                     return Err(applier.explain(Failure::new(Exit::NO_PERMISSION, text)));
                 }
-                copied.push((record.path.clone(), record.version));
+                if self.removes {
+                    copied.insert(record.path.clone(), Copied::of(&record, node.stat));
+                }
                 let acl = record.acl_to_create();
                 applier.push(self.create(record, acl)).await?;
                 progress.add(1);
@@ -177,12 +181,11 @@ impl Copying<'_> {
             // More nodes than planned may have been sent already.
             if !plan.is_atomic() || applier.transactions() > 0 {
                 applier.flush().await?;
-                self.verify().await.map_err(|failure| applier.explain(failure))?;
+                self.verify(&copied).await.map_err(|failure| applier.explain(failure))?;
             }
             // Children precede their parents.
-            copied.sort_unstable_by(|a, b| b.cmp(a));
-            for (path, version) in copied {
-                applier.push(Change::Delete { path, version }).await?;
+            for (path, Copied { stat, .. }) in copied.into_iter().rev() {
+                applier.push(Change::Delete { path, version: stat.version }).await?;
                 progress.add(1);
             }
         }
@@ -190,25 +193,70 @@ impl Copying<'_> {
         Ok(applier.transactions())
     }
 
-    /// Compares the copy with the original, before that is removed.
-    async fn verify(&self) -> Result<(), Failure> {
-        let scope = Scope { ephemerals: true, acls: true };
-        let original = Tree::of_servers(self.zk, self.from, scope).await?;
-        let copy = Tree::of_servers(self.zk, self.to, scope).await?;
-        if let Some(failure) = [&original, &copy].iter().find_map(|tree| tree.unreadable.failure())
-        {
-            return Err(failure);
-        }
-        let differences = differences(&original, &copy);
-        if differences.is_empty() {
+    /// Compares the copy with the original, before that is removed. ACLs need no request each: their
+    /// versions tell whether they are those that were read and written.
+    async fn verify(&self, copied: &BTreeMap<String, Copied>) -> Result<(), Failure> {
+        let same = |path: &str, node: &Found| {
+            copied.get(path).is_some_and(|copied| copied.is_original(&node.stat))
+        };
+        let original = self.count(self.from, same).await?;
+        let same = |path: &str, node: &Found| {
+            let path = path::moved(path, self.to, self.from);
+            copied.get(&path).is_some_and(|copied| copied.is_copy(node))
+        };
+        let copy = self.count(self.to, same).await?;
+        if (original, copy) == (copied.len(), copied.len()) {
             return Ok(());
         }
         let text = format!("{} changed during the copy and was not removed", self.from);
-        Err(Failure::new(Exit::PARTLY, text).hint(format!(
-            "zkc diff {} {} shows {}",
-            self.from,
-            self.to,
-            differences.len()
-        )))
+        let hint = format!("zkc diff {} {} shows the differences", self.from, self.to);
+        Err(Failure::new(Exit::PARTLY, text).hint(hint))
+    }
+
+    /// Returns the number of the nodes of a subtree; `usize::MAX` if one of them is not the same.
+    async fn count(
+        &self,
+        root: &str,
+        is_same: impl Fn(&str, &Found) -> bool,
+    ) -> Result<usize, Failure> {
+        let (mut walk, mut nodes) = (Walk::new(root, false), 0_usize);
+        loop {
+            let found = walk.next(self.zk).await?;
+            if found.is_empty() {
+                break;
+            }
+            if !found.iter().all(|node| is_same(&node.record.path, node)) {
+                return Ok(usize::MAX);
+            }
+            nodes += found.len();
+        }
+        walk.into_unreadable().failure().map_or(Ok(nodes), Err)
+    }
+}
+
+/// A node as it was copied.
+struct Copied {
+    stat: Stat,
+    /// `None` for null data.
+    data: Option<[u8; 32]>,
+}
+
+impl Copied {
+    fn of(record: &Record, stat: Stat) -> Self {
+        Self { stat, data: record.data.as_deref().map(Hash::hash) }
+    }
+
+    /// Returns `true` if the node was not changed, nor replaced, since it was copied.
+    fn is_original(&self, stat: &Stat) -> bool {
+        let state = |stat: &Stat| (stat.czxid, stat.mzxid, stat.aversion);
+        state(stat) == state(&self.stat)
+    }
+
+    /// Returns `true` if the node is as it was created.
+    fn is_copy(&self, node: &Found) -> bool {
+        let is_new = node.stat.version == 0 && node.stat.aversion == 0;
+        is_new
+            && !node.record.kind.is_ephemeral()
+            && self.data == node.record.data.as_deref().map(Hash::hash)
     }
 }

@@ -19,10 +19,14 @@ const CHILDREN_AT_ONCE: i64 = 32_768;
 /// The requests for ACLs in flight. No request reads several.
 const ACLS_AT_ONCE: usize = 1_024;
 
+/// The version of an ACL of another node, which no node has.
+const UNKNOWN: i32 = -1;
+
 /// A node that was read.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) record: Record,
+    /// With the version of the ACL in the record, if it was read.
     pub(crate) stat: Stat,
 }
 
@@ -158,14 +162,20 @@ pub(crate) async fn read(
     with_acls: bool,
 ) -> Result<Vec<Answer>, Error> {
     let lists = if with_acls { paths } else { &[] };
+    let lists = lists.iter().map(|path| zk.get_acl(path).with_stat());
     let (data, lists) =
-        tokio::join!(walk::read_each(zk, paths, pace), acls(zk, lists.iter().map(String::as_str)));
+        tokio::join!(walk::read_each(zk, paths, pace), fan_out(ACLS_AT_ONCE, lists));
     let mut lists = lists.into_iter();
     let mut answers = Vec::with_capacity(paths.len());
     for (path, data) in paths.iter().zip(data?) {
-        let acl = lists.next().unwrap_or_else(|| Ok(Vec::new()));
+        let acl = lists.next().transpose();
         answers.push(match (data, acl) {
-            (Ok((data, stat)), Ok(acl)) => Ok((Record::new(path.clone(), data, acl, &stat), stat)),
+            (Ok((data, mut stat)), Ok(read)) => {
+                let (acl, read) = read.unwrap_or_else(|| (Vec::new(), stat));
+                // The two requests may have read two nodes.
+                stat.aversion = if read.czxid == stat.czxid { read.aversion } else { UNKNOWN };
+                Ok((Record::new(path.clone(), data, acl, &stat), stat))
+            }
             (Err(error), _) => Err(error),
             (_, Err(error)) if walk::is_left_out(&error) => Err(error),
             (_, Err(error)) => return Err(error),

@@ -1,3 +1,8 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
 use zk_curator::{Acl, CreateMode, Permissions};
 use zk_curator_testing::{OpCode, TestServer, Verdict};
 
@@ -61,34 +66,58 @@ async fn a_large_subtree_is_compared_before_it_is_removed() {
     zkc(&server, &["backup", "/a", &file]).await.code(0);
     let dry = ["mv", "-r", "/a", "/b", "--dry-run"];
     zkc(&server, &dry).await.code(0).prints("copied in several transactions, compared");
+    let acls = server.probe().requests(OpCode::GetAcl);
     zkc(&server, &["mv", "-r", "/a", "/b"]).await.code(0).prints("moved 1516 nodes");
+    let acls = server.probe().requests(OpCode::GetAcl) - acls;
+    assert_eq!(acls, 1_516, "each ACL is read once");
     assert!(!server.probe().exists("/a"));
     zkc(&server, &["diff", &file, "/b"]).await.code(0);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_subtree_that_changes_is_not_removed() {
-    let server = std::sync::Arc::new(TestServer::start().await);
-    let zk = connected(&server).await;
-    fill(&zk, "/a", 15, 100).await;
-    let (seen, written) =
-        (std::sync::Arc::new(tokio::sync::Notify::new()), tokio::time::Duration::from_millis(500));
-    let notify = std::sync::Arc::clone(&seen);
-    let multis = std::sync::atomic::AtomicU32::new(0);
-    let _rule = server.rule(move |request| {
-        let is_second = request.is(OpCode::Multi)
-            && multis.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 1;
-        if is_second {
+/// Moves a subtree, while `change` changes it before the last transaction of the copy.
+async fn move_while(server: &Arc<TestServer>, change: impl AsyncFnOnce()) -> super::Ran {
+    let seen = Arc::new(Notify::new());
+    let notify = Arc::clone(&seen);
+    let multis = AtomicU32::new(0);
+    let rule = server.rule(move |request| {
+        if request.is(OpCode::Multi) && multis.fetch_add(1, Ordering::Relaxed) == 1 {
             notify.notify_one();
-            return Verdict::Delay(written);
+            return Verdict::Delay(Duration::from_secs(600));
         }
         Verdict::Pass
     });
     let write = async {
         seen.notified().await;
-        zk.set_data("/a/folder-3/7", "new").await.unwrap();
+        change().await;
+        rule.end();
     };
-    let (ran, ()) = tokio::join!(zkc(&server, &["mv", "-r", "/a", "/b"]), write);
-    ran.code(8).says("/a changed during the copy and was not removed");
-    assert_eq!(server.probe().data("/a/folder-3/7").as_deref(), Some(&b"new"[..]));
+    tokio::join!(zkc(server, &["mv", "-r", "/a", "/b"]), write).0
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subtree_that_changes_is_not_removed() {
+    let node = "/a/folder-3/7";
+    for change in ["data", "acl", "create", "delete", "replace", "copy", "acl of the copy"] {
+        let server = Arc::new(TestServer::start().await);
+        let zk = connected(&server).await;
+        fill(&zk, "/a", 15, 100).await;
+        let data = zk.get_data(node).await.unwrap();
+        let copied = "/b/folder-0/0";
+        let ran = move_while(&server, async || match change {
+            "data" => drop(zk.set_data(node, "new").await.unwrap()),
+            "acl" => drop(zk.set_acl(node, Acl::read_unsafe()).await.unwrap()),
+            "create" => drop(zk.create("/a/new").await.unwrap()),
+            "delete" => zk.delete(node).await.unwrap(),
+            "replace" => {
+                zk.delete(node).await.unwrap();
+                zk.create(node).data(data).await.unwrap();
+            }
+            "copy" => drop(zk.set_data(copied, "new").await.unwrap()),
+            _ => drop(zk.set_acl(copied, Acl::read_unsafe()).await.unwrap()),
+        })
+        .await;
+        let ran = ran.code(8);
+        ran.says("/a changed during the copy and was not removed");
+        assert!(server.probe().exists("/a/folder-14/99"), "{change}");
+    }
 }
