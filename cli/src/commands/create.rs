@@ -38,7 +38,7 @@ pub(crate) struct Create {
     /// Create missing parents
     #[arg(short, long)]
     parents: bool,
-    /// Access control list: `SCHEME:ID:PERMISSIONS`, separated by commas
+    /// Access control list: `SCHEME:ID:PERMISSIONS`, separated by commas; a comma in an id is `\,`
     #[arg(long, value_name = "ACL")]
     acl: Option<String>,
     /// Tag the name with a unique id, so that a create whose response was lost is found again

@@ -49,9 +49,9 @@ ignored in zkc and in the command. TERM always ends them.
 Without a connection, the lock is certainly held until the session timeout has passed since the \
 last request that a server has answered. With `--on-suspend guard`, the command gets TERM the grace \
 time before that moment, and KILL at it, so that no other client holds the lock while the command \
-runs. That relies on the rates of clocks, and on a machine that runs: after a pause of the whole \
-machine, another client may hold the lock for a moment. Writes with `zkc set --fenced` are refused \
-then.
+runs. If zkc itself does not run, the process that watches it does the same. That relies on the \
+rates of clocks, and on a machine that runs: after a pause of the whole machine, another client may \
+hold the lock for a moment. Writes with `zkc set --fenced` are refused then.
 
 Environment of the command:
   ZKC_LOCK_PATH      the lock
@@ -59,7 +59,7 @@ Environment of the command:
   ZKC_FENCING_TOKEN  a number that grows from holder to holder
   ZKC_SESSION        the session; a `zkc lock` below names it in its label, for `zkc deadlocks`
   ZKC_DEADLINE_FD    a descriptor for reading, at its end when the command should stop
-  ZK_CONNECT, ZKC_CONFIG, ZKC_CONTEXT, ZKC_NAMESPACE, as used by zkc
+  ZK_CONNECT, ZKC_CONFIG, ZKC_CONTEXT, ZKC_NAMESPACE, ZKC_JUTE_MAXBUFFER, as used by zkc
 
 Exit codes:
   the code of the command, 128+n if signal n has ended it

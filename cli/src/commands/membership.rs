@@ -29,7 +29,7 @@ Environment of the command:
 {variables}
   ZKC_SESSION        the session
   ZKC_DEADLINE_FD    a descriptor for reading, at its end when the command should stop
-  ZK_CONNECT, ZKC_CONFIG, ZKC_CONTEXT, ZKC_NAMESPACE, as used by zkc
+  ZK_CONNECT, ZKC_CONFIG, ZKC_CONTEXT, ZKC_NAMESPACE, ZKC_JUTE_MAXBUFFER, as used by zkc
 
 Exit codes:
   the code of the command, 128+n if signal n has ended it
