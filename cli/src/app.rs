@@ -353,8 +353,8 @@ impl App {
     }
 }
 
-/// Returns the settings of Kerberos, if the command line or the context wants it. An identity of the
-/// command line for another mechanism comes before that of the context.
+/// Returns the settings of Kerberos, if the command line or the context asks for it. Another
+/// mechanism on the command line comes before that of the context.
 #[cfg(feature = "kerberos")]
 fn kerberos(global: &Global, settings: &Context) -> Option<zk_curator::kerberos::Kerberos> {
     #[cfg(feature = "sasl")]

@@ -90,7 +90,7 @@ pub(crate) struct Global {
     pub(crate) verbose: bool,
 }
 
-/// The requests that can have any content, and those that servers can accept.
+/// The smallest and the greatest limit of a request.
 const BUFFERS: std::ops::RangeInclusive<u32> = 1_024..=0x7fff_ffff;
 
 /// Parses a number of bytes: decimal, or hexadecimal as in the configurations of Java.
@@ -104,7 +104,7 @@ fn max_buffer(text: &str) -> Result<u32, String> {
 }
 
 /// Refuses a command line that ends with `--` where a command may follow it: a script with an empty
-/// variable would hold a lock for ever.
+/// variable would hold a lock without an end.
 pub(crate) fn refuse_empty_command(
     tree: &mut clap::Command,
     matches: &clap::ArgMatches,

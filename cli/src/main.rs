@@ -69,8 +69,9 @@ fn main() -> ExitCode {
     }
     complete::answer_shell(&WholeTree);
     let words: Vec<_> = std::env::args_os().collect();
-    let matches = Cli::command().try_get_matches_from(&words).and_then(|matches| {
-        args::refuse_empty_command(&mut Cli::command(), &matches, &words)?;
+    let mut tree = Cli::command();
+    let matches = tree.try_get_matches_from_mut(&words).and_then(|matches| {
+        args::refuse_empty_command(&mut tree, &matches, &words)?;
         Cli::from_arg_matches(&matches)
     });
     let cli = match matches {

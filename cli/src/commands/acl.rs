@@ -18,8 +18,8 @@ pub(crate) struct Acl {
     /// Node
     #[arg(value_parser = path::parse)]
     path: String,
-    /// New list: `SCHEME:ID:PERMISSIONS`, separated by commas; `open`, `read`, or `creator`. A comma in
-    /// an id is `\,`
+    /// New list: `SCHEME:ID:PERMISSIONS`, separated by commas; `open`, `read`, or `creator`. A
+    /// comma in an id is `\,`
     #[arg(long, value_name = "ACL")]
     set: Option<String>,
     /// Also change everything below the node

@@ -63,7 +63,7 @@ fn watch(group: Pid) -> u8 {
 
 /// Returns after a farewell. Fails when the group must be killed.
 fn follow(group: Pid) -> io::Result<()> {
-    // Without a buffer: what is in it would not be seen by `poll`.
+    // Without a buffer, because `poll` would not see its content.
     let mut pipe = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     let (mut terminate, mut kill) = (None, None);
     loop {

@@ -51,8 +51,8 @@ pub(crate) enum Input {
     Reconnected,
     /// The lock is no longer held.
     Lost,
-    /// This process has not run for so long that the command was told to stop. The lock is certainly
-    /// held until this time.
+    /// This process was stopped, and another one has told the command to stop. The lock is
+    /// certainly held until this time.
     Overslept {
         until: Instant,
     },
@@ -155,7 +155,7 @@ impl Machine {
         stop.into_iter().chain(self.draining).min()
     }
 
-    /// Returns the orders for another process while the lock is certainly held until this time, in a
+    /// Returns the orders for another process. The lock is certainly held until this time, in a
     /// session with this timeout. This process itself sends TERM a little earlier.
     pub(crate) fn orders(&self, until: Instant, session: Duration) -> Orders {
         // A third of the session timeout after the last response, a client has sent the next

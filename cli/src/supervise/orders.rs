@@ -14,7 +14,7 @@ const CLOCK: ClockId = ClockId::CLOCK_BOOTTIME;
 #[cfg(not(target_os = "linux"))]
 const CLOCK: ClockId = ClockId::CLOCK_MONOTONIC;
 
-/// The length of a message. The kernel never splits one that is as short.
+/// The length of a message. The kernel does not split such a short write to a pipe.
 pub(super) const LENGTH: usize = 16;
 
 /// A time that never comes.

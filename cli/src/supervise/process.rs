@@ -51,7 +51,7 @@ pub(crate) struct Group {
     children: Arrivals,
     /// A byte lets the command begin.
     start: Option<PipeWriter>,
-    /// The orders for the process that stops the group when this process is killed, or does not run.
+    /// The orders for the watcher, which stops the group when this process is killed or stopped.
     watched: PipeWriter,
 }
 
@@ -136,9 +136,9 @@ impl Group {
         }
     }
 
-    /// Says when the group is to be stopped if there are no newer orders by then.
+    /// Tells the watcher when to stop the group, unless newer orders arrive before.
     pub(super) fn order(&mut self, orders: Orders) {
-        // The watcher may be gone, or stopped for so long that the pipe is full.
+        // The watcher may be gone, or stopped, with a full pipe.
         self.watched.write_all(&Message::of(orders).encode()).ok();
     }
 
@@ -230,7 +230,7 @@ impl Drop for Group {
     }
 }
 
-/// Starts the process that stops a group at the times of its orders, and kills it when the other end
+/// Starts the watcher: it stops a group at the times of its orders, and kills it when the other end
 /// of the pipe is closed without a farewell.
 fn watch(group: Pid, pipe: PipeReader) -> io::Result<()> {
     // The runtime waits for its end.

@@ -203,7 +203,7 @@ impl Driver<'_> {
 
     /// Tells the process that watches this one when to stop the command.
     fn order(&mut self) {
-        // What outlasts its session needs no orders.
+        // A membership that outlasts its session needs no orders.
         if self.states.is_none() && !self.is_lost {
             return;
         }

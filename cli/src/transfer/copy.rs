@@ -193,8 +193,8 @@ impl Copying<'_> {
         Ok(applier.transactions())
     }
 
-    /// Compares the copy with the original, before that is removed. ACLs need no request each: their
-    /// versions tell whether they are those that were read and written.
+    /// Compares the copy with the original, before that is removed. The versions of ACLs tell
+    /// whether they have changed, so no ACL is read again.
     async fn verify(&self, copied: &BTreeMap<String, Copied>) -> Result<(), Failure> {
         let same = |path: &str, node: &Found| {
             copied.get(path).is_some_and(|copied| copied.is_original(&node.stat))

@@ -1,9 +1,9 @@
 //! The names of nodes as names of files.
 //!
 //! Every system accepts the names, and they stay different where the case of letters does not
-//! count. The way back is the same for all of them: a directory whose name ends with `%+` is a piece
-//! of a name, which continues in the directory within, and `%` with two hexadecimal digits is a
-//! byte.
+//! count. The way back is the same for all of them: a directory whose name ends with `%+` is a
+//! piece of a name, which continues in the directory within, and `%` with two hexadecimal digits is
+//! a byte.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ const LONGEST: usize = 140;
 const CONTINUES: &str = "%+";
 /// The names of devices on Windows, also with an ending.
 const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
-/// Those that end with a digit.
+/// The names of devices that end with a digit, without it.
 const PORTS: [&str; 2] = ["com", "lpt"];
 
 /// Returns the places of nodes in a folder. The paths are relative to the root, and have parents

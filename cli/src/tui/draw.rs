@@ -109,8 +109,8 @@ fn table(frame: &mut Frame<'_>, state: &State, area: Rect) {
     frame.render_stateful_widget(widget, area, &mut selected);
 }
 
-/// Returns the columns that fit into a width, at least one: first the name and the order, last those
-/// that are spare.
+/// Returns the columns that fit into a width, at least one. The name and the column of the order
+/// come first, and spare columns last.
 fn fitting(columns: &[table::Column], sort: usize, width: u16) -> Vec<usize> {
     let mut places: Vec<_> = (0..columns.len()).collect();
     places.sort_by_key(|place| (*place > 0 && *place != sort, columns[*place].spare));

@@ -1,4 +1,4 @@
-//! What all commands have in common: the environment, names, and standard input and output.
+//! Conventions of all commands: the environment, names, and standard input and output.
 
 use std::process::Stdio;
 
@@ -39,7 +39,7 @@ async fn ids_of_acls_have_commas() {
     let shown = zkc.run(&["acl", "/a", "-o", "json"]).await.json();
     assert_eq!(shown[0]["id"], "ann,b:x");
     assert_eq!(shown[1]["id"], "anyone");
-    // What is printed can be given again.
+    // The printed list can be given again.
     let printed = zkc.run(&["-v", "acl", "/a"]).await;
     let line = printed.stderr.lines().find(|line| line.contains("version 0: ")).expect("the list");
     let (_, list) = line.split_once(": ").expect("a list");
@@ -155,7 +155,7 @@ async fn names_cannot_change_the_order_of_text() {
     told.push_str(&zkc.run(&["set", name, "x", "--version", "7"]).await.fails(6));
     told.push_str(&zkc.run(&["why", name]).await.ok());
     assert!(told.contains("gpj.") && !told.contains('\u{202e}'), "{told}");
-    // Programs get it as it is, and so does everybody the data.
+    // The output for programs is unchanged, and so are data.
     assert_eq!(zkc.run(&["ls", "/", "-o", "name"]).await.ok(), "gpj.\u{202e}exe\nzookeeper\n");
     zkc.run(&["set", name, "\u{202e}data"]).await.ok();
     assert_eq!(zkc.run(&["get", name]).await.ok(), "\u{202e}data\n");

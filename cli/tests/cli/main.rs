@@ -13,6 +13,8 @@ mod ensemble;
 mod exit_codes;
 #[cfg(unix)]
 mod files;
+#[cfg(feature = "kerberos")]
+mod kerberos;
 #[cfg(unix)]
 mod lock;
 #[cfg(unix)]

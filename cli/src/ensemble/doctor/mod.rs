@@ -37,7 +37,7 @@ const MANY_CHILDREN: i32 = 50_000;
 const LATE_SEQUENCE: i64 = 2_000_000_000;
 
 /// Returns the findings about the servers, the most severe first. `named` is the number of servers
-/// in the connect string, and `max_packet` that of the bytes of the greatest packet that they accept.
+/// in the connect string, and `max_packet` the greatest packet that they accept, in bytes.
 pub(crate) fn servers(
     reports: &[Report],
     voters: Option<usize>,

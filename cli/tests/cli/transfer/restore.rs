@@ -228,6 +228,34 @@ async fn ephemeral_nodes_are_left_out_unless_asked_for() {
     assert!(!other.probe().exists("/c/e"));
 }
 
+/// As the guide says: a signal has its own code, whatever was done before it.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_ends_a_restore_which_is_then_completed() {
+    let (server, other, scratch) =
+        (TestServer::start().await, TestServer::start().await, Scratch::new());
+    fill(&connected(&server).await, "/a", 15, 100).await;
+    let file = scratch.file();
+    zkc(&server, &["backup", "/a", &file]).await.code(0);
+    let multis = std::sync::atomic::AtomicU32::new(0);
+    let rule = other.rule(move |request| {
+        let is_second = request.is(OpCode::Multi)
+            && multis.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 1;
+        if is_second { Verdict::Delay(Duration::from_secs(600)) } else { Verdict::Pass }
+    });
+    let mut command = command(&other.connect_string(), &["restore", &file]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    rule.fired().await;
+    let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(interrupt.unwrap().success());
+    let ended = tokio::task::spawn_blocking(move || child.wait().unwrap()).await.unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended), Some(2), "130 in a shell");
+    assert!(!other.probe().paths().is_empty());
+    rule.end();
+    zkc(&other, &["restore", &file]).await.code(0);
+    assert_equal((&server, "/a"), (&other, "/a"));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_only_context_refuses_changes() {
     let (server, scratch) = (TestServer::start().await, Scratch::new());
