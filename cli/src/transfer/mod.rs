@@ -1,9 +1,8 @@
 //! Moves nodes: into and out of backup files, and within an ensemble.
 //!
 //! Pure: `record` is a node as a file has it, `format` reads and writes files, `plan` decides about
-//! each node, `settle` knows which nodes have to be read again, and `names` has the
-//! names of files. The others connect these with files
-//! and servers.
+//! each node, `settle` knows which nodes have to be read again, and `names` has the names of files.
+//! The others connect these with files and servers.
 
 pub(crate) mod apply;
 pub(crate) mod arguments;
