@@ -122,7 +122,7 @@ fn an_answer_that_is_too_large_is_asked_for_in_halves() {
 #[test]
 fn a_request_that_is_too_large_is_sent_in_halves() {
     simulated_on(TestServer::in_memory, async |server| {
-        let zk = start(builder(&server).max_frame(5_000)).await;
+        let zk = start(builder(&server).max_frame(5_000).max_response(1 << 20)).await;
         let path = |number: usize| format!("/p/{number:0>1000}");
         zk.create("/p").await.unwrap();
         for number in 0..20 {
