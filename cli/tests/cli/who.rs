@@ -246,3 +246,20 @@ async fn a_search_in_part_finds_no_absence() {
     let told = zkc.run(&["deadlocks", "--limit", "2"]).await;
     assert_eq!((told.code, &*told.stdout), (8, "no deadlock in what was read\n"), "{told:?}");
 }
+
+/// The next writer has to wait for all readers.
+#[tokio::test]
+async fn commands_are_shown_for_all_readers() {
+    let zkc = Zkc::start().await;
+    let zk = client(&zkc).await;
+    for reader in 0..5 {
+        contender(&zk, "/locks/rw/__READ__", &format!("reader-{reader}")).await;
+    }
+    contender(&zk, "/locks/rw/__WRIT__", "writer").await;
+    let told = zkc.run(&["why", "/locks/rw"]).await.ok();
+    assert_eq!(told.matches("zkc break ").count(), 3, "{told}");
+    assert!(told.contains("and 2 more readers: --all"), "{told}");
+    let told = zkc.run(&["why", "--all", "/locks/rw"]).await.ok();
+    assert_eq!(told.matches("zkc break ").count(), 5, "{told}");
+    zk.close().await.expect("closed");
+}
