@@ -1,11 +1,12 @@
-use std::fs;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
+use std::{fmt, fs};
 
 use super::error::io_error;
 use super::launch::{Launch, POLL, PROBE_TIMEOUT, Process, ask, blocking};
 use super::ports::free_port;
-use super::temp_dir::TempDir;
 use super::{RealError, RealZooKeeper, RealZooKeeperBuilder};
 
 /// The number of sets of free ports that are tried when another process takes one of them first.
@@ -21,7 +22,7 @@ const SYNC_LIMIT: u32 = 10;
 /// An ensemble of Apache ZooKeeper servers, each in a process of its own, on 127.0.0.1.
 ///
 /// Its servers keep their addresses and their data when they are stopped or killed. Dropping it
-/// kills them all and removes their data.
+/// kills them all, also suspended ones, and removes their data.
 ///
 /// ```
 /// # async fn test() -> Result<(), Box<dyn std::error::Error>> {
@@ -124,6 +125,33 @@ impl RealEnsemble {
         self.servers[server].restart().await
     }
 
+    /// Restarts servers together, and waits until all of them serve: an ensemble without a majority
+    /// needs several servers before one of them serves. Running ones are stopped first.
+    ///
+    /// # Errors
+    /// As [`RealZooKeeperBuilder::start`]. All of these servers are stopped then.
+    ///
+    /// # Panics
+    /// When there is no such server.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, servers that have not been asked to stop still run, and the others
+    /// are stopped. All can be restarted.
+    pub async fn restart_all(&mut self, servers: &[usize]) -> Result<(), RealError> {
+        let servers: BTreeSet<usize> = servers.iter().copied().collect();
+        let mut launches = Vec::new();
+        for &server in &servers {
+            let server = &mut self.servers[server];
+            server.stop().await?;
+            launches.push(server.launch());
+        }
+        let processes = blocking(move || run_all(&launches)).await?;
+        for (server, process) in servers.into_iter().zip(processes) {
+            self.servers[server].set_process(process);
+        }
+        Ok(())
+    }
+
     /// Suspends a server, see [`RealZooKeeper::pause`].
     ///
     /// # Errors
@@ -160,19 +188,50 @@ impl RealEnsemble {
     ///
     /// # Cancel safety
     /// Dropping the future has no effect.
-    #[expect(clippy::disallowed_methods, reason = "a thread polls processes")]
     pub async fn leader(&self) -> Result<usize, RealError> {
-        let addresses: Vec<_> = self.servers.iter().map(RealZooKeeper::addr).collect();
+        self.first_in_role(Role::Leader).await
+    }
+
+    /// Returns the first follower, as soon as there is exactly one leader. Otherwise like
+    /// [`RealEnsemble::leader`].
+    ///
+    /// # Errors
+    /// [`RealError::NoLeader`] if there is no leader with a follower, or more than one leader, in
+    /// this time.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    pub async fn follower(&self) -> Result<usize, RealError> {
+        self.first_in_role(Role::Follower).await
+    }
+
+    /// Returns the present role of each server, without waiting for an election. A server that does
+    /// not answer within half a second, such as a suspended one, is [`Role::Unreachable`].
+    ///
+    /// # Errors
+    /// [`RealError::Io`] if the operating system refuses a thread.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    pub async fn roles(&self) -> Result<Vec<Role>, RealError> {
+        let addresses = self.running();
+        blocking(move || Ok(roles(&addresses))).await
+    }
+
+    /// Polls the servers until there is exactly one leader and a server in this role, the first of
+    /// which it returns.
+    #[expect(clippy::disallowed_methods, reason = "a thread polls processes")]
+    async fn first_in_role(&self, role: Role) -> Result<usize, RealError> {
+        let addresses = self.running();
         let patience = self.start_timeout;
         blocking(move || {
             let started = Instant::now();
             loop {
-                let mut leaders = addresses.iter().enumerate().filter(|(_, addr)| {
-                    ask(**addr, "srvr", PROBE_TIMEOUT)
-                        .is_ok_and(|answer| answer.contains("Mode: leader"))
-                });
-                if let (Some((leader, _)), None) = (leaders.next(), leaders.next()) {
-                    return Ok(leader);
+                let roles = roles(&addresses);
+                let leaders = roles.iter().filter(|role| **role == Role::Leader).count();
+                let found = roles.iter().position(|found| *found == role);
+                if let (1, Some(server)) = (leaders, found) {
+                    return Ok(server);
                 }
                 let after = started.elapsed();
                 if after >= patience {
@@ -183,6 +242,61 @@ impl RealEnsemble {
         })
         .await
     }
+
+    /// Returns the addresses of the servers; `None` for stopped ones.
+    fn running(&self) -> Vec<Option<SocketAddr>> {
+        self.servers.iter().map(|server| server.process_id().map(|_| server.addr())).collect()
+    }
+}
+
+/// The role of a server in its ensemble, according to its response to `srvr`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Role {
+    /// It leads.
+    Leader,
+    /// It follows a leader.
+    Follower,
+    /// It responds, but does not serve: it looks for a leader, or catches up with one.
+    Electing,
+    /// It does not respond.
+    Unreachable,
+    /// It is stopped or killed.
+    Stopped,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Leader => "leader",
+            Self::Follower => "follower",
+            Self::Electing => "electing",
+            Self::Unreachable => "unreachable",
+            Self::Stopped => "stopped",
+        })
+    }
+}
+
+/// Asks the servers for their roles. A stopped one has no address.
+fn roles(addresses: &[Option<SocketAddr>]) -> Vec<Role> {
+    let role = |addr| match ask(addr, "srvr", PROBE_TIMEOUT) {
+        Ok(answer) if answer.contains("Mode: leader") => Role::Leader,
+        Ok(answer) if answer.contains("Mode: follower") => Role::Follower,
+        Ok(_) => Role::Electing,
+        Err(_) => Role::Unreachable,
+    };
+    addresses.iter().map(|addr| addr.map_or(Role::Stopped, role)).collect()
+}
+
+/// Starts servers on their ports, and waits until all serve. Starts all before it waits for one,
+/// because no server serves alone.
+fn run_all(launches: &[(Launch, u16)]) -> Result<Vec<Process>, RealError> {
+    let begin = |(launch, port): &(Launch, u16)| launch.begin(*port);
+    let mut processes = launches.iter().map(begin).collect::<Result<Vec<_>, _>>()?;
+    for ((launch, port), process) in launches.iter().zip(&mut processes) {
+        launch.wait_until_it_serves(process, *port)?;
+    }
+    Ok(processes)
 }
 
 /// Settings of a [`RealEnsemble`], the same for each server.
@@ -225,7 +339,7 @@ impl RealEnsembleBuilder {
     }
 
     /// Sets a system property of each JVM. The last value wins.
-    pub fn jvm_property(mut self, name: &str, value: impl std::fmt::Display) -> Self {
+    pub fn jvm_property(mut self, name: &str, value: impl fmt::Display) -> Self {
         self.each = self.each.jvm_property(name, value);
         self
     }
@@ -237,7 +351,7 @@ impl RealEnsembleBuilder {
     }
 
     /// Adds a line of each `zoo.cfg`. The last one wins.
-    pub fn setting(mut self, name: &str, value: impl std::fmt::Display) -> Self {
+    pub fn setting(mut self, name: &str, value: impl fmt::Display) -> Self {
         self.each = self.each.setting(name, value);
         self
     }
@@ -285,19 +399,21 @@ impl RealEnsembleBuilder {
             let name = format!("server.{}", index + 1);
             each = each.setting(&name, format_args!("127.0.0.1:{}:{}", ports[0], ports[1]));
         }
-        // Starts all servers before it waits for one, because no server serves alone.
-        let mut begun: Vec<(Process, Launch, u16, TempDir)> = Vec::new();
+        let (mut launches, mut homes) = (Vec::new(), Vec::new());
         for (index, port) in clients.iter().enumerate() {
             let (launch, home) = each.clone().prepare()?;
             let id = launch.data.join("myid");
             fs::write(&id, (index + 1).to_string()).map_err(io_error("write", &id))?;
-            begun.push((launch.begin(*port)?, launch, *port, home));
+            launches.push((launch, *port));
+            homes.push(home);
         }
-        let mut servers = Vec::new();
-        for (mut process, launch, port, home) in begun {
-            launch.wait_until_it_serves(&mut process, port)?;
-            servers.push(RealZooKeeper::running(process, launch, port, home));
-        }
+        let processes = run_all(&launches)?;
+        let parts = processes.into_iter().zip(launches).zip(homes);
+        let servers = parts
+            .map(|((process, (launch, port)), home)| {
+                RealZooKeeper::running(process, launch, port, home)
+            })
+            .collect();
         Ok(RealEnsemble { servers, start_timeout: self.each.start_timeout })
     }
 }

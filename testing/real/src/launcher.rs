@@ -43,6 +43,16 @@ impl RealZooKeeper {
         Self { process: Some(process), launch, port, _home: home }
     }
 
+    /// Returns the parameters to start the process, with its port.
+    pub(super) fn launch(&self) -> (Launch, u16) {
+        (self.launch.clone(), self.port)
+    }
+
+    /// Sets the process that was started with [`RealZooKeeper::launch`].
+    pub(super) fn set_process(&mut self, process: Process) {
+        self.process = Some(process);
+    }
+
     /// Starts a server with the default settings.
     ///
     /// # Errors
@@ -214,8 +224,8 @@ impl RealZooKeeper {
     /// If the future is dropped, the server is stopped, and can be restarted.
     pub async fn restart(&mut self) -> Result<(), RealError> {
         self.stop().await?;
-        let (launch, port) = (self.launch.clone(), self.port);
-        self.process = Some(blocking(move || launch.run(port)).await?);
+        let (launch, port) = self.launch();
+        self.set_process(blocking(move || launch.run(port)).await?);
         Ok(())
     }
 }

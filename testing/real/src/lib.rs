@@ -45,8 +45,8 @@ use std::env;
 use std::io::{self, Write};
 
 pub use builder::RealZooKeeperBuilder;
-pub use ensemble::{RealEnsemble, RealEnsembleBuilder};
-pub use error::RealError;
+pub use ensemble::{RealEnsemble, RealEnsembleBuilder, Role};
+pub use error::{RealError, with_causes};
 pub use kdc::Kdc;
 pub use launcher::RealZooKeeper;
 pub use ports::free_port;

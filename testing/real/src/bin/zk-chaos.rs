@@ -31,6 +31,7 @@ mod unix {
 
     use lexopt::{Arg, Parser, ValueExt};
     use zk_curator_real::chaos::{Chaos, Report};
+    use zk_curator_real::with_causes;
     use zk_curator_sim::{Scenario, Sim, scenarios};
     use zk_curator_testing::stop_signal;
 
@@ -70,7 +71,7 @@ before 3.9.4 may lose acknowledged transactions.
             Task::Run(chaos) => run(&chaos),
         });
         done.unwrap_or_else(|error| {
-            eprintln!("zk-chaos: {}", in_one_line(&*error));
+            eprintln!("zk-chaos: {}", with_causes(&*error));
             ExitCode::from(2)
         })
     }
@@ -190,16 +191,5 @@ before 3.9.4 may lose acknowledged transactions.
         });
         let valid = parsed.filter(|time| !time.is_zero());
         valid.ok_or_else(|| format!("{text:?} is not a time such as 90s, 30m or 2h").into())
-    }
-
-    /// Formats an error with its causes.
-    fn in_one_line(error: &dyn Error) -> String {
-        let mut line = error.to_string();
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            line += &format!(": {error}");
-            cause = error.source();
-        }
-        line
     }
 }
