@@ -80,6 +80,10 @@ bench name="ops" *arguments:
 real *command:
     cargo run --release -p zk-curator-real --bin zk-real -- --exec {{command}}
 
+# Runs an ensemble of Apache ZooKeeper, with commands on standard input that kill and pause members.
+ensemble servers="3":
+    cargo run --release -p zk-curator-real --bin zk-real -- --ensemble {{servers}}
+
 # Several services contend for a lock, on the embedded server.
 quickstart:
     cargo run --example quickstart

@@ -72,6 +72,7 @@ pages! {
     "src/testing/embedded-server.md" testing_embedded_server,
     "src/testing/simulating-services.md" testing_simulating_services,
     "src/testing/simulation.md" testing_simulation,
+    "src/testing/real-ensemble.md" testing_real_ensemble,
     "src/testing/chaos.md" testing_chaos,
     "src/testing/fault-proxy.md" testing_fault_proxy,
     "src/testing/other-clients.md" testing_other_clients,

@@ -48,10 +48,38 @@ fn command_does_not_see_our_package_variables() {
 
 #[test]
 #[ignore = "slow: scripts/test-all"]
-fn wrong_arguments_and_commands_are_told_apart() {
-    assert_eq!(zk_real(&["--help"]).status.code(), Some(2));
-    let name = "wrong_arguments_and_commands_are_told_apart";
+fn a_missing_command_has_the_exit_code_of_a_shell() {
+    let name = "a_missing_command_has_the_exit_code_of_a_shell";
     if real::runs(name, RealZooKeeper::available()) {
         assert_eq!(zk_real(&["--exec", "/nonexistent"]).status.code(), Some(127));
+    }
+}
+
+#[test]
+fn help_lists_options_and_commands() {
+    let output = zk_real(&["--help"]);
+    let help = String::from_utf8(output.stdout).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(0));
+    for part in ["usage: zk-real", "--ensemble N", "\n  kill MEMBER…", "\n  resume MEMBER…"] {
+        assert!(help.contains(part), "{part}: {help}");
+    }
+}
+
+#[test]
+fn wrong_options_are_refused() {
+    for (arguments, wrong) in [
+        (&["--ensemble"][..], "--ensemble"),
+        (&["--ensemble", "1"], "\"1\" is not a number from 2 to 9"),
+        (&["--ensemble", "10"], "\"10\" is not a number from 2 to 9"),
+        (&["--ensemble", "three"], "\"three\" is not a number"),
+        (&["--exec"], "option '--exec' wants a command"),
+        (&["--until-eof", "--exec", "true"], "'--until-eof' is not for '--exec'"),
+        (&["--colour"], "--colour"),
+        (&["3"], "\"3\""),
+    ] {
+        let output = zk_real(arguments);
+        let errors = String::from_utf8(output.stderr).expect("UTF-8");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {errors}");
+        assert!(errors.contains(wrong) && errors.lines().count() == 1, "{arguments:?}: {errors}");
     }
 }
