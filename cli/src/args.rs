@@ -103,14 +103,14 @@ fn max_buffer(text: &str) -> Result<u32, String> {
     within.ok_or_else(|| format!("not a number from {} to {}", BUFFERS.start(), BUFFERS.end()))
 }
 
-/// Refuses a command line that ends with `--` where a command may follow it: a script with an empty
-/// variable would hold a lock without an end.
-pub(crate) fn refuse_empty_command(
-    tree: &mut clap::Command,
-    matches: &clap::ArgMatches,
+/// Parses a command line. Refuses one that ends with `--` where a command may follow it: a script
+/// with an empty variable would hold a lock without an end.
+pub(crate) fn parse(
+    mut tree: clap::Command,
     words: &[OsString],
-) -> Result<(), clap::Error> {
-    let mut deepest = matches;
+) -> Result<clap::ArgMatches, clap::Error> {
+    let matches = tree.try_get_matches_from_mut(words)?;
+    let mut deepest = &matches;
     while let Some((_, below)) = deepest.subcommand() {
         deepest = below;
     }
@@ -119,7 +119,7 @@ pub(crate) fn refuse_empty_command(
     if takes_command && !is_given && words.last().is_some_and(|word| word == "--") {
         return Err(tree.error(ErrorKind::MissingRequiredArgument, "no command after `--`"));
     }
-    Ok(())
+    Ok(matches)
 }
 
 /// The options that a line of the shell or the screens may have. All others are about the session.

@@ -69,12 +69,8 @@ fn main() -> ExitCode {
     }
     complete::answer_shell(&WholeTree);
     let words: Vec<_> = std::env::args_os().collect();
-    let mut tree = Cli::command();
-    let matches = tree.try_get_matches_from_mut(&words).and_then(|matches| {
-        args::refuse_empty_command(&mut tree, &matches, &words)?;
-        Cli::from_arg_matches(&matches)
-    });
-    let cli = match matches {
+    let parsed = args::parse(Cli::command(), &words);
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
             let failed = error.use_stderr();

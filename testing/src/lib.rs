@@ -60,6 +60,7 @@
 //!   otherwise.
 
 mod access;
+mod causes;
 mod clock;
 mod cluster;
 mod collections;
@@ -86,6 +87,7 @@ mod watch;
 mod wire;
 
 pub use access::digest;
+pub use causes::with_causes;
 pub use cluster::{
     ClusterProbe, LagGuard, MemberProbe, MemberRole, TestCluster, TestClusterBuilder,
 };

@@ -172,12 +172,8 @@ impl<'a> Shell<'a> {
     async fn command(&self, words: Vec<String>, pipe: Option<String>) -> Result<Exit, Failure> {
         let names: Vec<_> =
             std::iter::once("zkc".into()).chain(words.into_iter().map(Into::into)).collect();
-        let mut tree = path::relative_to(self.app.grammar().command(), &self.at);
-        let matches = tree.try_get_matches_from_mut(&names).and_then(|matches| {
-            args::refuse_empty_command(&mut tree, &matches, &names)?;
-            Ok(matches)
-        });
-        let matches = match matches {
+        let tree = path::relative_to(self.app.grammar().command(), &self.at);
+        let matches = match args::parse(tree, &names) {
             Ok(matches) => matches,
             Err(error) => {
                 // Nothing can be done about a terminal that is gone.

@@ -133,11 +133,7 @@ fn length(data: &Option<Bytes>) -> usize {
 }
 
 /// Splits the sequence numbers of a parent into changes that fit into a transaction.
-pub(crate) fn burns(
-    parent: &str,
-    mut numbers: u64,
-    limit: Limit,
-) -> impl Iterator<Item = Change> + '_ {
+fn burns(parent: &str, mut numbers: u64, limit: Limit) -> impl Iterator<Item = Change> + '_ {
     let one = limit.bytes_of(&Change::Burn { parent: parent.to_owned(), numbers: 1 });
     let most = (limit.bytes / one).clamp(1, MAX_OPS / 2);
     std::iter::from_fn(move || {
@@ -185,6 +181,16 @@ impl Size {
         self.ops = self.ops.saturating_add(change.ops());
     }
 
+    /// Adds the changes that raise the counter of a parent, until they no longer fit.
+    pub(crate) fn add_burns(&mut self, parent: &str, numbers: u64) {
+        for change in burns(parent, numbers, self.limit) {
+            self.add(&change);
+            if !self.fits() {
+                return;
+            }
+        }
+    }
+
     /// Returns `true` if one transaction has room for it.
     pub(crate) const fn fits(&self) -> bool {
         self.bytes <= self.limit.bytes && self.ops <= MAX_OPS
@@ -225,6 +231,14 @@ impl<'a> Applier<'a> {
         }
         self.size = size;
         self.pending.push(change);
+        Ok(())
+    }
+
+    /// Adds the changes that raise the counter of a parent.
+    pub(crate) async fn burn(&mut self, parent: &str, numbers: u64) -> Result<(), Failure> {
+        for change in burns(parent, numbers, self.size.limit) {
+            self.push(change).await?;
+        }
         Ok(())
     }
 

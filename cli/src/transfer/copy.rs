@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hmac_sha256::Hash;
 use zk_curator::{Acl, CreateMode, CuratorFramework, Stat};
 
-use super::apply::{Applier, Change, Limit, Size, burns};
+use super::apply::{Applier, Change, Limit, Size};
 use super::plan::{Hazard, NAMED, Sequences, Step};
 use super::record::Record;
 use super::source::{Found, Walk};
@@ -34,13 +34,12 @@ pub(crate) struct Plan {
     /// The copied nodes whose sequence counters would be too low.
     pub(crate) hazards: Vec<Hazard>,
     size: Size,
-    limit: Limit,
 }
 
 impl Plan {
     fn empty(limit: Limit) -> Self {
         let (ephemerals, hazards) = (Vec::new(), Vec::new());
-        Self { nodes: 0, ephemerals, hazards, size: Size::none(limit), limit }
+        Self { nodes: 0, ephemerals, hazards, size: Size::none(limit) }
     }
 
     /// Returns `true` if all changes are applied together or not at all.
@@ -51,12 +50,7 @@ impl Plan {
     /// Adds the changes that raise the counters.
     pub(crate) fn burn(&mut self) {
         for hazard in &self.hazards {
-            for change in burns(&hazard.parent, hazard.burn(), self.limit) {
-                self.size.add(&change);
-                if !self.size.fits() {
-                    return;
-                }
-            }
+            self.size.add_burns(&hazard.parent, hazard.burn());
         }
     }
 }
@@ -172,9 +166,7 @@ impl Copying<'_> {
         }
         if burn {
             for hazard in &plan.hazards {
-                for change in burns(&hazard.parent, hazard.burn(), plan.limit) {
-                    applier.push(change).await?;
-                }
+                applier.burn(&hazard.parent, hazard.burn()).await?;
             }
         }
         if self.removes {

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use globset::GlobMatcher;
 use zk_curator::{Acl, CreateMode, CuratorFramework};
 
-use super::apply::{Applier, Change, Limit, MAX_BYTES, Size, burns};
+use super::apply::{Applier, Change, Limit, MAX_BYTES, Size};
 use super::contenders;
 use super::file::Backup;
 use super::format::{Consistency, Trailer};
@@ -85,7 +85,6 @@ pub(crate) struct Plan {
     /// The nodes on the servers that could not be read. They stay, and the nodes below them.
     pub(crate) unreadable: Unreadable,
     size: Size,
-    limit: Limit,
     /// The number of ACLs to set outside of a transaction.
     acls: u64,
 }
@@ -95,7 +94,7 @@ impl Plan {
         let (counts, conflicts, contenders, hazards) = Default::default();
         let (extras, unreadable) = Default::default();
         let size = Size::none(limit);
-        Self { counts, conflicts, contenders, hazards, extras, unreadable, size, limit, acls: 0 }
+        Self { counts, conflicts, contenders, hazards, extras, unreadable, size, acls: 0 }
     }
 
     /// Returns `true` if all changes are applied together or not at all.
@@ -272,12 +271,7 @@ impl<'a> Restore<'a> {
             OnLow::Burn => {
                 for hazard in &hazards {
                     plan.counts.burn += hazard.burn();
-                    for change in burns(&hazard.parent, hazard.burn(), plan.limit) {
-                        plan.size.add(&change);
-                        if !plan.size.fits() {
-                            break;
-                        }
-                    }
+                    plan.size.add_burns(&hazard.parent, hazard.burn());
                 }
                 plan.hazards = hazards;
             }
@@ -368,9 +362,7 @@ impl<'a> Restore<'a> {
         }
         if self.options.on_low == OnLow::Burn {
             for hazard in &plan.hazards {
-                for change in burns(&hazard.parent, hazard.burn(), plan.limit) {
-                    applier.push(change).await?;
-                }
+                applier.burn(&hazard.parent, hazard.burn()).await?;
             }
         }
         applier.flush().await?;

@@ -26,7 +26,7 @@ const UNKNOWN: i32 = -1;
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) record: Record,
-    /// With the version of the ACL in the record, if it was read.
+    /// Its `aversion` is that of the ACL in the record, if that was read.
     pub(crate) stat: Stat,
 }
 

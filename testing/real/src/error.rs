@@ -1,4 +1,3 @@
-use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -102,16 +101,4 @@ pub enum RealError {
 pub(super) fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RealError {
     let path = path.to_owned();
     move |source| RealError::Io { what, path, source }
-}
-
-/// Formats an error with its causes, separated by colons.
-#[must_use]
-pub fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text += &format!(": {error}");
-        cause = error.source();
-    }
-    text
 }

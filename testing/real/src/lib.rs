@@ -46,7 +46,7 @@ use std::io::{self, Write};
 
 pub use builder::RealZooKeeperBuilder;
 pub use ensemble::{RealEnsemble, RealEnsembleBuilder, Role};
-pub use error::{RealError, with_causes};
+pub use error::RealError;
 pub use kdc::Kdc;
 pub use launcher::RealZooKeeper;
 pub use ports::free_port;

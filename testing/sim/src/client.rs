@@ -18,6 +18,7 @@ use zk_curator::retry::BoundedExponentialBackoffRetry;
 use zk_curator::{ConnectionState, CuratorFramework, CuratorFrameworkBuilder, FencingToken};
 use zk_curator_client::internal::{Locked, sleep};
 use zk_curator_client::{Connector, NeverSuspended, Spawn};
+use zk_curator_testing::with_causes;
 
 use super::checkers::Violation;
 use super::deadline::may_be_of_a_deadline;
@@ -335,11 +336,11 @@ impl Client {
             let is_of_a_deadline =
                 || self.parts.manner.has_deadline() && may_be_of_a_deadline(&*error);
             if error.is::<Ended>() || is_of_a_deadline() {
-                self.note(format!("begins again: {}", in_one_line(&*error)));
+                self.note(format!("begins again: {}", with_causes(&*error)));
                 self.close_in_the_middle(work).await;
                 return Lived::Closed;
             }
-            let broken = format!("{} cannot go on: {}", self.who(), in_one_line(&*error));
+            let broken = format!("{} cannot go on: {}", self.who(), with_causes(&*error));
             self.run().fail(Violation::new("workload", broken, Vec::new()));
             return Lived::ToTheEnd;
         }
@@ -686,15 +687,4 @@ async fn polled<F: Future>(future: F, mut polls: u32) -> Option<F::Output> {
         }
     })
     .await
-}
-
-/// Formats an error with its causes.
-fn in_one_line(error: &(dyn Error + 'static)) -> String {
-    let mut line = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        line += &format!(": {error}");
-        cause = error.source();
-    }
-    line
 }

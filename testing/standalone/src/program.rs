@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use lexopt::Parser;
 use tokio::sync::oneshot;
+use zk_curator_testing::with_causes;
 
 /// The exit code of wrong options, and of a program that cannot start.
 const CANNOT_START: u8 = 2;
@@ -63,13 +64,7 @@ pub fn print(line: &str) -> std::io::Result<()> {
 /// Prints an error and its causes in one line on standard error. Returns the exit code.
 #[expect(clippy::print_stderr, reason = "a program talks to its terminal")]
 pub fn complain(program: &str, error: &(dyn Error + '_), code: u8) -> ExitCode {
-    let mut line = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        line += &format!(": {error}");
-        cause = error.source();
-    }
-    eprintln!("{program}: {line}");
+    eprintln!("{program}: {}", with_causes(error));
     ExitCode::from(code)
 }
 

@@ -31,9 +31,8 @@ mod unix {
 
     use lexopt::{Arg, Parser, ValueExt};
     use zk_curator_real::chaos::{Chaos, Report};
-    use zk_curator_real::with_causes;
     use zk_curator_sim::{Scenario, Sim, scenarios};
-    use zk_curator_testing::stop_signal;
+    use zk_curator_testing::{stop_signal, with_causes};
 
     const HELP: &str = "\
 Runs clients of the scenarios, each in a process of its own, on an ensemble of Apache ZooKeeper. Kills, stops and

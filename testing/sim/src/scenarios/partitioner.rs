@@ -86,7 +86,7 @@ async fn work(client: Client) -> Result<(), Failure> {
     run(&client, &member, stay(&client, &member.set), true).await
 }
 
-/// Nobody may read such a node. Its session ends it.
+/// The ACL of a node that nobody may read. The node ends with its session.
 fn unreadable() -> Vec<Acl> {
     vec![Acl::new(Permissions::READ, "digest", "nobody:nobody")]
 }

@@ -18,7 +18,8 @@ use crate::{Client, Failure};
 const NODES: &str = "/nodes";
 /// The name of a node that may not be created.
 const FORBIDDEN: &str = "forbidden";
-/// How long it is tried to create such a node, and how often at most: the pauses double.
+/// For how long a keeper tries to create such a node, and the greatest number of its tries: their
+/// pauses double.
 const TRIED: Duration = Duration::from_secs(10);
 const MOST_TRIES: u32 = 12;
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use zk_curator_real::{RealEnsemble, RealError, with_causes};
+use zk_curator_real::{RealEnsemble, RealError};
+use zk_curator_testing::with_causes;
 
 use crate::command::{Action, COMMANDS, Command, Member, ParseError};
 
@@ -117,7 +118,8 @@ impl Console {
 
     async fn change(&mut self, action: Action, members: &[Member]) -> Result<String, CommandError> {
         let members = self.chosen(action, members).await?;
-        if matches!(action, Action::Start | Action::Restart) {
+        let is_start = matches!(action, Action::Start | Action::Restart);
+        if is_start {
             self.check_majority(&members)?;
         }
         if action == Action::Pause {
@@ -126,27 +128,17 @@ impl Console {
             self.paused.retain(|member| !members.contains(member));
         }
         let each: Vec<usize> = members.iter().copied().collect();
-        match action {
-            Action::Start | Action::Restart => self.ensemble.restart_all(&each).await?,
-            Action::Kill => {
-                for member in each {
-                    self.ensemble.kill(member).await?;
-                }
-            }
-            Action::Stop => {
-                for member in each {
-                    self.ensemble.stop(member).await?;
-                }
-            }
-            Action::Pause => {
-                for member in each {
-                    self.ensemble.pause(member).await?;
-                }
-            }
-            Action::Resume => {
-                for member in each {
-                    self.ensemble.resume(member).await?;
-                }
+        if is_start {
+            self.ensemble.restart_all(&each).await?;
+        }
+        for member in each {
+            match action {
+                Action::Kill => self.ensemble.kill(member).await?,
+                Action::Stop => self.ensemble.stop(member).await?,
+                Action::Pause => self.ensemble.pause(member).await?,
+                Action::Resume => self.ensemble.resume(member).await?,
+                // All of them together, above.
+                Action::Start | Action::Restart => {}
             }
         }
         let mut line = format!("ok {action}");

@@ -26,8 +26,8 @@ use options::{Options, Task};
 use tokio::process::Command;
 use tokio::runtime;
 use tokio::sync::mpsc;
-use zk_curator_real::{RealEnsemble, RealZooKeeper, with_causes};
-use zk_curator_testing::stop_signal;
+use zk_curator_real::{RealEnsemble, RealZooKeeper};
+use zk_curator_testing::{stop_signal, with_causes};
 
 /// The prefixes of the variables by which cargo describes the package of a program.
 const OF_OUR_PACKAGE: [&str; 2] = ["CARGO_MANIFEST_", "CARGO_PKG_"];
