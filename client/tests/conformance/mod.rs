@@ -202,6 +202,7 @@ impl Target {
                 server.restart().await.unwrap();
             }
             Servers::Ensemble(ensemble) => {
+                ensemble.wait_until_synced().await.unwrap();
                 let leader = ensemble.leader().await.unwrap();
                 ensemble.kill(leader).await.unwrap();
                 meanwhile.await;
@@ -229,6 +230,7 @@ impl Target {
             }
             Servers::Standalone(_) => unreachable!("it has nobody to lose"),
             Servers::Ensemble(ensemble) => {
+                ensemble.wait_until_synced().await.unwrap();
                 let left = ensemble.leader().await.unwrap();
                 let others: Vec<_> =
                     (0..self.addresses.len()).filter(|server| *server != left).collect();

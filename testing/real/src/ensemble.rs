@@ -7,7 +7,7 @@ use std::{fmt, fs};
 use super::error::io_error;
 use super::launch::{Launch, POLL, PROBE_TIMEOUT, Process, ask, blocking};
 use super::ports::free_port;
-use super::{RealError, RealZooKeeper, RealZooKeeperBuilder};
+use super::{RealError, RealZooKeeper, RealZooKeeperBuilder, session};
 
 /// The number of sets of free ports that are tried when another process takes one of them first.
 const PORT_ATTEMPTS: u32 = 4;
@@ -218,24 +218,56 @@ impl RealEnsemble {
         blocking(move || Ok(roles(&addresses))).await
     }
 
-    /// Polls the servers until there is exactly one leader and a server in this role, the first of
-    /// which it returns.
-    #[expect(clippy::disallowed_methods, reason = "a thread polls processes")]
+    /// Waits until all servers that run serve, and have applied what the leader has committed (a
+    /// session at each of them sends `sync`), at most for the time that a start may take.
+    ///
+    /// Call it before each server that is ended, except in tests of what ZooKeeper loses: before
+    /// 3.9.4, a server that is not synced may become the leader if others end during an election,
+    /// and then acknowledged writes are lost (ZOOKEEPER-4643, 4646, 4785).
+    ///
+    /// # Errors
+    /// [`RealError::NotSynced`] if they are not in this time, for example because one is suspended.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    pub async fn wait_until_synced(&self) -> Result<(), RealError> {
+        let running: Vec<_> = self.running().into_iter().flatten().collect();
+        let is_synced = move |roles: &[Role]| {
+            single_leader(roles)?;
+            let serves = |role: &Role| !matches!(role, Role::Electing | Role::Unreachable);
+            let is_synced = |addr: &SocketAddr| session::sync(*addr, PROBE_TIMEOUT).is_ok();
+            (roles.iter().all(serves) && running.iter().all(is_synced)).then_some(())
+        };
+        self.poll(is_synced, |after| RealError::NotSynced { after }).await
+    }
+
+    /// Returns the first server in this role, as soon as there is exactly one leader.
     async fn first_in_role(&self, role: Role) -> Result<usize, RealError> {
+        let first = move |roles: &[Role]| {
+            single_leader(roles)?;
+            roles.iter().position(|found| *found == role)
+        };
+        self.poll(first, |after| RealError::NoLeader { after }).await
+    }
+
+    /// Asks all servers for their roles until these are a result.
+    #[expect(clippy::disallowed_methods, reason = "a thread polls processes")]
+    async fn poll<T: Send + 'static>(
+        &self,
+        result: impl Fn(&[Role]) -> Option<T> + Send + 'static,
+        too_late: fn(Duration) -> RealError,
+    ) -> Result<T, RealError> {
         let addresses = self.running();
         let patience = self.start_timeout;
         blocking(move || {
             let started = Instant::now();
             loop {
-                let roles = roles(&addresses);
-                let leaders = roles.iter().filter(|role| **role == Role::Leader).count();
-                let found = roles.iter().position(|found| *found == role);
-                if let (1, Some(server)) = (leaders, found) {
-                    return Ok(server);
+                if let Some(result) = result(&roles(&addresses)) {
+                    return Ok(result);
                 }
                 let after = started.elapsed();
                 if after >= patience {
-                    return Err(RealError::NoLeader { after });
+                    return Err(too_late(after));
                 }
                 thread::sleep(POLL);
             }
@@ -286,6 +318,13 @@ fn roles(addresses: &[Option<SocketAddr>]) -> Vec<Role> {
         Err(_) => Role::Unreachable,
     };
     addresses.iter().map(|addr| addr.map_or(Role::Stopped, role)).collect()
+}
+
+/// Returns the index of the leader, if exactly one server leads.
+fn single_leader(roles: &[Role]) -> Option<usize> {
+    let mut leaders = (0..roles.len()).filter(|server| roles[*server] == Role::Leader);
+    let leader = leaders.next()?;
+    leaders.next().is_none().then_some(leader)
 }
 
 /// Starts servers on their ports, and waits until all serve. Starts all before it waits for one,

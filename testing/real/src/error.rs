@@ -52,6 +52,12 @@ pub enum RealError {
         /// The time that was waited.
         after: Duration,
     },
+    /// In the given time, not all servers of an ensemble had what the leader has.
+    #[error("not all members have what the leader has within {after:?}")]
+    NotSynced {
+        /// The time that was waited.
+        after: Duration,
+    },
     /// A program of the Kerberos server is neither in `PATH` nor in `/usr/sbin`.
     #[error("{program} was not found in PATH or /usr/sbin; it is in Debian's package {package}")]
     KerberosMissing {

@@ -1,12 +1,14 @@
 //! A small client with one request at a time over a blocking socket.
 #![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a helper of tests")]
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use zk_curator_proto::records::{
-    Acl, ConnectRequest, ConnectResponse, CreateRequest, GetDataRequest, ReplyHeader, RequestHeader,
+    Acl, ConnectRequest, ConnectResponse, CreateRequest, GetDataRequest, ReplyHeader,
+    RequestHeader, SyncRequest,
 };
 use zk_curator_proto::{
     DEFAULT_MAX_FRAME, Decoder, Encoder, ErrorCode, Record, Request, Response, frame,
@@ -29,24 +31,30 @@ impl Session {
     /// Returns the session and the timeout that the server granted, in milliseconds.
     #[must_use]
     pub fn negotiate(addr: SocketAddr, timeout_ms: i32) -> (Self, i32) {
-        let mut session = Self { stream: TcpStream::connect(addr).unwrap(), xid: 0 };
+        Self::on(TcpStream::connect(addr).unwrap(), timeout_ms).unwrap()
+    }
+
+    fn on(stream: TcpStream, timeout_ms: i32) -> io::Result<(Self, i32)> {
+        let mut session = Self { stream, xid: 0 };
         let password = Some(Bytes::from_static(&[0; 16]));
         let connect = ConnectRequest { timeout: timeout_ms, password, ..Default::default() };
-        let answer = session.exchange(|body| connect.encode(body));
-        let answer = ConnectResponse::decode(&mut Decoder::new(answer), "connect").unwrap();
-        (session, answer.timeout)
+        let answer = session.exchange(|body| connect.encode(body))?;
+        let answer = ConnectResponse::decode(&mut Decoder::new(answer), "connect");
+        Ok((session, answer.map_err(io::Error::other)?.timeout))
     }
 
     /// Creates a persistent node.
     pub fn create(&mut self, path: &str, data: &'static [u8]) {
         let data = Some(Bytes::from_static(data));
         let body = CreateRequest { path: path.into(), data, acl: Acl::open_unsafe(), flags: 0 };
-        assert_eq!(self.call(&Request::Create(body)), Ok(Response::Path(path.into())));
+        assert_eq!(self.call_or_panic(&Request::Create(body)), Ok(Response::Path(path.into())));
     }
 
     /// Returns the data of a node, or `None` if it does not exist.
     pub fn get_data(&mut self, path: &str) -> Option<Bytes> {
-        match self.call(&Request::GetData(GetDataRequest { path: path.into(), watch: false })) {
+        match self
+            .call_or_panic(&Request::GetData(GetDataRequest { path: path.into(), watch: false }))
+        {
             Ok(Response::Data(answer)) => answer.data,
             Err(ErrorCode::NoNode) => None,
             other => panic!("{other:?}"),
@@ -55,38 +63,59 @@ impl Session {
 
     /// Closes the session.
     pub fn close(mut self) {
-        assert_eq!(self.call(&Request::CloseSession), Ok(Response::Empty));
+        assert_eq!(self.call_or_panic(&Request::CloseSession), Ok(Response::Empty));
     }
 
-    fn call(&mut self, request: &Request) -> Result<Response, ErrorCode> {
+    fn call_or_panic(&mut self, request: &Request) -> Result<Response, ErrorCode> {
+        self.call(request).unwrap()
+    }
+
+    fn call(&mut self, request: &Request) -> io::Result<Result<Response, ErrorCode>> {
         self.xid += 1;
         let header = RequestHeader { xid: self.xid, opcode: request.opcode().code() };
         let answer = self.exchange(|body| {
             header.encode(body);
             request.encode_body(body);
-        });
+        })?;
         let mut body = Decoder::new(answer);
-        let header = ReplyHeader::decode(&mut body, "reply").unwrap();
+        let header = ReplyHeader::decode(&mut body, "reply").map_err(io::Error::other)?;
         assert_eq!(header.xid, self.xid);
-        match ErrorCode::from_code(header.err) {
+        Ok(match ErrorCode::from_code(header.err) {
             Some(code) => Err(code),
-            None => Ok(Response::decode_body(request.opcode(), &mut body).unwrap()),
-        }
+            None => {
+                Ok(Response::decode_body(request.opcode(), &mut body).map_err(io::Error::other)?)
+            }
+        })
     }
 
-    fn exchange(&mut self, fill: impl FnOnce(&mut Encoder)) -> Bytes {
+    fn exchange(&mut self, fill: impl FnOnce(&mut Encoder)) -> io::Result<Bytes> {
         let mut out = BytesMut::new();
         frame::put(&mut out, fill);
-        self.stream.write_all(&out).unwrap();
+        self.stream.write_all(&out)?;
         let mut buf = BytesMut::new();
         loop {
-            if let Some(frame) = frame::take(&mut buf, DEFAULT_MAX_FRAME).unwrap() {
-                return frame;
+            let taken = frame::take(&mut buf, DEFAULT_MAX_FRAME).map_err(io::Error::other)?;
+            if let Some(frame) = taken {
+                return Ok(frame);
             }
             let mut chunk = [0; 4096];
-            let read = self.stream.read(&mut chunk).unwrap();
-            assert_ne!(read, 0, "the server closed the connection");
+            let read = self.stream.read(&mut chunk)?;
+            if read == 0 {
+                return Err(io::Error::other("the server closed the connection"));
+            }
             buf.extend_from_slice(&chunk[..read]);
         }
     }
+}
+
+/// Waits until a server has applied all that its leader has committed before. `timeout` limits each
+/// step.
+pub(super) fn sync(addr: SocketAddr, timeout: Duration) -> io::Result<()> {
+    let stream = TcpStream::connect_timeout(&addr, timeout)?;
+    stream.set_read_timeout(Some(timeout))?;
+    let (mut session, _) = Session::on(stream, 1)?;
+    for request in [Request::Sync(SyncRequest { path: "/".into() }), Request::CloseSession] {
+        session.call(&request)?.map_err(|code| io::Error::other(code.to_string()))?;
+    }
+    Ok(())
 }

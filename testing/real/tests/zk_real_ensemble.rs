@@ -164,6 +164,10 @@ async fn members_are_killed_paused_and_started_again() {
     assert!(status.contains(&format!("{paused}=paused")), "{status}");
     assert_eq!(zk.member(&format!("resume {paused}")).await, paused);
     assert_eq!(zk.suspended(), 0);
+    // The others are synced, and this one follows again.
+    assert_eq!(zk.ask("synced").await, "ok synced");
+    let status = zk.ask("status").await;
+    assert_eq!((status.matches("=leader").count(), status.matches("=follower").count()), (1, 2));
     // A suspended process cannot end by itself.
     assert_eq!(zk.ask("pause 1").await, "ok pause 1");
     assert_eq!(zk.ask("stop 1").await, "ok stop 1");
@@ -187,6 +191,11 @@ async fn errors_name_the_command_and_change_nothing() {
     zk.addresses().await;
     let majority = "no member serves without a majority, and 1 of 3 is none";
     for (command, answer) in [
+        ("pause 1", "ok pause 1"),
+        ("synced", "error synced: member 1 is paused"),
+        ("synced 1", "error synced 1: synced takes no members"),
+        ("resume all", "ok resume 1"),
+        ("synced", "ok synced"),
         ("kill 4", "error kill 4: there is no member 4; the members are 1 to 3"),
         ("crash 1", "error crash 1: there is no such command; `help` lists them"),
         ("start 1", "error start 1: member 1 runs"),
@@ -200,6 +209,7 @@ async fn errors_name_the_command_and_change_nothing() {
         ("start 1", &format!("error start 1: {majority}")),
         ("resume 3", "ok resume 3"),
         ("leader", &format!("error leader: {majority}")),
+        ("synced", &format!("error synced: {majority}")),
         ("kill follower", &format!("error kill follower: {majority}")),
         // An empty line is no command, so it has no response.
         ("\n \nstart 1 2", "ok start 1 2"),

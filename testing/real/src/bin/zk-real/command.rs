@@ -12,6 +12,7 @@ commands:
   pause MEMBER…      suspend members (SIGSTOP): they keep their connections, and do not respond
   resume MEMBER…     resume paused members (SIGCONT)
   leader             print the number of the leader, as soon as there is one
+  synced             wait until all members that run have what the leader has: before the end of another one
   status             print the role of each member: leader, follower, electing, unreachable, paused or stopped
   help               print this list
   quit               end all members and the program, with exit code 0
@@ -26,6 +27,8 @@ pub(crate) enum Command {
     Change(Action, Vec<Member>),
     /// Prints the leader.
     Leader,
+    /// Waits until all members that run have what the leader has.
+    Synced,
     /// Prints the roles.
     Status,
     /// Prints the list of commands.
@@ -99,6 +102,7 @@ impl Command {
             "pause" => change(Action::Pause),
             "resume" => change(Action::Resume),
             "leader" => alone("leader", Self::Leader),
+            "synced" => alone("synced", Self::Synced),
             "status" => alone("status", Self::Status),
             "help" => alone("help", Self::Help),
             "quit" => alone("quit", Self::Quit),

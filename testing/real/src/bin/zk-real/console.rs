@@ -34,6 +34,8 @@ enum CommandError {
     Runs(usize),
     #[error("member {0} is paused already")]
     Paused(usize),
+    #[error("member {0} is paused")]
+    StillPaused(usize),
     #[error("member {0} is not paused")]
     NotPaused(usize),
     #[error("it applies to no member")]
@@ -61,6 +63,7 @@ impl Console {
         let result = match Command::parse(&words, self.members()) {
             Ok(Command::Quit) => return Some(Response::Quit("ok quit".to_owned())),
             Ok(Command::Help) => Ok(COMMANDS.to_owned()),
+            Ok(Command::Synced) => self.synced().await,
             Ok(Command::Status) => self.status().await,
             Ok(Command::Leader) => {
                 self.leader().await.map(|leader| format!("ok leader {}", leader + 1))
@@ -100,6 +103,16 @@ impl Console {
     async fn leader(&self) -> Result<usize, CommandError> {
         self.check_majority(&BTreeSet::new())?;
         Ok(self.ensemble.leader().await?)
+    }
+
+    /// Waits until the members that run have what the leader has, unless they cannot.
+    async fn synced(&self) -> Result<String, CommandError> {
+        self.check_majority(&BTreeSet::new())?;
+        if let Some(paused) = self.paused.iter().find(|member| self.runs(**member)) {
+            return Err(CommandError::StillPaused(paused + 1));
+        }
+        self.ensemble.wait_until_synced().await?;
+        Ok("ok synced".to_owned())
     }
 
     /// Fails without a majority of members that run when those of `starting` do, because then no
