@@ -64,6 +64,26 @@ fn registering_is_one_round_trip() {
     });
 }
 
+/// The create and the watch, then the read of the delete by `czxid` behind a quorum, and the delete,
+/// which fires the watch.
+#[test]
+fn a_registration_and_its_end_cost_five_requests() {
+    simulated_with(async |server, zk| {
+        zk.create(ORDERS).creating_parents().await.unwrap();
+        let before = server.probe();
+        let mut me = registered(&zk, "a").await;
+        settled().await;
+        me.unregister().await.unwrap();
+        settled().await;
+        let after = server.probe();
+        let more = |opcode| after.requests(opcode) - before.requests(opcode);
+        let expected =
+            [OpCode::Create2, OpCode::GetData, OpCode::Multi, OpCode::Exists, OpCode::Delete];
+        assert_eq!(expected.map(more), [1; 5]);
+        assert_eq!(after.total_requests() - before.total_requests(), 5);
+    });
+}
+
 #[test]
 fn a_missing_id_is_generated() {
     simulated_with(async |_, zk| {

@@ -47,6 +47,9 @@ pub(super) struct Driver {
     pub(super) setbacks: Setbacks,
     /// The error of the last create that has met another node.
     pub(super) occupied: Option<Error>,
+    /// The watch of our node when the registration ends. The delete fires it: to remove it would be
+    /// a request.
+    pub(super) watch: Option<Watch>,
 }
 
 /// What became of a change.
@@ -436,7 +439,10 @@ impl Driver {
         loop {
             tokio::select! {
                 biased;
-                () = self.shared.until(|shared| shared.ending.is_some()) => return Ok(()),
+                () = self.shared.until(|shared| shared.ending.is_some()) => {
+                    self.watch = Some(watch);
+                    return Ok(());
+                }
                 // The watch also fires at the end of the session, which the next step notices.
                 _ = &mut watch => return Ok(()),
                 () = self.shared.until(|shared| !shared.changes.is_empty()) => {

@@ -115,6 +115,7 @@ impl<P: DeserializeOwned + serde::Serialize + Send + 'static> Registration<P> {
             since: Instant::now(),
             setbacks: Setbacks::default(),
             occupied: None,
+            watch: None,
         };
         let ending = Arc::clone(&shared);
         // This runs even if the runtime is shut down.
