@@ -8,10 +8,15 @@ async fn standalone(test: &str) -> Option<Target> {
     Some(Target::standalone(real::or_skip(test).await?).await)
 }
 
+/// The number of ticks, of 200 ms, for which a member may be silent. On a busy machine it may be so
+/// for longer than the default of ten: then the others would give it up, and it its clients. All
+/// members that end here are killed, which the others notice at once.
+const SYNC_LIMIT: u32 = 100;
+
 async fn ensemble(test: &str) -> Option<Target> {
     // A server with a hundred thousand nodes and watches needs this memory. With less, it collects
     // garbage until the other servers disconnect it.
-    let builder = RealEnsemble::builder(3).jvm_option("-Xmx512m");
+    let builder = RealEnsemble::builder(3).jvm_option("-Xmx512m").setting("syncLimit", SYNC_LIMIT);
     Some(Target::ensemble(real::or_skip_ensemble_with(test, builder).await?, false).await)
 }
 
@@ -56,6 +61,7 @@ fn the_client_conforms_on_read_only_servers() {
         let name = "the_client_conforms_on_read_only_servers";
         let builder = RealEnsemble::builder(3)
             .jvm_property("readonlymode.enabled", true)
+            .setting("syncLimit", SYNC_LIMIT)
             .setting("localSessionsEnabled", true)
             .setting("localSessionsUpgradingEnabled", true);
         let Some(ensemble) = real::or_skip_ensemble_with(name, builder).await else { return };
