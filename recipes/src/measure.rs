@@ -164,17 +164,6 @@ mod facade {
         count(zk, "zk_curator_lock_handovers_total", 1);
     }
 
-    /// The name of an election in metrics, by the tag of its nodes.
-    fn election(tag: &str) -> &'static str {
-        if tag.contains("latch") {
-            "latch"
-        } else if tag.contains("election") {
-            "election"
-        } else {
-            "selector"
-        }
-    }
-
     /// Takes part in an election, until it is dropped.
     #[must_use = "the process is counted as a candidate as long as this lives"]
     #[derive(Debug)]
@@ -184,8 +173,7 @@ mod facade {
     }
 
     impl Candidacy {
-        pub(crate) fn begin(zk: &CuratorFramework, tag: &str) -> Self {
-            let recipe = election(tag);
+        pub(crate) fn begin(zk: &CuratorFramework, recipe: &'static str) -> Self {
             add_to(zk, "zk_curator_leader_candidates", recipe, 1.0);
             add_to(zk, "zk_curator_leader", recipe, 0.0);
             count_of(zk, "zk_curator_leader_terms_total", recipe, 0);
@@ -209,10 +197,7 @@ mod facade {
     }
 
     impl Term {
-        pub(crate) fn begin(zk: &CuratorFramework, node: &str) -> Self {
-            // Users do not choose these names.
-            let name = node.rsplit('/').next().unwrap_or_default();
-            let recipe = election(name);
+        pub(crate) fn begin(zk: &CuratorFramework, recipe: &'static str) -> Self {
             add_to(zk, "zk_curator_leader", recipe, 1.0);
             count_of(zk, "zk_curator_leader_terms_total", recipe, 1);
             Self { since: Instant::now(), recipe }
@@ -502,7 +487,7 @@ mod facade {
     pub(crate) struct Candidacy;
 
     impl Candidacy {
-        pub(crate) const fn begin(_zk: &CuratorFramework, _tag: &str) -> Self {
+        pub(crate) const fn begin(_zk: &CuratorFramework, _recipe: &str) -> Self {
             Self
         }
     }
@@ -511,7 +496,7 @@ mod facade {
     pub(crate) struct Term;
 
     impl Term {
-        pub(crate) const fn begin(_zk: &CuratorFramework, _node: &str) -> Self {
+        pub(crate) const fn begin(_zk: &CuratorFramework, _recipe: &str) -> Self {
             Self
         }
 

@@ -37,7 +37,11 @@
 //! default. `recipe` is `mutex`, `read_lock`, `write_lock`, `semaphore`, `timed_lease` or
 //! `session_lease` of locks and leases; `latch`, `selector` or `election` of leaders; `simple`,
 //! `queue`, `priority_queue`, `delay_queue`, `id_queue`, `fifo`, `locking_queue` or `jobs` of
-//! queues. `path` is a path within the namespace: of queues that are consumed, of caches, of
+//! queues. A lock or an election that is a part of another recipe has the name of that recipe:
+//! `reentrant_mutex`, `semaphore_mutex`, `multi_lock`, `partition` (the lock of a part),
+//! `migration`, `counter` and `stm` (the lock after too many conflicts) and `timed_lease_lock` (the
+//! lock that is shared with kazoo) of locks; `jobs` (the election of the cleaner) and `sharder` of
+//! leaders. `path` is a path within the namespace: of queues that are consumed, of caches, of
 //! schedules and of partitioned sets. A process measures 1,000 different paths at most.
 //!
 //! Counters exist, with the value 0, as soon as the recipe that they count for was constructed: a

@@ -1,7 +1,10 @@
 //! The metrics, or nothing without the feature. The module above documents their names.
 
 #[cfg(feature = "metrics")]
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -20,7 +23,7 @@ pub(crate) struct Measured {
 impl Measured {
     pub(crate) fn new(meter: &Meter, operation: &'static str) -> Self {
         debug_assert!(OPERATIONS.contains(&operation), "{operation} is not among the operations");
-        meter.in_progress(1.0);
+        meter.begun(operation);
         Self { meter: meter.clone(), operation, since: Instant::now(), over: false }
     }
 
@@ -82,24 +85,29 @@ const OPERATIONS: [&str; 28] = [
 mod facade {
     use std::time::SystemTime;
 
-    use super::{Arc, Duration, KINDS, OPERATIONS, RESULTS};
+    use super::{Arc, AtomicU32, Duration, KINDS, OPERATIONS, Ordering, RESULTS};
     use crate::state::{ConnectionState, ConnectionStatus};
 
     /// Measures one framework. Cheap to clone.
     #[derive(Debug, Clone)]
-    pub(crate) struct Meter(Arc<str>);
+    pub(crate) struct Meter {
+        framework: Arc<str>,
+        /// The operations that were used, by a bit for each of [`OPERATIONS`].
+        used: Arc<AtomicU32>,
+    }
 
     impl Meter {
         pub(crate) fn new(framework: Option<&str>) -> Self {
-            Self(framework.unwrap_or_default().into())
+            Self { framework: framework.unwrap_or_default().into(), used: Arc::default() }
         }
 
         fn framework(&self) -> metrics::SharedString {
-            Arc::clone(&self.0).into()
+            Arc::clone(&self.framework).into()
         }
 
-        /// Creates every series with the value 0, because a counter shows an increase only from its
-        /// second sample on.
+        /// Creates the series of the framework with the value 0, because a counter shows an increase
+        /// only from its second sample on. Those of an operation, which are many, begin when the
+        /// operation is first used.
         pub(crate) fn begin(&self) {
             self.connected(0.0);
             self.session_start(0.0);
@@ -114,12 +122,24 @@ mod facade {
             for state in ["connected", "suspended", "reconnected", "lost", "read_only", "closed"] {
                 self.count_state(state, 0);
             }
-            for operation in OPERATIONS {
-                self.count_retried(operation, 0);
-                drop(self.duration(operation));
-                for result in RESULTS {
-                    self.count_ended(operation, result, 0);
-                }
+        }
+
+        /// An operation begins. Its first use creates all of its series, before any of them counts.
+        pub(super) fn begun(&self, operation: &'static str) {
+            self.in_progress(1.0);
+            let Some(place) = OPERATIONS.iter().position(|known| *known == operation) else {
+                return;
+            };
+            let bit = 1 << place;
+            if self.used.load(Ordering::Relaxed) & bit != 0
+                || self.used.fetch_or(bit, Ordering::Relaxed) & bit != 0
+            {
+                return;
+            }
+            self.count_retried(operation, 0);
+            drop(self.duration(operation));
+            for result in RESULTS {
+                self.count_ended(operation, result, 0);
             }
         }
 
@@ -266,6 +286,7 @@ mod facade {
         pub(crate) const fn retried(&self, _operation: &'static str) {}
         pub(crate) const fn state_changed(&self, _state: ConnectionState) {}
         pub(crate) const fn session_lost(&self) {}
+        pub(super) const fn begun(&self, _operation: &'static str) {}
         pub(super) const fn in_progress(&self, _change: f64) {}
         pub(crate) const fn backlog(&self, _change: f64) {}
         pub(crate) const fn owned_nodes(&self, _change: f64) {}

@@ -1,5 +1,6 @@
 //! The documented metrics.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::future::{pending, ready};
 use std::pin::Pin;
@@ -22,12 +23,15 @@ use zk_curator_recipes::counter::{DistributedAtomicLong, PromotedToLock};
 use zk_curator_recipes::leader::{Election, LeaderLatch, LeaderSelector};
 use zk_curator_recipes::lease::{SessionLease, TimedLease};
 use zk_curator_recipes::lock::{
-    InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore,
+    InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore,
+    InterProcessSemaphoreMutex, ReentrantMutex,
 };
+use zk_curator_recipes::migration::{MigrationManager, MigrationSet};
 use zk_curator_recipes::partition::{Partition, SetPartitioner};
 use zk_curator_recipes::queue::jobs::Jobs;
-use zk_curator_recipes::queue::{DistributedQueue, LockingQueue};
+use zk_curator_recipes::queue::{DistributedQueue, LockingQueue, QueueSharder};
 use zk_curator_recipes::schedule::{OncePer, Schedule};
+use zk_curator_recipes::stm::{Stm, Tx};
 use zk_curator_testing::wait::{self, idle, settled};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
@@ -382,6 +386,105 @@ async fn leaders(sums: Sums, server: TestServer, zk: CuratorFramework) {
     sums.shows("leader_terms_lost_total{framework=,recipe=selector}", 1.0);
 }
 
+/// A recipe that is a part of another one has the name of that one.
+#[test]
+fn parts_of_recipes_have_the_name_of_their_user() {
+    measured(async |sums, _server, zk| {
+        let held = |recipe: &str| sums.get(&format!("locks_held{{framework=,recipe={recipe}}}"));
+        let times = |recipe: &str| {
+            sums.get(&format!("lock_hold_duration_seconds{{framework=,recipe={recipe}}}"))
+        };
+        let leads = |recipe: &str| format!("leader{{framework=,recipe={recipe}}}");
+
+        let reentrant = ReentrantMutex::new(&zk, "/reentrant").acquire(&1).await.unwrap();
+        let multi = InterProcessMultiLock::of_mutexes(&zk, ["/a", "/b"]).acquire().await.unwrap();
+        let single = InterProcessSemaphoreMutex::new(&zk, "/single").acquire().await.unwrap();
+        assert_eq!(["reentrant_mutex", "multi_lock", "semaphore_mutex"].map(held), [1.0, 2.0, 1.0]);
+        drop((reentrant, multi, single));
+
+        let minute = Duration::from_secs(60);
+        let lease = TimedLease::new(&zk, "/lease", "me").with_kazoo();
+        let lease = lease.try_take(minute).await.unwrap().unwrap();
+        assert_eq!((held("timed_lease"), times("timed_lease_lock")), (1.0, 1.0));
+        drop(lease);
+
+        let lock = || PromotedToLock::new("/lock", minute);
+        let counter = DistributedAtomicLong::builder(&zk, "/counter").optimistic_tries(1);
+        let counter = counter.promoted_to_lock(lock()).build();
+        counter.increment().await.unwrap();
+        zk.set_data("/counter", 7_i64.to_be_bytes().to_vec()).await.unwrap();
+        counter.increment().await.unwrap();
+        assert_eq!(times("counter"), 1.0);
+
+        zk.create("/node").data("0").await.unwrap();
+        let runs = Cell::new(0);
+        let body = |tx: Tx| {
+            runs.set(runs.get() + 1);
+            let (zk, runs) = (&zk, runs.get());
+            async move {
+                tx.get("/node").await?;
+                if runs == 1 {
+                    zk.set_data("/node", "1").await?;
+                }
+                tx.put("/node", "2")
+            }
+        };
+        let transaction = Stm::loose(&zk).transaction().retries(0).then_lock(lock());
+        transaction.run(body).await.unwrap();
+        assert_eq!(times("stm"), 1.0);
+
+        let set = MigrationSet::builder("orders").migration("root", |m| m.create("/app", ""));
+        let manager = MigrationManager::new(&zk, "/migrations/locks", "/migrations/meta");
+        manager.migrate(&set.build().unwrap()).await.unwrap();
+        assert_eq!(times("migration"), 1.0);
+
+        let set = SetPartitioner::new(&zk, "/shards", ["a", "b"]).id("one");
+        let stop = CancellationToken::new();
+        let body = async |part: Partition| {
+            part.revoked().await;
+            Ok::<_, String>(())
+        };
+        let owned = async {
+            reaches(&sums, "locks_held{framework=,recipe=partition}", 2.0).await;
+            stop.cancel();
+        };
+        tokio::join!(set.run_until(stop.clone(), body), owned).0.unwrap();
+
+        let jobs = Jobs::new(&zk, "/jobs");
+        let leader = leads("jobs");
+        let elected = reaches(&sums, &leader, 1.0);
+        tokio::select! {
+            ended = jobs.clean() => panic!("the cleaner has ended: {ended:?}"),
+            () = elected => {}
+        }
+        let allocate = |zk: &CuratorFramework, path: &str| DistributedQueue::new(zk, path);
+        let sharder = QueueSharder::builder(&zk, "/queues", "/leader", allocate);
+        let sharder = sharder.start().await.unwrap();
+        reaches(&sums, &leads("sharder"), 1.0).await;
+        sharder.close().await.unwrap();
+
+        let own = ["mutex", "semaphore", "latch", "selector", "election"];
+        for recipe in own {
+            let series = format!("recipe={recipe}}}");
+            let named: Vec<_> = sums.0.lock().unwrap().keys().cloned().collect();
+            let named: Vec<_> = named.iter().filter(|name| name.contains(&series)).collect();
+            assert!(named.is_empty(), "{named:?}");
+        }
+        // The names of kazoo's nodes do not tell which recipe has made them.
+        let candidate = LeaderLatch::new(&zk, "/latch").with_kazoo().join();
+        candidate.await_leadership().await.unwrap();
+        let elected = Election::new(&zk, "/election").with_kazoo().campaign("me").await.unwrap();
+        assert_eq!(["latch", "election"].map(|recipe| sums.get(&leads(recipe))), [1.0, 1.0]);
+        drop(elected);
+        candidate.close().await.unwrap();
+        let selector = LeaderSelector::new(&zk, "/selector").with_kazoo();
+        selector.run(|_| async { sums.shows(&leads("selector"), 1.0) }).await.unwrap();
+        let ended =
+            |recipe: &str| sums.get(&format!("leader_terms_total{{framework=,recipe={recipe}}}"));
+        assert_eq!(["latch", "election", "selector"].map(ended), [1.0; 3]);
+    });
+}
+
 #[test]
 fn deliveries_of_queues_are_counted() {
     measured(queues);
@@ -427,15 +530,24 @@ fn series_exist_before_what_they_count() {
             let zero = |name: &str| assert_eq!(sums.find(name), Some(0.0), "{name}");
             for name in [
                 "sessions_lost_total{framework=billing}",
-                "operations_total{framework=billing,operation=delete,result=failed}",
                 "operation_errors_total{framework=billing,kind=connection_loss}",
-                "operation_duration_seconds{framework=billing,operation=delete}",
-                "retries_total{framework=billing,operation=delete}",
                 "state_changes_total{framework=billing,state=suspended}",
                 "janitor_backlog{framework=billing}",
             ] {
                 zero(name);
             }
+            // The series of an operation begin with its first use, before it has ended.
+            assert_eq!(sums.0.lock().unwrap().len(), 45, "the number in the documentation");
+            let mut delete = Box::pin(zk.delete("/none").into_future());
+            assert!((&mut delete).now_or_never().is_none());
+            for result in ["ok", "refused", "failed", "cancelled"] {
+                let labels = format!("framework=billing,operation=delete,result={result}");
+                zero(&format!("operations_total{{{labels}}}"));
+            }
+            zero("operation_duration_seconds{framework=billing,operation=delete}");
+            zero("retries_total{framework=billing,operation=delete}");
+            assert_eq!(sums.0.lock().unwrap().len(), 45 + 6, "the numbers in the documentation");
+            delete.await.unwrap_err();
             drop(InterProcessMutex::new(&zk, "/lock"));
             drop(InterProcessReadWriteLock::new(&zk, "/lock"));
             drop(InterProcessSemaphore::new(&zk, "/lock", 1));

@@ -359,7 +359,8 @@ impl Site {
         let path = || self.path.clone();
         let Some(lock) = &self.lock else { return Err(Error::Contended { path: path(), tries }) };
         measure::counter_promoted(&self.zk);
-        let acquire = InterProcessMutex::new(&self.zk, lock.path.as_str()).shared_in_session();
+        let acquire = InterProcessMutex::within(&self.zk, lock.path.as_str(), "counter");
+        let acquire = acquire.shared_in_session();
         match timeout(lock.timeout, acquire.acquire()).await {
             Ok(Ok(guard)) => Ok(guard),
             Ok(Err(lock::Error::Framework(error))) => Err(error.into()),

@@ -69,7 +69,7 @@ impl Election {
     /// The election at a path. Nothing is sent; a path that is not valid is refused when it is
     /// used.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
-        Self { queue: Queue::new(zk, path, tag::ELECTION) }
+        Self { queue: Queue::new(zk, path, tag::ELECTION, "election") }
     }
 
     /// Takes part in the election of kazoo's `Election`, which needs no settings for it: names our
@@ -77,8 +77,8 @@ impl Election {
     /// the name by default as well. All Rust candidates have to set it; Java candidates cannot.
     ///
     /// The parent is a persistent node, and not a container. Values are what
-    /// kazoo's `contenders()` returns, as UTF-8. Metrics count it as a
-    /// `selector`. See also [`InterProcessMutex::with_kazoo`](crate::lock::InterProcessMutex::with_kazoo).
+    /// kazoo's `contenders()` returns, as UTF-8. See also
+    /// [`InterProcessMutex::with_kazoo`](crate::lock::InterProcessMutex::with_kazoo).
     #[must_use]
     pub fn with_kazoo(mut self) -> Self {
         self.queue = self.queue.with_kazoo();
@@ -113,7 +113,7 @@ impl Election {
             let contender = Contender::enter(zk, &parent, rule, &value).await?.turn().await?;
             let (node, kept) = contender.into_parts();
             if let Some((leadership, watch)) = Leadership::begin(zk, &node, kept).await? {
-                let told = Told::begin(&leadership);
+                let told = Told::begin(&leadership, self.queue.recipe);
                 return Ok(Elected {
                     zk: zk.clone(),
                     node,

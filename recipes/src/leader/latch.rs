@@ -96,7 +96,17 @@ pub enum CloseMode {
 impl LeaderLatch {
     /// The election at a path. Nothing is sent.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
-        Self { queue: Queue::new(zk, path, tag::LATCH), close_mode: CloseMode::default() }
+        Self::within(zk, path, "latch")
+    }
+
+    /// The election at a path, as a part of another recipe, which has this name in metrics.
+    pub(crate) fn within(
+        zk: &CuratorFramework,
+        path: impl Into<String>,
+        recipe: &'static str,
+    ) -> Self {
+        let queue = Queue::new(zk, path, tag::LATCH, recipe);
+        Self { queue, close_mode: CloseMode::default() }
     }
 
     /// The id of our candidates. Default: empty.
@@ -111,8 +121,8 @@ impl LeaderLatch {
     /// the name by default as well. All Rust candidates have to set it; Java candidates cannot.
     ///
     /// The parent is a persistent node, and not a container. kazoo's `contenders()` decodes
-    /// ids as UTF-8. Metrics count it as a
-    /// `selector`. See also [`InterProcessMutex::with_kazoo`](crate::lock::InterProcessMutex::with_kazoo).
+    /// ids as UTF-8. See also
+    /// [`InterProcessMutex::with_kazoo`](crate::lock::InterProcessMutex::with_kazoo).
     #[must_use]
     pub fn with_kazoo(mut self) -> Self {
         self.queue = self.queue.with_kazoo();
@@ -473,7 +483,7 @@ impl CandidateTask {
             };
             let Some((leadership, watch)) = begun else { return Ok(None) };
             let leadership = leadership.watched();
-            let told = Told::begin(&leadership);
+            let told = Told::begin(&leadership, self.queue.recipe);
             self.enter(LatchState::Leader(leadership.clone()));
             tokio::select! {
                 biased;

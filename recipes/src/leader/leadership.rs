@@ -159,8 +159,8 @@ impl Leadership {
 pub(super) struct Told(Leadership, Term);
 
 impl Told {
-    pub(super) fn begin(leadership: &Leadership) -> Self {
-        let told = Self(leadership.clone(), Term::begin(&leadership.zk, leadership.path()));
+    pub(super) fn begin(leadership: &Leadership, recipe: &'static str) -> Self {
+        let told = Self(leadership.clone(), Term::begin(&leadership.zk, recipe));
         let (framework, session) = told.about();
         let token = leadership.fencing_token();
         info!(framework, session, path = leadership.path(), %token, "leads");

@@ -20,19 +20,27 @@ pub(super) struct Queue {
     /// The tag of our nodes.
     pub(super) tag: &'static str,
     pub(super) rule: Rule,
+    /// The name in metrics.
+    pub(super) recipe: &'static str,
 }
 
 /// The place of this client in a queue, if it has one. Dropping it leaves the queue.
 pub(super) type Place<'a> = Option<Contender<'a>>;
 
 impl Queue {
-    pub(super) fn new(zk: &CuratorFramework, path: impl Into<String>, tag: &'static str) -> Self {
+    pub(super) fn new(
+        zk: &CuratorFramework,
+        path: impl Into<String>,
+        tag: &'static str,
+        recipe: &'static str,
+    ) -> Self {
         Self {
             zk: zk.uncompressed(),
             path: path.into(),
             data: Bytes::new(),
             tag,
             rule: Rule::exclusive(tag),
+            recipe,
         }
     }
 
@@ -96,7 +104,7 @@ impl Queue {
 
     /// Counts this process as a candidate as long as the result lives.
     pub(super) fn candidacy(&self) -> Candidacy {
-        Candidacy::begin(&self.zk, &self.rule.tag)
+        Candidacy::begin(&self.zk, self.recipe)
     }
 
     pub(super) async fn participants(&self) -> Result<Vec<Participant>, Error> {

@@ -114,7 +114,16 @@ struct Body {
 impl LeaderSelector {
     /// The election at a path. Nothing is sent; a path that is not valid is refused when it runs.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
-        let queue = Queue::new(zk, path, tag::SELECTOR);
+        Self::within(zk, path, "selector")
+    }
+
+    /// The election at a path, as a part of another recipe, which has this name in metrics.
+    pub(crate) fn within(
+        zk: &CuratorFramework,
+        path: impl Into<String>,
+        recipe: &'static str,
+    ) -> Self {
+        let queue = Queue::new(zk, path, tag::SELECTOR, recipe);
         Self { queue, turns: Arc::default(), closing: CancellationToken::new() }
     }
 
@@ -130,8 +139,8 @@ impl LeaderSelector {
     /// the name by default as well. All Rust candidates have to set it; Java candidates cannot.
     ///
     /// The parent is a persistent node, and not a container. kazoo's `contenders()` decodes
-    /// ids as UTF-8. Metrics count it as a
-    /// `selector`. See also [`InterProcessMutex::with_kazoo`](crate::lock::InterProcessMutex::with_kazoo).
+    /// ids as UTF-8. See also
+    /// [`InterProcessMutex::with_kazoo`](crate::lock::InterProcessMutex::with_kazoo).
     #[must_use]
     pub fn with_kazoo(mut self) -> Self {
         self.queue = self.queue.with_kazoo();
@@ -362,7 +371,7 @@ impl LeaderSelector {
         let _candidacy = self.queue.candidacy();
         // On the heap, for a body that is small.
         let (node, leadership, watch) = Box::pin(self.elected(parent, ending)).await?; // 1
-        let told = Told::begin(&leadership);
+        let told = Told::begin(&leadership, self.queue.recipe);
         let running = RunningBody::begin(&self.turns, leadership.clone());
         // The body ends within this expression, whatever ends it.
         let ended = tokio::select! {

@@ -429,7 +429,8 @@ impl Site {
         if !self.is_shared_with_kazoo {
             return Ok(None);
         }
-        let lock = InterProcessMutex::new(&self.zk, path).label(self.id.clone()).with_kazoo();
+        let lock = InterProcessMutex::within(&self.zk, path, "timed_lease_lock").with_kazoo();
+        let lock = lock.label(self.id.clone());
         Ok(Some(lock.shared_in_session().acquire().await?))
     }
 

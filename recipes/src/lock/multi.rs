@@ -81,7 +81,10 @@ impl InterProcessMultiLock {
         zk: &CuratorFramework,
         paths: impl IntoIterator<Item = P>,
     ) -> Self {
-        let mutex = |path| Arc::new(InterProcessMutex::new(zk, path)) as Arc<dyn InterProcessLock>;
+        let mutex = |path| {
+            let mutex = InterProcessMutex::within(zk, path, "multi_lock");
+            Arc::new(mutex) as Arc<dyn InterProcessLock>
+        };
         Self::new(paths.into_iter().map(mutex))
     }
 

@@ -101,14 +101,23 @@ impl InterProcessMutex {
     /// The lock at a path. Nothing is sent; a path that is not valid is refused when the lock is
     /// used.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
-        measure::lock(zk, RECIPE);
+        Self::within(zk, path, RECIPE)
+    }
+
+    /// The lock at a path, as a part of another recipe, which has this name in metrics.
+    pub(crate) fn within(
+        zk: &CuratorFramework,
+        path: impl Into<String>,
+        recipe: &'static str,
+    ) -> Self {
+        measure::lock(zk, recipe);
         let queue = QueueLock {
             zk: zk.uncompressed(),
             path: path.into(),
             label: Bytes::new(),
             rule: Rule { warns_of_itself: true, ..Rule::exclusive(tag::LOCK) },
             kind: Exclusive,
-            recipe: RECIPE,
+            recipe,
         };
         Self { queue }
     }

@@ -106,7 +106,8 @@ impl<O: Clone + Eq + Hash> ReentrantMutex<O> {
     /// The lock at a path. Nothing is sent; a path that is not valid is refused when the lock is
     /// used.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
-        Self { lock: InterProcessMutex::new(zk, path).shared_in_session(), owners: Arc::default() }
+        let lock = InterProcessMutex::within(zk, path, "reentrant_mutex").shared_in_session();
+        Self { lock, owners: Arc::default() }
     }
 
     /// The data of our nodes, for people who look who holds and who waits. Default: none.

@@ -19,6 +19,8 @@ use crate::path::child;
 
 /// The name in metrics.
 const RECIPE: &str = "semaphore";
+/// The same of an [`InterProcessSemaphoreMutex`].
+const MUTEX_RECIPE: &str = "semaphore_mutex";
 
 /// The number of leases that are created at a time.
 const CREATES_AT_ONCE: usize = 64;
@@ -102,6 +104,8 @@ pub struct InterProcessSemaphore {
     label: Bytes,
     limit: Limit,
     rule: Rule,
+    /// The name in metrics.
+    recipe: &'static str,
 }
 
 #[derive(Debug, Clone)]
@@ -137,7 +141,7 @@ impl InterProcessSemaphore {
     /// The semaphore at a path, with a constant limit. Nothing is sent; a path that is not valid is
     /// refused when it is used.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>, max_leases: u32) -> Self {
-        Self::limited(zk, path.into(), Limit::Constant(max_leases))
+        Self::limited(zk, path.into(), Limit::Constant(max_leases), RECIPE)
     }
 
     /// The semaphore at a path, whose limit is the shared count at another: the four bytes of a
@@ -149,7 +153,7 @@ impl InterProcessSemaphore {
         path: impl Into<String>,
         count_path: impl Into<String>,
     ) -> Self {
-        Self::limited(zk, path.into(), Limit::Shared(count_path.into()))
+        Self::limited(zk, path.into(), Limit::Shared(count_path.into()), RECIPE)
     }
 
     /// The semaphore at a path, with a constant limit, that is shared with kazoo's `Semaphore`,
@@ -172,16 +176,16 @@ impl InterProcessSemaphore {
         path: impl Into<String>,
         max_leases: u32,
     ) -> Self {
-        Self::limited(zk, path.into(), Limit::Kazoo(max_leases))
+        Self::limited(zk, path.into(), Limit::Kazoo(max_leases), RECIPE)
     }
 
-    fn limited(zk: &CuratorFramework, path: String, limit: Limit) -> Self {
+    fn limited(zk: &CuratorFramework, path: String, limit: Limit, recipe: &'static str) -> Self {
         // Listing in advance would cost more requests than it saves, because the leases are created
         // immediately in any case.
         // The leases decide who has one, so a lost turn does no harm.
         let rule = Rule { looks_ahead: false, watches_itself: false, ..Rule::exclusive(tag::LOCK) };
-        measure::lock(zk, RECIPE);
-        Self { zk: zk.uncompressed(), path, label: Bytes::new(), limit, rule }
+        measure::lock(zk, recipe);
+        Self { zk: zk.uncompressed(), path, label: Bytes::new(), limit, rule, recipe }
     }
 
     /// The data of our leases, for people who look who holds them. Default: none.
@@ -226,7 +230,7 @@ impl InterProcessSemaphore {
         let waiting = Waiting::begin();
         if let Some(kazoo) = self.of_kazoo("acquire")? {
             let leases = Box::pin(kazoo.acquire(count, true)).await?.unwrap_or_default();
-            waiting.over(&self.zk, RECIPE);
+            waiting.over(&self.zk, self.recipe);
             return Ok(self.kazoo_leases(leases));
         }
         let mut turn = Contender::enter(&self.zk, &paths.locks, &self.rule, &self.label).await?; // 1
@@ -251,7 +255,7 @@ impl InterProcessSemaphore {
                 continue;
             }
             if let Some(leases) = self.granted(&paths, leases, listing).await? {
-                waiting.over(&self.zk, RECIPE);
+                waiting.over(&self.zk, self.recipe);
                 return Ok(leases);
             }
         }
@@ -443,13 +447,13 @@ impl InterProcessSemaphore {
     }
 
     fn kazoo_leases(&self, nodes: Vec<OwnedNode>) -> Vec<Lease> {
-        let lease = |node| Guard::new(&self.zk, node, Permit { _watch: None }, RECIPE);
+        let lease = |node| Guard::new(&self.zk, node, Permit { _watch: None }, self.recipe);
         nodes.into_iter().map(lease).collect()
     }
 
     fn leases(&self, nodes: Vec<OwnedNode>, mut listing: Listing) -> Vec<Lease> {
         let lease = |node| {
-            Guard::new(&self.zk, node, Permit { _watch: listing.leases_watch.take() }, RECIPE)
+            Guard::new(&self.zk, node, Permit { _watch: listing.leases_watch.take() }, self.recipe)
         };
         nodes.into_iter().map(lease).collect()
     }
@@ -529,7 +533,17 @@ impl InterProcessSemaphoreMutex {
     /// The lock at a path. Nothing is sent; a path that is not valid is refused when the lock is
     /// used.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
-        Self { semaphore: InterProcessSemaphore::new(zk, path, 1) }
+        Self::within(zk, path, MUTEX_RECIPE)
+    }
+
+    /// The lock at a path, as a part of another recipe, which has this name in metrics.
+    pub(crate) fn within(
+        zk: &CuratorFramework,
+        path: impl Into<String>,
+        recipe: &'static str,
+    ) -> Self {
+        let limit = Limit::Constant(1);
+        Self { semaphore: InterProcessSemaphore::limited(zk, path.into(), limit, recipe) }
     }
 
     /// The data of our nodes, for people who look who holds. Default: none.

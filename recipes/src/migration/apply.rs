@@ -174,7 +174,8 @@ impl<'a> Run<'a> {
     }
 
     async fn lock(&self, until: Instant) -> Result<Lease, Error> {
-        let lock = InterProcessSemaphoreMutex::new(&self.settings.zk, self.site.lock.as_str());
+        let Settings { zk, .. } = &self.settings;
+        let lock = InterProcessSemaphoreMutex::within(zk, self.site.lock.as_str(), "migration");
         let lock = lock.label(self.settings.label.clone());
         let acquired = if self.settings.lock_timeout.is_zero() {
             lock.try_acquire().await

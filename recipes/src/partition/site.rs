@@ -71,7 +71,7 @@ impl Site {
     pub(super) fn lock(&self, part: &str) -> InterProcessMutex {
         let parent = if self.method == Method::EveryNth { LOCKS } else { PARTS };
         let path = child(child(&self.path, parent), part);
-        let lock = InterProcessMutex::new(&self.zk, path);
+        let lock = InterProcessMutex::within(&self.zk, path, "partition");
         let lock = lock.label(self.id.clone()).shared_in_session();
         if self.method == Method::EveryNth { lock.with_kazoo() } else { lock }
     }

@@ -31,7 +31,7 @@ pub(super) async fn run(
     policy: Policy,
     health: &HealthReporter,
 ) -> Result<(), Error> {
-    let selector = LeaderSelector::new(&places.zk, places.below("cleaner"));
+    let selector = LeaderSelector::within(&places.zk, places.below("cleaner"), "jobs");
     loop {
         // Correctness does not depend on a single cleaner; it saves requests.
         let elected = selector.run(|_| work(places, policy, health)).await;

@@ -338,7 +338,7 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharderBuilder<Q> {
             task.adopt(vec![name]);
             task.list().await?;
         }
-        let candidate = LeaderLatch::new(&zk, leader_path).join();
+        let candidate = LeaderLatch::within(&zk, leader_path, "sharder").join();
         let stop = CancellationToken::new();
         let health = task.health.watch();
         let (ending, of) = (Arc::clone(&known), task.path.to_string());
