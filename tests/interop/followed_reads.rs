@@ -1,9 +1,13 @@
 //! Followed reads and multi reads, on the embedded server and on Apache ZooKeeper: their
 //! conclusions from stats hold on both.
 
+use std::cell::Cell;
+use std::collections::BTreeSet;
+
 use zk_curator::watch::{ChildEvent, ChildrenDiff};
 use zk_curator::{CuratorFramework, ErrorKind};
-use zk_curator_tests::{Server, on_each_server};
+use zk_curator_real::{self as real, RealZooKeeper};
+use zk_curator_tests::{Server, builder_for, on_each_server, real_time, start};
 
 on_each_server! {
     restarted: followed_data_are_told
@@ -103,4 +107,70 @@ async fn many_nodes_are_read_in_one_request(server: Server) {
     assert!(answers[1].clone().unwrap().into_children().unwrap().is_empty());
     assert_eq!(answers[2].as_ref().unwrap_err().kind(), ErrorKind::NoNode);
     zk.close().await.unwrap();
+}
+
+/// Two clients write 200 nodes, in one transaction after the other. In a quorum, servers execute
+/// reads in several threads, and this request takes the longest of all.
+async fn reads_show_one_value(reader: &CuratorFramework, writers: [&CuratorFramework; 2]) {
+    const NODES: usize = 200;
+    const READS: usize = 300;
+    let paths: Vec<String> = (0..NODES).map(|number| format!("/one/{number}")).collect();
+    reader.create("/one").await.unwrap();
+    let mut create = reader.transaction();
+    for path in &paths {
+        create = create.create(path, "0");
+    }
+    create.commit().await.unwrap();
+    let is_over = Cell::new(false);
+    let write = async |(number, zk): (usize, &CuratorFramework)| {
+        for round in 1.. {
+            let mut write = zk.transaction();
+            for path in &paths {
+                write = write.set_data(path, format!("{number} {round}"));
+            }
+            write.commit().await.unwrap();
+            if is_over.get() {
+                break;
+            }
+        }
+    };
+    let read = async {
+        let mut seen = BTreeSet::new();
+        for _ in 0..READS {
+            let mut request = reader.multi_read().in_one_request();
+            for path in &paths {
+                request = request.get_data(path);
+            }
+            let nodes = request.await.unwrap().into_iter();
+            let nodes = nodes.map(|node| node.unwrap().into_data().unwrap());
+            let values: BTreeSet<_> = nodes.map(|(data, stat)| (stat.mzxid, data)).collect();
+            assert_eq!(values.len(), 1, "a mixture: {values:?}");
+            seen.extend(values);
+        }
+        is_over.set(true);
+        assert!(seen.len() > READS / 10, "only {} states were seen", seen.len());
+    };
+    tokio::join!(read, write((1, writers[0])), write((2, writers[1])));
+    reader.delete("/one").deleting_children().await.unwrap();
+}
+
+#[test]
+#[ignore = "slow: scripts/test-all"]
+fn multi_read_shows_one_state() {
+    real_time(async {
+        let name = "multi_read_shows_one_state";
+        let Some(ensemble) = real::or_skip_ensemble(name, 3).await else { return };
+        let leader = ensemble.leader().await.unwrap();
+        let mut servers: Vec<_> =
+            ensemble.servers().iter().map(RealZooKeeper::connect_string).collect();
+        servers.swap(0, leader);
+        let mut clients = Vec::new();
+        for server in &servers {
+            clients.push(start(builder_for(server)).await);
+        }
+        let [leader, follower, other] = &clients[..] else { panic!("three servers") };
+        reads_show_one_value(leader, [follower, other]).await;
+        reads_show_one_value(follower, [leader, other]).await;
+        reads_show_one_value(follower, [follower, leader]).await;
+    });
 }

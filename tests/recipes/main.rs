@@ -46,6 +46,7 @@ mod stm_cancel;
 mod stm_concurrent;
 mod stm_contention;
 mod stm_faults;
+mod stm_snapshot;
 mod throttled;
 mod two_phase;
 mod two_phase_cancel;

@@ -46,6 +46,8 @@ pub(super) struct State {
     generation: u64,
     /// `true` if the roots of spaces prove that nodes are missing.
     is_protected: bool,
+    /// The age that the first read may show. Later ones show no earlier state.
+    age: Age,
     /// `true` if the body has returned: only the commit reads.
     has_returned: bool,
     is_over: bool,
@@ -112,9 +114,10 @@ pub(super) struct Changed {
 }
 
 impl Tx {
-    pub(super) fn begin(site: &Arc<Site>, reads: ReadSet) -> Self {
+    /// Begins an attempt with these reads. Without any, the first read of the body shows this age.
+    pub(super) fn begin(site: &Arc<Site>, reads: ReadSet, age: Age) -> Self {
         let is_protected = matches!(site.scope, Scope::Spaces(_));
-        let state = State { reads, is_protected, ..State::default() };
+        let state = State { reads, is_protected, age, ..State::default() };
         Self { site: Arc::clone(site), state: Arc::new(Locked::new(state)) }
     }
 
@@ -285,8 +288,9 @@ impl Tx {
 
     /// Asserts that a node does not exist: the transaction fails with [`Error::Exists`] if it does.
     ///
-    /// Without a space, the transaction creates the node and deletes it again, which fires watches.
-    /// So its parent has to exist: otherwise the transaction fails with `NoNode`.
+    /// Without a space, the transaction creates the node and deletes it again, which fires watches,
+    /// unless it is [confirmed](super::Transaction::confirmed) and writes nothing. So its parent has
+    /// to exist: otherwise the transaction fails with `NoNode`.
     ///
     /// # Errors
     /// [`Error::OutsideSpaces`].
@@ -341,15 +345,16 @@ impl Tx {
     /// them waits for another one. A read that misses the results of another one is repeated.
     async fn load(&self, queries: Vec<Query>) -> Result<(), Error> {
         loop {
-            let (missing, generation) = {
+            let (missing, generation, age) = {
                 let state = self.current()?;
                 let missing = queries.iter().filter(|query| state.reads.get(query).is_none());
-                (missing.cloned().collect::<BTreeSet<_>>(), state.generation)
+                let age = if state.reads.is_empty() { state.age } else { Age::Any };
+                (missing.cloned().collect::<BTreeSet<_>>(), state.generation, age)
             };
             if missing.is_empty() {
                 return Ok(());
             }
-            let later = self.site.read(missing.clone()).await?;
+            let later = self.site.read_at(age, missing.clone()).await?;
             let (everything, generation) = {
                 let mut state = self.current()?;
                 match state.add(later, generation) {

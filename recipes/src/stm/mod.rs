@@ -30,7 +30,11 @@
 //!    were read. If it creates or deletes nodes, it also writes the root with the root's own data.
 //! 6. If a check fails, the attempt was in conflict. After a pause the transaction continues at
 //!    step 1.
-//! 7. If the attempt fails instead because of its reads, such as a create of a node that exists,
+//! 7. A [confirmed](Transaction::confirmed) transaction sends its first read behind a check that a
+//!    quorum answers. Without writes, step 5 is not needed then, because the reads show one state
+//!    that was the newest one after the call. After a conflict in step 6, all transactions that
+//!    have written nothing read like that.
+//! 8. If the attempt fails instead because of its reads, such as a create of a node that exists,
 //!    they are sent again, behind a check that a quorum answers. If they differ, the attempt was in
 //!    conflict. If they do not fit into one response, only stats are compared.
 //!
@@ -40,6 +44,7 @@
 //! |---|---|---|
 //! | prefetched, with writes | 2 | 2 |
 //! | prefetched, without writes | 1 | 1 |
+//! | confirmed, without writes | 1 more, the check of the quorum | 0 more |
 //! | each read that was not prefetched | 1 more, or 2 if the node was written since | the same, at the same time for concurrent reads |
 //! | fails because of its reads | 2 instead of the commit | 1 instead of the commit |
 //!
@@ -51,6 +56,9 @@
 //!   what the same framework has read before.
 //! * Opaque: within one attempt, the reads show one such state, also if the attempt is not
 //!   committed. So an invariant of all transactions holds in every body.
+//! * Transactions without writes do not starve: however often others write, a
+//!   [confirmed](Transaction::confirmed) one comes to its end as soon as it has read once all nodes
+//!   that its body reads.
 //! * No transaction fails because of a state that was over when it was called: an
 //!   [abort](Error::abort), [`Error::Exists`], [`Error::Unprotected`] and undecodable data are
 //!   confirmed by a quorum first.

@@ -66,6 +66,9 @@ pub(super) struct ReadSet {
     /// The reads that the body depends on.
     used: BTreeSet<Query>,
     zxid: i64,
+    /// `true` if the responses show a state that was committed after the call of the transaction, or
+    /// the newest one before it.
+    is_newest: bool,
 }
 
 impl ReadSet {
@@ -73,7 +76,23 @@ impl ReadSet {
     pub(super) fn of(answers: Answers, floor: i64) -> Self {
         let written = answers.values().filter_map(Answer::stat).map(|stat| stat.mzxid);
         let zxid = written.max().unwrap_or(0).max(floor);
-        Self { answers, used: BTreeSet::new(), zxid }
+        Self { answers, used: BTreeSet::new(), zxid, is_newest: false }
+    }
+
+    /// Returns the reads of a request that a quorum has confirmed.
+    pub(super) fn newest(self) -> Self {
+        Self { is_newest: true, ..self }
+    }
+
+    /// Returns `true` if the state of the reads was the newest one at a moment during the call of the
+    /// transaction.
+    pub(super) const fn is_newest(&self) -> bool {
+        self.is_newest
+    }
+
+    /// Returns the number of reads.
+    pub(super) fn len(&self) -> usize {
+        self.answers.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -136,6 +155,7 @@ impl ReadSet {
 
     /// Adds responses that only the commit uses, and that it checks: they may show another state.
     pub(super) fn add_for_commit(&mut self, later: Self) {
+        self.is_newest = false;
         for (query, answer) in later.answers {
             self.answers.entry(query).or_insert(answer);
         }
@@ -151,7 +171,9 @@ impl ReadSet {
 
     /// Replaces all reads by those of one later request, which contains all of them. Fails with the
     /// path of a node that the body depends on and that has changed.
-    pub(super) fn replace(&mut self, later: Self) -> Result<(), (String, Self)> {
+    pub(super) fn replace(&mut self, mut later: Self) -> Result<(), (String, Self)> {
+        // A later state than the newest one at a moment of the call was that, too.
+        later.is_newest |= self.is_newest;
         if let Some(query) = self.used.iter().find(|query| self.differs(&later, query)) {
             return Err((query.path().to_owned(), later));
         }

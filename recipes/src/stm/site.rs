@@ -23,8 +23,9 @@ use super::space::{self, Scope, is_in};
 const ROUNDS: usize = 50;
 
 /// The age that a read may show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Age {
+    #[default]
     Any,
     /// The state that was committed before the call by any client.
     Newest,
@@ -89,10 +90,23 @@ impl Site {
         self.read_as(queries, MultiReadBuilder::in_one_request).await
     }
 
+    /// Reads as [`read`](Self::read) or [`read_newest`](Self::read_newest).
+    pub(super) async fn read_at(
+        &self,
+        age: Age,
+        queries: BTreeSet<Query>,
+    ) -> Result<ReadSet, Error> {
+        match age {
+            Age::Any => self.read(queries).await,
+            Age::Newest => self.read_newest(queries).await,
+        }
+    }
+
     /// Does the same as [`read`](Self::read), but returns the state that was committed before the
     /// call by any client.
     pub(super) async fn read_newest(&self, queries: BTreeSet<Query>) -> Result<ReadSet, Error> {
-        self.read_as(queries, |request| request.in_one_request().linearizable()).await
+        let options = |request: MultiReadBuilder| request.in_one_request().linearizable();
+        self.read_as(queries, options).await.map(ReadSet::newest)
     }
 
     async fn read_as(

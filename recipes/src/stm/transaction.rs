@@ -12,7 +12,7 @@ use super::contention::Contention;
 use super::error::Error;
 use super::plan::Plan;
 use super::read_set::{Query, ReadSet};
-use super::site::{Applied, Failure, Site};
+use super::site::{Age, Applied, Failure, Site};
 use super::space::Scope;
 use super::write_set::WriteSet;
 use crate::counter::PromotedToLock;
@@ -37,7 +37,8 @@ pub struct Stm {
 pub struct Committed<T> {
     /// The value that the body has returned.
     pub value: T,
-    /// The transaction id: the `mzxid` of all written nodes. `None` if nothing was committed.
+    /// The transaction id: the `mzxid` of all written nodes. `None` if nothing was committed, as by
+    /// a [confirmed](Transaction::confirmed) transaction without writes.
     ///
     /// Without receipts, servers do not return it if nodes were only deleted, or, before ZooKeeper
     /// 3.9, only created. Then it is the last transaction that the session had seen when the
@@ -147,6 +148,10 @@ impl Stm {
 impl Transaction {
     /// Sets the number of attempts after the first one. Then the transaction fails with
     /// [`Error::Conflict`], or [acquires its lock](Self::then_lock). Default: 50.
+    ///
+    /// An attempt is not counted if it was in conflict while its body read a node, and it has read
+    /// more nodes than every attempt before it: the next attempt reads all of them in one request
+    /// before it begins. So a body that reads many nodes one after the other comes to its end.
     pub const fn retries(mut self, retries: u32) -> Self {
         self.retries = retries;
         self
@@ -163,7 +168,7 @@ impl Transaction {
     /// Applies the transaction only while this node is owned: pass the
     /// [`ownership`](crate::lock::Guard::ownership) of a guard. Otherwise it fails with the
     /// framework's `OwnershipLost`. May be called for several nodes. Without writes, the
-    /// transaction is [confirmed](Self::confirmed).
+    /// transaction shows the newest state too, as a [confirmed](Self::confirmed) one.
     pub fn fenced_by(mut self, ownership: &Ownership) -> Self {
         self.fences.push(ownership.clone());
         self
@@ -177,10 +182,14 @@ impl Transaction {
         self
     }
 
-    /// Commits also if the body has written nothing: one more request, which a quorum answers. The
-    /// reads then show the newest state at the time of the commit. Default: without writes and
-    /// [fences](Self::fenced_by), nothing is committed, and the reads may be as old as every read of
-    /// ZooKeeper.
+    /// Reads the newest state: the first read is confirmed by a quorum, in the same round trip. So
+    /// a transaction without writes shows a state that was there at a moment between its call and
+    /// its return. It commits nothing then, and however often others write, it is not in conflict
+    /// with them once it knows what its body reads: after the first read, if the nodes are
+    /// [prefetched](Self::prefetch) or the body reads them with [`get_all`](Tx::get_all).
+    ///
+    /// Default: the reads of a transaction without writes and [fences](Self::fenced_by) may be as old
+    /// as every read of ZooKeeper.
     pub const fn confirmed(mut self) -> Self {
         self.confirmed = true;
         self
@@ -217,12 +226,12 @@ impl Transaction {
         Fut: Future<Output = Result<T, Error>>,
     {
         self.site.scope.check()?;
-        let mut race = Race { of: &self, met: Contention::new(), guard: None, rounds: ROUNDS };
-        let mut reads = race.of.first_reads().await?;
+        let mut race = Race::new(&self);
+        let mut reads = race.first_reads().await?;
         let mut attempts = 0_u32;
         loop {
             attempts = attempts.saturating_add(1);
-            let tx = Tx::begin(&self.site, reads);
+            let tx = Tx::begin(&self.site, reads, race.age);
             let result = body(tx.clone()).await;
             let conflict = match race.end(&tx, result).await? {
                 Ended::Committed { value, applied: Applied { zxid, created } } => {
@@ -232,21 +241,6 @@ impl Transaction {
             };
             debug!(path = conflict.path, attempts, "transaction in conflict");
             reads = race.prepare(conflict, attempts).await?;
-        }
-    }
-
-    /// Reads what should be there before the first attempt.
-    async fn first_reads(&self) -> Result<ReadSet, Error> {
-        let prefetch: BTreeSet<_> = self.prefetch.iter().cloned().map(Query::Data).collect();
-        if prefetch.is_empty() { Ok(ReadSet::default()) } else { self.read_ahead(prefetch).await }
-    }
-
-    /// Reads nodes that the body will probably read. If they do not fit into one response, each
-    /// read of the body alone may.
-    async fn read_ahead(&self, queries: BTreeSet<Query>) -> Result<ReadSet, Error> {
-        match self.site.read(queries).await {
-            Err(error) if error.is_too_large() => Ok(ReadSet::default()),
-            reads => reads,
         }
     }
 }
@@ -267,6 +261,8 @@ struct Conflict {
 enum Next {
     /// Reads that have shown the conflict, with the present state.
     Reads(ReadSet),
+    /// As `Reads`. The body has met the conflict when it read something new.
+    Learned(ReadSet),
     /// The reads of this attempt, to be repeated.
     Again(BTreeSet<Query>),
 }
@@ -278,9 +274,47 @@ struct Race<'t> {
     /// The lock, after too many conflicts.
     guard: Option<MutexGuard>,
     rounds: u32,
+    /// The age that the first read of an attempt may show.
+    age: Age,
+    /// The largest number of reads with which an attempt has begun.
+    most_reads: usize,
+    /// The number of attempts that do not count as retries.
+    uncounted: u32,
 }
 
-impl Race<'_> {
+impl<'t> Race<'t> {
+    fn new(of: &'t Transaction) -> Self {
+        Self {
+            of,
+            met: Contention::new(),
+            guard: None,
+            rounds: ROUNDS,
+            age: if of.confirmed { Age::Newest } else { Age::Any },
+            most_reads: 0,
+            uncounted: 0,
+        }
+    }
+
+    /// Reads what should be there before the first attempt.
+    async fn first_reads(&mut self) -> Result<ReadSet, Error> {
+        let prefetch: BTreeSet<_> = self.of.prefetch.iter().cloned().map(Query::Data).collect();
+        if prefetch.is_empty() {
+            return Ok(ReadSet::default());
+        }
+        let reads = self.read_ahead(prefetch).await?;
+        self.most_reads = reads.len();
+        Ok(reads)
+    }
+
+    /// Reads nodes that the body will probably read. If they do not fit into one response, each
+    /// read of the body alone may.
+    async fn read_ahead(&self, queries: BTreeSet<Query>) -> Result<ReadSet, Error> {
+        match self.of.site.read_at(self.age, queries).await {
+            Err(error) if error.is_too_large() => Ok(ReadSet::default()),
+            reads => reads,
+        }
+    }
+
     /// Ends an attempt whose body has returned `result`: commits it.
     async fn end<T>(&mut self, tx: &Tx, result: Result<T, Error>) -> Result<Ended<T>, Error> {
         let loaded = match &result {
@@ -289,7 +323,7 @@ impl Race<'_> {
         };
         let State { reads, writes, changed, .. } = tx.end();
         if let Some(Changed { path, reads }) = changed {
-            return Ok(Ended::Conflict(Conflict { path, next: Next::Reads(reads) }));
+            return Ok(Ended::Conflict(Conflict { path, next: Next::Learned(reads) }));
         }
         let site = &self.of.site;
         let planned = match result {
@@ -299,7 +333,7 @@ impl Race<'_> {
             }
             Err(error) => Err(error),
         };
-        let (value, plan) = match planned {
+        let (value, mut plan) = match planned {
             Ok(planned) => planned,
             Err(error) if error.depends_on_reads() => {
                 return self.confirm(error, &reads, &writes).await.map(Ended::Conflict);
@@ -309,10 +343,19 @@ impl Race<'_> {
         // The body may have asked for a change without effect, such as a delete of a node that was
         // missing when it was read. Only checks show that it is still missing, and that the fences
         // exist.
-        let is_unchecked = !self.of.confirmed && self.of.fences.is_empty();
-        if plan.only_reads() && writes.is_empty() && is_unchecked {
-            let applied = Applied { zxid: None, created: Some(Vec::new()) };
-            return Ok(Ended::Committed { value, applied });
+        if plan.only_reads() {
+            let is_unchecked = writes.is_empty() && !self.of.confirmed;
+            if (is_unchecked || reads.is_newest()) && self.of.fences.is_empty() {
+                let applied = Applied { zxid: None, created: Some(Vec::new()) };
+                return Ok(Ended::Committed { value, applied });
+            }
+            if reads.is_newest() {
+                // A node that is still owned now was owned when the reads were true.
+                plan.steps.clear();
+            } else {
+                // Checks of many nodes that others write would fail again and again.
+                self.age = Age::Newest;
+            }
         }
         loop {
             let lock = self.guard.as_ref().map(MutexGuard::ownership);
@@ -358,6 +401,9 @@ impl Race<'_> {
         reads: &ReadSet,
         writes: &WriteSet,
     ) -> Result<Conflict, Error> {
+        if reads.is_newest() {
+            return Err(error);
+        }
         let written = writes.paths().cloned().map(Query::Data);
         let written = written.filter(|query| reads.get(query).is_some());
         let reasons: BTreeSet<Query> = reads.used().cloned().chain(written).collect();
@@ -389,7 +435,13 @@ impl Race<'_> {
         let Conflict { path, next } = conflict;
         let site = &self.of.site;
         self.met.note(path);
-        if attempts > self.of.retries && self.guard.is_none() {
+        if let Next::Learned(reads) = &next
+            && reads.len() > self.most_reads
+        {
+            self.most_reads = reads.len();
+            self.uncounted += 1;
+        }
+        if attempts - self.uncounted > self.of.retries && self.guard.is_none() {
             let Some(lock) = &self.of.lock else { return Err(self.give_up(attempts).await) };
             self.guard = Some(self.acquire(lock).await?);
         } else if matches!(next, Next::Again(_)) {
@@ -397,8 +449,8 @@ impl Race<'_> {
         }
         match next {
             // Still the present state, as far as anybody knows.
-            Next::Reads(reads) => Ok(reads),
-            Next::Again(queries) => self.of.read_ahead(queries).await,
+            Next::Reads(reads) | Next::Learned(reads) => Ok(reads),
+            Next::Again(queries) => self.read_ahead(queries).await,
         }
     }
 
@@ -411,7 +463,8 @@ impl Race<'_> {
 
     async fn acquire(&self, lock: &PromotedToLock) -> Result<MutexGuard, Error> {
         let PromotedToLock { path, timeout: longest } = lock;
-        let mutex = InterProcessMutex::new(&self.of.site.zk, path.as_str()).shared_in_session();
+        let mutex = InterProcessMutex::within(&self.of.site.zk, path.as_str(), "stm");
+        let mutex = mutex.shared_in_session();
         match timeout(*longest, mutex.acquire()).await {
             Ok(Ok(guard)) => Ok(guard),
             Ok(Err(lock::Error::Framework(error))) => Err(error.into()),

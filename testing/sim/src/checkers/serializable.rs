@@ -6,9 +6,9 @@ use crate::history::{Doubt, Event, History, Name, ProcessId, Transact};
 /// Checks strict serializability and opacity of transactions over several nodes, of which none
 /// exists at first.
 ///
-/// * Committed transactions that write, or are confirmed, have taken effect one after the other,
-///   each at a moment between its last attempt and its return. Each has read what the ones before
-///   it have written.
+/// * Committed transactions that write, or are confirmed, have taken effect one after the other:
+///   those that write at a moment between their last attempt and their return, the others between
+///   their call and their return. Each has read what the ones before it have written.
 /// * Every attempt, also one that was not committed, has read one state between two of them. That
 ///   state is not older than the last transaction that the same process has committed.
 /// * An outcome is [unknown](Transact::Unknown) only for a reason.
@@ -64,6 +64,8 @@ impl Effect {
 #[derive(Debug)]
 struct Txn {
     confirmed: bool,
+    /// The place of its call.
+    called: usize,
     /// The place of the last transaction that the same process has committed.
     since: usize,
     /// The last attempt: its place, its reads and its writes.
@@ -93,7 +95,8 @@ fn effects(history: &History) -> Result<Vec<Effect>, Violation> {
         match event {
             Transact::Begun { txn, confirmed } => {
                 let since = since.get(&record.who).copied().unwrap_or_default();
-                txns.insert(*txn, Txn { confirmed: *confirmed, since, attempt: None });
+                let (confirmed, called) = (*confirmed, place);
+                txns.insert(*txn, Txn { confirmed, called, since, attempt: None });
             }
             Transact::Attempted { txn, reads, writes } => {
                 let Some(begun) = txns.get_mut(txn) else { continue };
@@ -108,9 +111,13 @@ fn effects(history: &History) -> Result<Vec<Effect>, Violation> {
                 begun.attempt = Some((place, reads, writes));
             }
             Transact::Committed { txn } => {
-                let Some(Txn { confirmed, attempt, .. }) = txns.remove(txn) else { continue };
-                let Some((opens, reads, writes)) = attempt else { continue };
+                let Some(Txn { confirmed, called, attempt, .. }) = txns.remove(txn) else {
+                    continue;
+                };
+                let Some((attempted, reads, writes)) = attempt else { continue };
                 if confirmed || !writes.is_empty() {
+                    // Without writes, nothing but the reads takes effect, and they come first.
+                    let opens = if writes.is_empty() { called } else { attempted };
                     since.insert(record.who, opens);
                     let what = "a transaction fits nowhere in the order of the others";
                     effects.push(Effect { reads, writes, opens, closes: Some(place), what });
@@ -318,7 +325,17 @@ mod tests {
             first().into_iter().chain(later)
         };
         passes(&CHECKER, by(2, false));
-        fails(&CHECKER, by(2, true), "fits nowhere", &[4, 5]);
+        fails(&CHECKER, by(2, true), "fits nowhere", &[3, 5]);
+        // What others write during the call may come after the reads.
+        let overtaken = [
+            (3, 2, Transact::Begun { txn: 2, confirmed: true }),
+            (4, 3, begun(3)),
+            (5, 3, attempted(3, &[("a", 1)], &[("a", 2)])),
+            (6, 3, committed(3)),
+            (7, 2, attempted(2, &[("a", 1), ("b", 1)], &[])),
+            (8, 2, committed(2)),
+        ];
+        passes(&CHECKER, first().into_iter().chain(overtaken));
         let second = [
             (3, 1, begun(2)),
             (4, 1, attempted(2, &[("a", 1)], &[("a", 2)])),
@@ -351,7 +368,7 @@ mod tests {
         passes(&CHECKER, ended().chain(read(3, 2, 0)).chain(read(4, 3, 1)));
         passes(&CHECKER, ended().chain(read(3, 2, 0)).chain(read(4, 3, 0)));
         let back = ended().chain(read(3, 2, 1)).chain(read(4, 3, 0));
-        fails(&CHECKER, back, "fits nowhere", &[7, 8]);
+        fails(&CHECKER, back, "fits nowhere", &[6, 8]);
         fails(&CHECKER, unknown(Doubt::Unexplained), "without a reason", &[2]);
         // A killed process.
         passes(&CHECKER, ended().take(2).chain(read(3, 2, 1)));
