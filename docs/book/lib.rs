@@ -89,6 +89,7 @@ pages! {
     "src/operating/ensemble.md" operating_ensemble,
     "src/operating/monitoring.md" operating_monitoring,
     "src/operating/starting-stopping.md" operating_starting_stopping,
+    "src/operating/http-services.md" operating_http_services,
     "src/operating/errors.md" operating_errors,
     "src/operating/inspect.md" operating_inspect,
     "src/operating/permissions.md" operating_permissions,

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use zk_curator_recipes::config::{self, ConfigStore, Snapshot};
 use zk_curator_recipes::zk_curator::CuratorFramework;
+use zk_curator_recipes::{CancellationToken, Shutdown};
 
 /// The configuration of the service.
 #[derive(Debug)]
@@ -56,6 +57,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
             _ = terminate.recv() => break,
         }
     }
-    zk.close().await?;
+    Shutdown::on(CancellationToken::new()).close(&zk).await;
     Ok(())
 }

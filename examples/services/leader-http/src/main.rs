@@ -1,36 +1,102 @@
-//! An HTTP service of several processes, one of which leads. `GET /healthz` returns the health of
-//! the service. `GET /leader` returns `true` if this process leads.
+//! An HTTP service of several processes, one of which leads. It also answers without ZooKeeper, and
+//! leaves the election before it ends.
 //!
-//! It also serves requests without ZooKeeper, and leaves the election before it ends.
+//! | request | response |
+//! |---|---|
+//! | `GET /live` | 200 as long as the process answers |
+//! | `GET /ready` | 200 if the process should get requests, otherwise 503, with the health of the connection |
+//! | `GET /leader` | `true` if this process leads |
+//! | `POST /orders/{id}` | 201 if the order is stored. 409 if there is another order with this id. 503 with `Retry-After` in an outage: the client repeats the request with the same id |
 
 use std::error::Error;
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::routing::get;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use zk_curator_recipes::leader::{Candidate, LeaderLatch};
-use zk_curator_recipes::zk_curator::{CuratorFramework, Health};
+use zk_curator_recipes::zk_curator::{self, CuratorFramework, ErrorKind, Health};
+use zk_curator_recipes::{CancellationToken, Shutdown};
+
+zk_curator::path_template!(OrderPath = "/orders/{id}": id: &str);
+
+/// The time that a request may wait for ZooKeeper. By default, an operation waits for 15 s until
+/// there is a server.
+const DEADLINE: Duration = Duration::from_secs(2);
+/// The time in seconds after which clients should repeat a request that was refused in an outage.
+const RETRY_AFTER: &str = "2";
 
 struct Service {
     zk: CuratorFramework,
     candidate: Candidate,
+    /// `true` as soon as the nodes exist that requests need.
+    is_prepared: AtomicBool,
+    stop: CancellationToken,
 }
 
-async fn healthz(State(service): State<Arc<Service>>) -> (StatusCode, Json<Health>) {
+impl Service {
+    /// Creates the nodes that requests need, as soon as there is a server.
+    async fn prepare(&self) -> Result<(), zk_curator::Error> {
+        let create = || self.zk.create("/orders").idempotent().into_future();
+        self.zk.through_outages(create).await?;
+        self.is_prepared.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    fn is_ready(&self, health: &Health) -> bool {
+        health.is_ready() && self.is_prepared.load(Ordering::Acquire) && !self.stop.is_cancelled()
+    }
+}
+
+async fn ready(State(service): State<Arc<Service>>) -> (StatusCode, Json<Health>) {
     let health = service.zk.health();
-    let status = if health.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let status =
+        if service.is_ready(&health) { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(health))
 }
 
 async fn leader(State(service): State<Arc<Service>>) -> Json<Value> {
     let token = service.candidate.leadership().map(|term| term.fencing_token().to_string());
     Json(json!({ "leads": token.is_some(), "token": token }))
+}
+
+async fn order(
+    State(service): State<Arc<Service>>,
+    Path(id): Path<String>,
+    order: Bytes,
+) -> Response {
+    let health = service.zk.health();
+    if !health.is_ready() && health.lasted >= DEADLINE {
+        // Requests before this one have waited for the server in vain.
+        return unavailable(&format!("no server: {health}"));
+    }
+    let Ok(path) = OrderPath::path(&id) else {
+        return (StatusCode::BAD_REQUEST, "not an id").into_response();
+    };
+    // The same request may come again, from the client that got no response to it. It succeeds again
+    // if it has the same data.
+    let create = service.zk.create(path).data(order).idempotent().deadline(DEADLINE);
+    match create.await {
+        Ok(_) => StatusCode::CREATED.into_response(),
+        Err(error) if error.kind() == ErrorKind::NodeExists => StatusCode::CONFLICT.into_response(),
+        // It may have been stored. The client repeats the request in any case.
+        Err(error) if error.is_transient() => unavailable(&error.to_string()),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+fn unavailable(why: &str) -> Response {
+    let retry = [(header::RETRY_AFTER, RETRY_AFTER)];
+    (StatusCode::SERVICE_UNAVAILABLE, retry, why.to_owned()).into_response()
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -45,24 +111,55 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .build()?;
     zk.start_in_background()?;
 
+    let stop = CancellationToken::new();
+    let shutdown = Shutdown::on(stop.clone());
+    let mut terminate = signal(SignalKind::terminate())?;
+    let at_signal = stop.clone();
+    tokio::spawn(async move {
+        terminate.recv().await;
+        at_signal.cancel();
+    });
+
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?.to_string();
     println!("listening on {address}");
     let candidate = LeaderLatch::new(&zk, "/leaders/orders").id(address).join();
-    let service = Arc::new(Service { zk, candidate });
-    let routes = Router::new().route("/healthz", get(healthz)).route("/leader", get(leader));
-
-    let mut terminate = signal(SignalKind::terminate())?;
-    let stop = async move {
-        terminate.recv().await;
-    };
-    axum::serve(listener, routes.with_state(Arc::clone(&service)))
-        .with_graceful_shutdown(stop)
-        .await?;
+    let is_prepared = AtomicBool::new(false);
+    let service = Arc::new(Service { zk, candidate, is_prepared, stop: stop.clone() });
+    tokio::spawn({
+        let service = Arc::clone(&service);
+        async move {
+            if let Err(error) = service.prepare().await {
+                // Not an outage, but for example a missing permission: it stays unready.
+                eprintln!("cannot prepare: {error}");
+            }
+        }
+    });
+    let routes = Router::new()
+        .route("/live", get(|| async { "alive" }))
+        .route("/ready", get(ready))
+        .route("/leader", get(leader))
+        .route("/orders/{id}", post(order))
+        .with_state(Arc::clone(&service));
+    let serving = axum::serve(listener, routes)
+        .with_graceful_shutdown(stop.clone().cancelled_owned())
+        .into_future();
+    let mut serving = pin!(serving);
+    tokio::select! {
+        ended = &mut serving => ended?,
+        // Requests in progress may end, but all that follows has one deadline.
+        () = stop.cancelled() => {
+            if let Some(ended) = shutdown.step(&mut serving).await {
+                ended?;
+            }
+        }
+    }
 
     // The next leader need not wait until this session expires.
-    service.candidate.close().await?;
-    service.zk.close().await?;
+    if let Some(Err(error)) = shutdown.step(service.candidate.close()).await {
+        eprintln!("cannot leave the election: {error}");
+    }
+    shutdown.close(&service.zk).await;
     println!("ended");
     Ok(())
 }

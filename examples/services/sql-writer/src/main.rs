@@ -87,7 +87,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
             eprintln!("the database: {error}");
         }
     };
-    selector.run_until(Shutdown::on(stop).drain(Duration::ZERO), body).await?;
-    zk.close().await?;
+    let shutdown = Shutdown::on(stop).drain(Duration::ZERO);
+    selector.run_until(shutdown.clone(), body).await?;
+    shutdown.close(&zk).await;
     Ok(())
 }

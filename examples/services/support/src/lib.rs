@@ -75,10 +75,27 @@ impl Service {
     }
 }
 
-/// Sends an HTTP request to a service, and returns the status and the body.
+/// The response to an HTTP request.
+pub struct Response {
+    pub status: u16,
+    /// The headers, in lower case, a line each.
+    pub headers: String,
+    pub body: String,
+}
+
+/// Sends a GET request to a service, and returns the status and the body.
 pub async fn get(address: &str, path: &str) -> (u16, String) {
+    let Response { status, body, .. } = request(address, "GET", path, "").await;
+    (status, body)
+}
+
+/// Sends an HTTP request to a service.
+pub async fn request(address: &str, method: &str, path: &str, body: &str) -> Response {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let length = body.len();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+    );
     stream.write_all(request.as_bytes()).await.expect("it reads");
     let mut answer = String::new();
     timeout(PATIENCE, stream.read_to_string(&mut answer))
@@ -86,6 +103,6 @@ pub async fn get(address: &str, path: &str) -> (u16, String) {
         .expect("no answer")
         .expect("it is text");
     let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-    let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
-    (status, body.to_owned())
+    let (headers, body) = answer.split_once("\r\n\r\n").expect("a body");
+    Response { status, headers: headers.to_lowercase(), body: body.to_owned() }
 }

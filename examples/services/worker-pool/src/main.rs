@@ -39,6 +39,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .session_timeout(Duration::from_millis(timeout))
         .build()?;
     zk.start().await?;
+    // Two jobs at a time. At SIGTERM, the running jobs are finished within ten seconds.
+    let stop = CancellationToken::new();
+    let shutdown = Shutdown::on(stop.clone()).drain(Duration::from_secs(10));
     let jobs = Jobs::new(&zk, "/thumbnails");
 
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -52,16 +55,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
         ["work"] => {
             println!("works");
             let mut terminate = signal(SignalKind::terminate())?;
-            let stop = CancellationToken::new();
-            let told = stop.clone();
             tokio::spawn(async move {
                 terminate.recv().await;
-                told.cancel();
+                stop.cancel();
             });
-            // Two jobs at a time. At SIGTERM, the running jobs are finished within ten seconds.
             let worker = jobs.worker(format!("worker-{}", std::process::id()));
             worker
-                .run_until(Shutdown::on(stop).drain(Duration::from_secs(10)), 2, |task| async {
+                .run_until(shutdown.clone(), 2, |task| async {
                     make(task).await.map(|made| made.map(Into::into))
                 })
                 .await?;
@@ -69,6 +69,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
         _ => return Err("usage: worker-pool submit COUNT | work".into()),
     }
-    zk.close().await?;
+    shutdown.close(&zk).await;
     Ok(())
 }
