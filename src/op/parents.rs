@@ -1,6 +1,9 @@
 //! The creation of missing parents.
 
+use std::iter;
+
 use bytes::Bytes;
+use futures_util::future::join_all;
 use zk_curator_client::{Acl, CreateMode, Error as RawError, ErrorCode, Op};
 
 use super::Target;
@@ -8,6 +11,7 @@ use crate::chroot::{self, MissingChroot};
 use crate::core::RACE_ROUNDS;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::split;
+use crate::raw::RawClient;
 use crate::retry::{Budget, RetryLoop};
 
 /// The treatment of missing parents. They have no data.
@@ -79,48 +83,97 @@ pub(crate) async fn create_parents<R>(
     let Some(mut mode) = parents.mode.or(of_namespace) else {
         return Err(Error::new(ErrorKind::NoNode, target.operation, target.path.as_str()));
     };
-    // Goes upwards from the parent until a node can be created, and then down again (CURATOR-715).
-    let mut missing = vec![parent];
+    // At first only the parent, because the nodes above it mostly exist.
+    let mut paths = vec![parent];
     let mut retries = RetryLoop::new(budget);
     let mut rounds = 0..RACE_ROUNDS;
-    while let Some(path) = missing.last().copied() {
-        let acl = parents.acl.clone().unwrap_or_else(|| core.acl_of(path));
-        let (path_of_node, data) = (path.to_owned(), Some(Bytes::new()));
-        let op = Op::Create { path: path_of_node, data, acl, mode, ttl: None };
+    loop {
         let attempt = target.next_attempt(&mut retries).await?;
-        match attempt.raw.create(&op).await {
-            Ok(_) | Err(RawError::Refused(ErrorCode::NodeExists)) => {
-                missing.pop();
+        let create = |path: &str| {
+            let acl = parents.acl.clone().unwrap_or_else(|| core.acl_of(path));
+            let (path, data) = (path.to_owned(), Some(Bytes::new()));
+            attempt.raw.create(&Op::Create { path, data, acl, mode, ttl: None })
+        };
+        // The calls queue the requests in this order, and the server executes them in it.
+        let creates: Vec<_> = paths.iter().map(|path| create(path)).collect();
+        let results = join_all(creates).await;
+        let mut is_denied = None;
+        let mut failure = None;
+        for (path, result) in paths.iter().copied().zip(results) {
+            match result {
+                Ok(_) | Err(RawError::Refused(ErrorCode::NodeExists)) => is_denied = None,
+                // Servers check the permission on the parent before they check if the node exists:
+                // what becomes of the node below tells whether it does (CURATOR-715).
+                Err(error @ RawError::Refused(ErrorCode::NoAuth | ErrorCode::NotReadOnly)) => {
+                    is_denied = Some((path, error))
+                }
+                Err(error) => {
+                    failure = Some((path, error));
+                    break;
+                }
             }
-            // Servers check the permission on the parent before they check if the node exists.
-            Err(RawError::Refused(ErrorCode::NoAuth | ErrorCode::NotReadOnly))
-                if target
-                    .read_within(retries.budget(), path, |raw, path| raw.exists(path))
-                    .await?
-                    .is_some() =>
-            {
-                missing.pop();
+        }
+        let error = match (failure, is_denied) {
+            (None, None) => return Ok(()),
+            (Some((_, RawError::Refused(ErrorCode::NoNode))) | None, Some((path, denied))) => {
+                let exists = |raw: &dyn RawClient, path: &str| raw.exists(path);
+                match target.read_within(retries.budget(), path, exists).await? {
+                    Some(_) if path == parent => return Ok(()),
+                    // It was created in the meantime.
+                    Some(_) if rounds.next().is_some() => continue,
+                    _ => denied,
+                }
             }
             // Curator does the same where the servers have no containers.
-            Err(
-                RawError::Unsupported(_)
-                | RawError::Unimplemented { .. }
-                | RawError::Refused(ErrorCode::Unimplemented),
+            (
+                Some((
+                    _,
+                    RawError::Unsupported(_)
+                    | RawError::Unimplemented { .. }
+                    | RawError::Refused(ErrorCode::Unimplemented),
+                )),
+                _,
             ) if mode == CreateMode::Container => {
                 mode = CreateMode::Persistent;
-            }
-            Err(RawError::Refused(ErrorCode::NoNode)) if split(path).0 != "/" => {
-                missing.push(split(path).0);
+                continue;
             }
             // Every server has a root.
-            Err(RawError::Refused(ErrorCode::NoNode)) => {
+            (Some((path, RawError::Refused(ErrorCode::NoNode))), None) if split(path).0 == "/" => {
                 let left = retries.budget().time_left();
                 if rounds.next().is_none() || !chroot::restore(core, left).await {
                     return Err(missing_chroot(target));
                 }
+                continue;
             }
-            Err(error) => retries.again(target.error(error), attempt.session.epoch).await?,
-        }
+            (Some((_, RawError::Refused(ErrorCode::NoNode))), None) if paths.len() == 1 => {
+                paths = ancestors(parent);
+                continue;
+            }
+            // The node above was deleted in the meantime.
+            (Some((_, RawError::Refused(ErrorCode::NoNode))), None) if rounds.next().is_some() => {
+                continue;
+            }
+            (Some((_, error)), _) => error,
+        };
+        retries.again(target.error(error), attempt.session.epoch).await?;
     }
-    Ok(())
+}
+
+/// Returns all nodes above a node, and the node, from the top.
+fn ancestors<'a>(path: &'a str) -> Vec<&'a str> {
+    let above = |path: &&'a str| Some(split(path).0).filter(|above| *above != "/");
+    let mut all: Vec<_> = iter::successors(Some(path), above).collect();
+    all.reverse();
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ancestors_begin_at_the_top() {
+        assert_eq!(ancestors("/a/b/c"), ["/a", "/a/b", "/a/b/c"]);
+        assert_eq!(ancestors("/ä"), ["/ä"]);
+    }
 }
