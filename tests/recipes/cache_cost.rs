@@ -19,7 +19,7 @@ use zk_curator_tests::{
 
 use crate::cache::{ROOT, assert_same, create, loaded};
 
-const ONE_WAY: Duration = Duration::from_millis(1);
+pub(crate) const ONE_WAY: Duration = Duration::from_millis(1);
 
 /// Requests but for the ones that keep a session.
 fn requests(server: &TestServer) -> u64 {

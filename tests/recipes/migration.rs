@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use zk_curator::op::CreateOp;
 use zk_curator::{Acl, CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
@@ -21,6 +21,8 @@ use zk_curator_tests::{
     connected, expire, in_memory, recorded, rule_if, simulated, simulated_each, simulated_on,
     simulated_with, start, two_in_memory, until,
 };
+
+use crate::cache_cost::{ONE_WAY, distant};
 
 const LOCK: &str = "/migrations/locks/orders";
 const META: &str = "/migrations/meta/orders";
@@ -151,11 +153,44 @@ fn missing_migrations_cost_the_lock_and_one_transaction() {
     simulated_with(async |server, zk| {
         let manager = manager(&zk);
         applied(&manager, &set(1), &zk).await;
-        // The reads, the lock, the reads again, the transaction. The release is later.
         let sent = requests(&server, manager.migrate(&set(4))).await;
-        let count = |opcode| sent.iter().filter(|sent| **sent == opcode).count();
-        assert_eq!((count(OpCode::MultiRead), count(OpCode::Multi)), (2, 1), "{sent:?}");
-        assert_eq!(sent.len(), 9, "{sent:?}");
+        let expected: Vec<_> = LOOK.into_iter().chain(UNDER_THE_LOCK).collect();
+        assert_eq!(sent, expected);
+    });
+}
+
+const LOOK: [OpCode; 2] = [OpCode::Sync, OpCode::MultiRead];
+/// A turn and a lease, a create and a list each, the end of the turn, the reads again, and the
+/// transaction. The release is later.
+const UNDER_THE_LOCK: [OpCode; 7] = [
+    OpCode::Create2,
+    OpCode::GetChildren2,
+    OpCode::Create2,
+    OpCode::GetChildren2,
+    OpCode::Delete,
+    OpCode::MultiRead,
+    OpCode::Multi,
+];
+
+#[test]
+fn parents_of_a_new_set_take_no_round_trip() {
+    simulated_on(TestServer::in_memory, async |server| {
+        let zk = distant(&server).await;
+        let began = Instant::now();
+        let sent = requests(&server, manager(&zk).migrate(&set(4))).await;
+        let took = began.elapsed();
+        // `/migrations`; `locks`, `orders` and two below it; `meta`, `orders` and `orders-info`.
+        let parents = [OpCode::CreateContainer; 8];
+        let expected: Vec<_> = LOOK.into_iter().chain(parents).chain(UNDER_THE_LOCK).collect();
+        assert_eq!(sent, expected);
+        assert_eq!(took, 5 * 2 * ONE_WAY);
+
+        // Under a lock of the caller.
+        let guard = InterProcessMutex::new(&zk, "/lock").acquire().await.unwrap();
+        let manager = manager(&zk).fenced_by(guard.ownership());
+        let sent = requests(&server, manager.migrate(&set(7))).await;
+        let expected: Vec<_> = [LOOK, LOOK].concat().into_iter().chain([OpCode::Multi]).collect();
+        assert_eq!(sent, expected);
     });
 }
 

@@ -31,7 +31,7 @@ fn a_dropped_migration_is_applied_or_not() {
 
 #[test]
 fn the_first_migration_can_be_dropped_everywhere() {
-    simulated_steps_on(20, two_in_memory, async |step, (server, zk, other)| {
+    simulated_steps_on(12, two_in_memory, async |step, (server, zk, other)| {
         let manager_of_zk = manager(&zk).per_migration();
         let done = poll_then_drop(manager_of_zk.migrate(&set(2)), step).await.is_some();
         drop(manager_of_zk);
@@ -74,7 +74,7 @@ fn a_dropped_computation_is_applied_or_not() {
             .build()
             .unwrap()
     };
-    simulated_steps(25, async |step, server, zk| {
+    simulated_steps(14, async |step, server, zk| {
         let manager = manager(&zk);
         let done = poll_then_drop(manager.migrate(&set()), step).await.is_some();
         manager.migrate(&set()).await.unwrap();

@@ -1,14 +1,17 @@
 //! The driver: takes the lock, and sends the transactions that the plan requests.
 
+use std::collections::BTreeSet;
+use std::iter;
 use std::ops::Range;
 use std::time::Duration;
 
-use futures_util::future::try_join;
+use futures_util::future::{try_join, try_join_all};
 use tokio::time::{Instant, timeout_at};
 use tracing::{debug, info};
 use zk_curator::certain::is_receipt;
 use zk_curator::internal::{bounded, described, sleep};
 use zk_curator::op::{CheckOp, CreateOp, SetDataOp, Transaction, TransactionOp};
+use zk_curator::path::ZPath;
 use zk_curator::{CreateMode, ErrorCode, ErrorKind, Ownership};
 
 use super::computed::{Ended, Reads};
@@ -117,8 +120,9 @@ impl<'a> Run<'a> {
 
     /// Applies the missing migrations, under the lock or the fence.
     async fn apply_held(&mut self, mut seen: Seen) -> Result<Step, Error> {
-        if let Some(fence) = &self.settings.fence {
-            return self.apply_all(&fence.clone()).await;
+        if let Some(fence) = self.settings.fence.clone() {
+            self.create_missing_parents(&seen).await?;
+            return self.apply_all(&fence).await;
         }
         // 2. While another client applies migrations, wait for that.
         let until = Instant::now() + bounded(self.settings.lock_timeout);
@@ -129,7 +133,8 @@ impl<'a> Run<'a> {
                 return Ok(Step::Applied);
             }
         }
-        let held = self.lock(until).await?;
+        // Sent in this order, in one round trip.
+        let ((), held) = try_join(self.create_missing_parents(&seen), self.lock(until)).await?;
         // The lock is released in the background: a failure of that is no failure of the call.
         self.apply_all(held.ownership()).await
     }
@@ -205,9 +210,6 @@ impl<'a> Run<'a> {
         let (seen, mut from) = self.look(self.settings.fence.is_some()).await?;
         // A transaction that was sent under an earlier lock can no longer be applied.
         self.unknown = None;
-        if !seen.exists && from < self.expected.len() {
-            self.create_parents().await?;
-        }
         let mut tries = 0;
         while from < self.expected.len() {
             let batch = plan::batch(&self.expected, from, self.settings.one_each);
@@ -439,10 +441,26 @@ impl<'a> Run<'a> {
         }
     }
 
+    async fn create_missing_parents(&self, seen: &Seen) -> Result<(), Error> {
+        if seen.exists { Ok(()) } else { self.create_parents().await }
+    }
+
+    /// Creates all nodes above the records, the metadata and the nodes of the lock, from the top: one
+    /// round trip.
     async fn create_parents(&self) -> Result<(), Error> {
-        let create = |path: &str| self.settings.zk.create_containers(path);
-        let create = |path| async move { create(path).await };
-        try_join(create(&self.site.metadata), create(&self.site.records)).await?;
+        let site = &self.site;
+        let mut parents = vec![site.metadata.clone(), site.records.clone()];
+        if self.settings.fence.is_none() {
+            parents.extend([site.turns(), site.leases()]);
+        }
+        let to_the_top = |path: &String| {
+            iter::successors(ZPath::parse(path.as_str()).ok(), ZPath::parent)
+                .filter(|path| path.as_str() != "/")
+        };
+        // A node is sorted before those below it.
+        let paths: BTreeSet<_> = parents.iter().flat_map(to_the_top).collect();
+        let create = |path: ZPath| self.settings.zk.create_containers(path.as_str()).into_future();
+        try_join_all(paths.into_iter().map(create)).await?;
         Ok(())
     }
 

@@ -77,6 +77,11 @@ impl Site {
         Ok(Self { zk: settings.zk.uncompressed(), id: id.to_owned(), lock, metadata, records })
     }
 
+    /// Returns the parent of the nodes of clients that wait for the lock.
+    pub(super) fn turns(&self) -> String {
+        child(&self.lock, "locks")
+    }
+
     /// Returns the parent of the nodes of holders of the lock.
     pub(super) fn leases(&self) -> String {
         child(&self.lock, "leases")
