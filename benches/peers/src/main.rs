@@ -1,5 +1,5 @@
-//! The comparison of `zk-curator` with Apache Curator and kazoo: one Apache ZooKeeper, and for each
-//! workload one process of each client after another.
+//! The comparison of `zk-curator` with Apache Curator, kazoo and Rust clients: one Apache
+//! ZooKeeper, and for each workload one process of each client after another.
 //!
 //! ```text
 //! cargo compare                         # writes docs/benchmarks.md and docs/benchmarks/
@@ -14,6 +14,7 @@
 mod common;
 mod harness;
 mod peer;
+mod shared;
 
 use std::process::ExitCode;
 

@@ -4,14 +4,12 @@
 mod caches;
 mod counters;
 mod discovery;
-mod fleet;
 mod leader;
 mod leases;
 mod locks;
 mod migrations;
 mod partitions;
 mod queues;
-mod raw;
 mod rounds;
 mod scale;
 mod servers;
@@ -21,11 +19,12 @@ mod typed;
 
 use std::process::ExitCode;
 
+use crate::shared::{self, fleet, growth, outage, raw};
 pub(crate) use stage::Result;
 use stage::Stage;
 
 /// The workloads of this client.
-const WORKLOADS: [&str; 60] = [
+const WORKLOADS: [&str; 62] = [
     "raw-get",
     "raw-set",
     "raw-create-delete",
@@ -65,6 +64,8 @@ const WORKLOADS: [&str; 60] = [
     "scale-queue",
     "scale-watches",
     "fleet-return",
+    "cut",
+    "expiry",
     "discovery-register",
     "discovery-query",
     "discovery-load",
@@ -103,17 +104,22 @@ async fn run() -> Result<()> {
         WORKLOADS.iter().for_each(|name| println!("{name}"));
         return Ok(());
     };
-    let stage = &mut stage;
+    workload(&mut stage).await?;
+    stage.end().await;
+    Ok(())
+}
+
+async fn workload(stage: &mut Stage) -> Result<()> {
     match stage.workload.clone().as_str() {
         "raw-get" => raw::get(stage).await,
         "raw-set" => raw::set(stage).await,
         "raw-create-delete" => raw::create_delete(stage).await,
-        "mutex" => locks::mutex(stage, false).await,
-        "mutex-drop" => locks::mutex(stage, true).await,
-        "many-locks" => locks::many(stage).await,
-        "shared-mutex" => locks::shared(stage, true).await,
-        "shared-mutex-plain" => locks::shared(stage, false).await,
-        "handover" => locks::handover(stage).await,
+        "mutex" => shared::locks::alone(stage, locks::mutex, false).await,
+        "mutex-drop" => shared::locks::alone(stage, locks::mutex, true).await,
+        "many-locks" => shared::locks::many(stage, locks::mutex).await,
+        "shared-mutex" => shared::locks::shared(stage, locks::batches).await,
+        "shared-mutex-plain" => shared::locks::shared(stage, locks::mutex).await,
+        "handover" => shared::locks::handover(stage, locks::mutex).await,
         "read-write" => locks::read_write(stage).await,
         "semaphore" => locks::semaphore(stage).await,
         "leader" => leader::fail_over(stage).await,
@@ -139,10 +145,11 @@ async fn run() -> Result<()> {
         "queue-own-locking-take" => queues::own_locking_take(stage).await,
         "queue-fifo-take" => queues::fifo_take(stage).await,
         "scale-waiters" => scale::waiters(stage).await,
-        "scale-sessions" => scale::sessions(stage).await,
+        "scale-sessions" => growth::sessions(stage).await,
         "scale-queue" => queues::take_of_many(stage).await,
-        "scale-watches" => scale::watches(stage).await,
+        "scale-watches" => growth::watches(stage).await,
         "fleet-return" => fleet::come_back(stage).await,
+        "cut" | "expiry" => outage::reads(stage).await,
         "discovery-register" => discovery::register(stage).await,
         "discovery-query" => discovery::query(stage).await,
         "discovery-load" => discovery::load(stage).await,
@@ -162,7 +169,7 @@ async fn run() -> Result<()> {
         "once-per" => leases::once_per(stage).await,
         "partition-join" => partitions::join(stage).await,
         "partition-leave" => partitions::leave(stage).await,
-        "startup" => servers::startup(stage).await,
+        "startup" => growth::startup(stage).await,
         "embedded-server" => servers::embedded(stage).await,
         other => Err(format!("there is no workload {other}").into()),
     }

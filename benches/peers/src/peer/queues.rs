@@ -1,79 +1,17 @@
 //! Queues: items are their numbers, as text.
 
-use std::time::Instant;
-
-use bytes::Bytes;
 use futures_util::future::try_join_all;
 use zk_curator_recipes::queue::{
     AutoAck, Consumer, DistributedPriorityQueue, DistributedQueue, FifoQueue, LockingQueue,
     SimpleDistributedQueue,
 };
 
-use super::stage::{Outcome, Result, Samples, Stage, at_most};
+use super::stage::{Outcome, Result, Stage, at_most};
+use crate::shared;
+use crate::shared::counts::{Taken, item, priority};
 
 /// The number of items that are put in one round trip while a queue is filled.
 const BATCH: usize = 500;
-/// Priorities of items in turn.
-const PRIORITIES: usize = 10;
-
-fn item(number: usize, length: usize) -> Bytes {
-    format!("{number:<length$}").into()
-}
-
-fn number_of(item: &[u8]) -> Result<usize> {
-    Ok(std::str::from_utf8(item)?.trim_end().parse()?)
-}
-
-fn priority(number: usize) -> i32 {
-    i32::try_from(number % PRIORITIES).unwrap_or(0)
-}
-
-/// Which items came, in which order.
-struct Taken {
-    seen: Vec<bool>,
-    count: usize,
-    distinct: usize,
-    last: Option<(i32, usize)>,
-    in_order: bool,
-    latencies: Samples,
-    before: Instant,
-}
-
-impl Taken {
-    fn of(operations: usize) -> Self {
-        Self {
-            seen: vec![false; operations],
-            count: 0,
-            distinct: 0,
-            last: None,
-            in_order: true,
-            latencies: Samples::new(),
-            before: Instant::now(),
-        }
-    }
-
-    /// An item has come; with priorities, those go first.
-    fn take(&mut self, item: &[u8], priorities: bool) -> Result<()> {
-        let now = Instant::now();
-        self.latencies.push(now - self.before);
-        self.before = now;
-        let number = number_of(item)?;
-        let place = (if priorities { priority(number) } else { 0 }, number);
-        self.in_order &= self.last < Some(place);
-        self.last = Some(place);
-        self.count += 1;
-        if let Some(seen) = self.seen.get_mut(number) {
-            self.distinct += usize::from(!std::mem::replace(seen, true));
-        }
-        Ok(())
-    }
-
-    fn outcome(self) -> Outcome {
-        let order = if self.in_order { "ok" } else { "wrong" };
-        let check = format!("items={} distinct={} order={order}", self.count, self.distinct);
-        Outcome { operations: self.count, latencies: self.latencies, check }
-    }
-}
 
 /// Puts this many items, in the order of their numbers.
 async fn fill(queue: &DistributedQueue, items: usize, length: usize) -> Result<()> {
@@ -84,35 +22,14 @@ async fn fill(queue: &DistributedQueue, items: usize, length: usize) -> Result<(
 }
 
 pub(crate) async fn simple_put(stage: &mut Stage) -> Result<()> {
-    let (queue, length) =
-        (SimpleDistributedQueue::new(&stage.client().await?, stage.below("queue")), stage.payload);
-    let run = async |operations| {
-        let latencies =
-            at_most(1, operations, async |number| Ok(queue.offer(item(number, length)).await?))
-                .await?;
-        Ok(Outcome { operations, check: format!("items={}", latencies.len()), latencies })
-    };
-    stage.run_plain(run).await
+    let queue = SimpleDistributedQueue::new(&stage.client().await?, stage.below("queue"));
+    shared::queues::put(stage, async |item| Ok(queue.offer(item).await?)).await
 }
 
 pub(crate) async fn simple_take(stage: &mut Stage) -> Result<()> {
-    let (queue, length) =
-        (SimpleDistributedQueue::new(&stage.client().await?, stage.below("queue")), stage.payload);
-    let prepare = async |operations| {
-        for first in (0..operations).step_by(BATCH) {
-            let numbers = first..operations.min(first + BATCH);
-            try_join_all(numbers.map(|number| queue.offer(item(number, length)))).await?;
-        }
-        Ok(())
-    };
-    let run = async |operations| {
-        let mut taken = Taken::of(operations);
-        for _ in 0..operations {
-            taken.take(&queue.take().await?, false)?;
-        }
-        Ok(taken.outcome())
-    };
-    stage.run(prepare, run).await
+    let queue = SimpleDistributedQueue::new(&stage.client().await?, stage.below("queue"));
+    let put = async |item| Ok(queue.offer(item).await?);
+    shared::queues::take(stage, put, async || Ok(queue.take().await?)).await
 }
 
 /// With a lock path or without: that is a matter of the consumers.

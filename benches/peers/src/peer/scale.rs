@@ -1,22 +1,19 @@
-//! Growing numbers of waiters, sessions and watches: the memory of each, and the cost of an
-//! operation.
+//! Growing numbers of waiters: the memory of each, and the cost of a hand-over.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use futures_util::future::try_join_all;
 use tokio::task::{JoinSet, LocalSet};
 use zk_curator_client::internal::sleep;
 use zk_curator_recipes::lock::InterProcessMutex;
 
-use super::locks::Inside;
-use super::stage::{Outcome, Result, Samples, Stage, at_most, cpu_time, each};
+use super::stage::{Outcome, Result, Samples, Stage, cpu_time, each};
 use crate::common::resident;
+use crate::shared::counts::Inside;
 
 /// The sessions of the waiters.
 const SESSIONS: usize = 10;
-const IN_FLIGHT: usize = 128;
 /// The waiters that arrive together.
 const AT_ONCE: usize = 32;
 /// A process that is idle for this long has no work left.
@@ -100,62 +97,4 @@ pub(crate) async fn waiters(stage: &mut Stage) -> Result<()> {
 
 fn as_i32(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
-}
-
-pub(crate) async fn sessions(stage: &mut Stage) -> Result<()> {
-    let (path, payload) = (stage.below("node"), stage.payload());
-    let first = stage.client().await?;
-    first.create(&path).data(payload).creating_parents().await?;
-    let before = resident("self");
-    let clients = stage.contenders().await?;
-    let bytes = each(before, clients.len());
-    let run = async |operations| {
-        let bytes = Cell::new(0);
-        let one = async |number: usize| {
-            let data = clients[number % clients.len()].get_data(&path).await?;
-            bytes.set(bytes.get() + data.len());
-            Ok(())
-        };
-        let latencies = at_most(IN_FLIGHT, operations, one).await?;
-        Ok(Outcome { operations, latencies, check: format!("bytes={}", bytes.get()) })
-    };
-    stage.measure(bytes, run).await?;
-    stage.clear().await
-}
-
-pub(crate) async fn watches(stage: &mut Stage) -> Result<()> {
-    let (watching, writing) = (stage.client().await?, stage.client().await?);
-    let (path, payload, size) = (stage.below("nodes"), stage.payload(), stage.size);
-    watching.create(&path).creating_parents().await?;
-    let node = |number: usize| format!("{path}/{number:08}");
-    at_most(IN_FLIGHT, size, async |number| {
-        writing.create(node(number)).data(payload.clone()).await?;
-        Ok(())
-    })
-    .await?;
-    let before = resident("self");
-    let mut watches = Vec::with_capacity(size);
-    for first in (0..size).step_by(IN_FLIGHT) {
-        let numbers = first..size.min(first + IN_FLIGHT);
-        let watched = numbers.map(|number| watching.get_data(node(number)).watched().into_future());
-        watches.extend(try_join_all(watched).await?.into_iter().map(|watched| Some(watched.watch)));
-    }
-    let bytes = each(before, size);
-    let run = async |operations| {
-        let (mut latencies, mut events) = (Samples::new(), 0);
-        // Evenly over all of them.
-        for turn in 0..operations {
-            let number = turn * size / operations;
-            let watch = watches[number].take().ok_or("a watch fires once")?;
-            let began = Instant::now();
-            writing.set_data(node(number), payload.clone()).await?;
-            watch.await?;
-            latencies.push(began.elapsed());
-            events += 1;
-        }
-        Ok(Outcome { operations: events, latencies, check: format!("events={events}") })
-    };
-    stage.measure(bytes, run).await?;
-    drop(watches);
-    stage.clear().await
 }

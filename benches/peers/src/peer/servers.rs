@@ -1,19 +1,10 @@
-//! Beginnings: of a client, and of the embedded server.
+//! The embedded server.
 
 use std::time::Instant;
 
 use zk_curator_testing::TestServer;
 
 use super::stage::{Outcome, Result, Samples, Stage, say};
-
-pub(crate) async fn startup(stage: &mut Stage) -> Result<()> {
-    let zk = stage.client().await?;
-    zk.get_data("/").await?;
-    say("first");
-    stage.hear("end").await?;
-    zk.close().await?;
-    Ok(())
-}
 
 pub(crate) async fn embedded(stage: &mut Stage) -> Result<()> {
     let server = TestServer::start().await;

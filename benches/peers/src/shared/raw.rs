@@ -1,17 +1,19 @@
-//! Plain operations of the framework, one session.
+//! Plain operations, one session.
 
 use std::cell::Cell;
 
-use super::stage::{Outcome, Result, Stage, at_most};
+use super::measure::{Outcome, Result, at_most};
+use super::session::Session;
+use super::stage::Stage;
 
-pub(crate) async fn get(stage: &mut Stage) -> Result<()> {
+pub(crate) async fn get<S: Session>(stage: &mut Stage<S>) -> Result<()> {
     let (zk, path, size) = (stage.client().await?, stage.below("node"), stage.size);
-    zk.create(&path).data(stage.payload()).creating_parents().await?;
+    zk.plant(&path, &stage.payload()).await?;
     let run = async |operations| {
         let bytes = Cell::new(0);
         let one = async |_| {
-            let data = zk.get_data(&path).await?;
-            bytes.set(bytes.get() + data.len());
+            let data = zk.get(&path).await?;
+            bytes.set(bytes.get() + data.as_ref().len());
             Ok(())
         };
         let latencies = at_most(size, operations, one).await?;
@@ -20,16 +22,16 @@ pub(crate) async fn get(stage: &mut Stage) -> Result<()> {
     stage.run_plain(run).await
 }
 
-pub(crate) async fn set(stage: &mut Stage) -> Result<()> {
+pub(crate) async fn set<S: Session>(stage: &mut Stage<S>) -> Result<()> {
     let (zk, path, size, payload) =
         (stage.client().await?, stage.below("node"), stage.size, stage.payload());
-    zk.create(&path).data(payload.clone()).creating_parents().await?;
+    zk.plant(&path, &payload).await?;
     let version = Cell::new(0);
     let run = async |operations| {
         let before = version.get();
         let one = async |_| {
-            let stat = zk.set_data(&path, payload.clone()).await?;
-            version.set(version.get().max(stat.version));
+            let new = zk.set(&path, &payload).await?;
+            version.set(version.get().max(new));
             Ok(())
         };
         let latencies = at_most(size, operations, one).await?;
@@ -38,15 +40,15 @@ pub(crate) async fn set(stage: &mut Stage) -> Result<()> {
     stage.run_plain(run).await
 }
 
-pub(crate) async fn create_delete(stage: &mut Stage) -> Result<()> {
+pub(crate) async fn create_delete<S: Session>(stage: &mut Stage<S>) -> Result<()> {
     let (zk, path, size, payload) =
         (stage.client().await?, stage.below("nodes"), stage.size, stage.payload());
-    zk.create(&path).creating_parents().await?;
+    zk.create_all(&path).await?;
     let run = async |operations| {
         let (created, deleted) = (Cell::new(0), Cell::new(0));
         let one = async |number| {
             let node = format!("{path}/{number}");
-            zk.create(&node).data(payload.clone()).await?;
+            zk.create(&node, &payload, false).await?;
             created.set(created.get() + 1);
             zk.delete(&node).await?;
             deleted.set(deleted.get() + 1);
