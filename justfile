@@ -68,7 +68,7 @@ fuzz rounds="1000000":
 libfuzzer target="decode" seconds="180":
     scripts/fuzz {{target}} {{seconds}}
 
-# Compares with Curator and kazoo, and writes the benchmark pages: `just compare --smoke`.
+# Compares with Curator, kazoo and Rust clients, and writes the benchmark pages: `just compare --smoke`.
 compare *arguments:
     cargo compare {{arguments}}
 

@@ -1,5 +1,5 @@
-//! The comparison with Apache Curator and kazoo, in its short form: whether every client gets every
-//! workload right. Durations do not matter here.
+//! The comparison with Apache Curator, kazoo and Rust clients, in its short form: whether every
+//! client gets every workload right. Durations do not matter here.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::process::Command;

@@ -35,6 +35,8 @@ pub(super) struct Distance {
 struct State {
     has_ended: bool,
     is_cut: bool,
+    /// The connections that were closed because of the cut.
+    refused: u32,
     /// Both ends of each connection.
     streams: Vec<Weak<TcpStream>>,
 }
@@ -54,6 +56,7 @@ impl Distance {
                     return;
                 }
                 if state.is_cut {
+                    state.refused += 1;
                     continue;
                 }
                 // A connection that fails looks to its client like a server that is gone.
@@ -80,6 +83,11 @@ impl Distance {
 
     pub(super) fn heal(&self) {
         self.state.lock().is_cut = false;
+    }
+
+    /// The connections that were tried while all were cut.
+    pub(super) fn refused(&self) -> u32 {
+        self.state.lock().refused
     }
 
     pub(super) const fn addr(&self) -> SocketAddr {
@@ -211,8 +219,10 @@ mod tests {
         for end in [&mut near, &mut far] {
             assert!(matches!(end.read(&mut byte), Ok(0) | Err(_)));
         }
+        assert_eq!(distance.refused(), 0);
         let mut refused = TcpStream::connect(distance.addr()).unwrap();
         assert!(matches!(refused.read(&mut byte), Ok(0) | Err(_)));
+        assert_eq!(distance.refused(), 1);
         distance.heal();
         let mut near = TcpStream::connect(distance.addr()).unwrap();
         near.write_all(b"b").unwrap();

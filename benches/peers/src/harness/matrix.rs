@@ -7,22 +7,46 @@ use serde::{Deserialize, Serialize};
 /// A client of the comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[expect(clippy::enum_variant_names, reason = "the crate has this name")]
 pub(super) enum Client {
     Rust,
     Java,
     Python,
+    #[serde(rename = "zookeeper-client")]
+    ZookeeperClient,
+    #[serde(rename = "zookeeper-async")]
+    ZookeeperAsync,
+    #[serde(rename = "tokio-zookeeper")]
+    TokioZookeeper,
     /// A plain socket of the harness: a lower bound.
     Socket,
 }
 
 impl Client {
-    pub(super) const ALL: [Self; 3] = [Self::Rust, Self::Java, Self::Python];
+    pub(super) const ALL: [Self; 6] = [
+        Self::Rust,
+        Self::Java,
+        Self::Python,
+        Self::ZookeeperClient,
+        Self::ZookeeperAsync,
+        Self::TokioZookeeper,
+    ];
+
+    /// The frameworks, which most tables compare.
+    pub(super) const FRAMEWORKS: [Self; 3] = [Self::Rust, Self::Java, Self::Python];
+
+    /// The Rust clients of other authors.
+    pub(super) const RUST_CLIENTS: [Self; 3] =
+        [Self::ZookeeperClient, Self::ZookeeperAsync, Self::TokioZookeeper];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Rust => "rust",
             Self::Java => "java",
             Self::Python => "python",
+            Self::ZookeeperClient => "zookeeper-client",
+            Self::ZookeeperAsync => "zookeeper-async",
+            Self::TokioZookeeper => "tokio-zookeeper",
             Self::Socket => "socket",
         }
     }
@@ -32,6 +56,7 @@ impl Client {
             Self::Rust => "zk-curator",
             Self::Java => "Curator",
             Self::Python => "kazoo",
+            Self::ZookeeperClient | Self::ZookeeperAsync | Self::TokioZookeeper => self.name(),
             Self::Socket => "a plain socket",
         }
     }

@@ -7,6 +7,7 @@ mod distance;
 mod figures;
 mod matrix;
 mod options;
+mod outage;
 mod plan;
 mod programs;
 mod reconnect;
@@ -185,7 +186,7 @@ impl Comparison<'_> {
                     }
                     number += 1;
                     let what = format!(
-                        "round {}/{}, {:>2}/{}: {:<8} {:<20} {:>6} {:<6}",
+                        "round {}/{}, {:>2}/{}: {:<8} {:<20} {:>6} {:<16}",
                         round + 1,
                         self.options.rounds,
                         index + 1,

@@ -7,14 +7,15 @@ use lexopt::{Arg, Parser, ValueExt};
 use super::matrix::{Client, Setting};
 
 const HELP: &str = "\
-Compares zk-curator with Apache Curator and kazoo on one Apache ZooKeeper, side by side.
+Compares zk-curator with Apache Curator, kazoo and Rust clients on one Apache ZooKeeper, side by side.
 
 usage: zk-curator-peers [OPTION…]
 
   --rounds N            the number of rounds, in which everything runs once [3]
   --quick               a tenth of the operations
   --smoke               a few operations of everything, to check the results; writes nothing
-  --clients A,B         of rust, java, python [all that are installed]
+  --clients A,B         of rust, java, python, zookeeper-client, zookeeper-async, tokio-zookeeper
+                        [all that are installed, or can be compiled]
   --settings A,B        of loopback, fsync, distant [all]
   --workload TEXT       only workloads with this in their names; may be given several times
   --no-scale            without the workloads that grow

@@ -88,7 +88,7 @@ pub(super) const WORKLOADS: &[Workload] = &[
         0.0,
     ),
     row(
-        ("shared-mutex-plain", 64, "the same, ours without batches"),
+        ("shared-mutex-plain", 64, "mutex of 64 tasks in each of 2 sessions, ours without batches"),
         [2560, 256, 0],
         PerOperation,
         0.0,
@@ -188,6 +188,8 @@ pub(super) const WORKLOADS: &[Workload] = &[
         Latency,
         0.0,
     ),
+    row(("cut", 1, "connection cut for 1 s"), [1, 0, 0], Latency, 0.0),
+    row(("expiry", 1, "session of 2 s, cut for 6 s"), [1, 0, 0], Latency, 0.0),
     row(
         ("discovery-register", 1, "discovery, register an instance"),
         [500, 150, 100],
@@ -317,6 +319,11 @@ impl Workload {
         self.name.starts_with("scale-")
     }
 
+    /// Returns `true` if reads during an outage are measured.
+    pub(super) fn is_outage(&self) -> bool {
+        matches!(self.name, "cut" | "expiry")
+    }
+
     fn is_partition(&self) -> bool {
         self.name.starts_with("partition-")
     }
@@ -356,6 +363,7 @@ impl Workload {
         let case = Case { workload: self, setting, size, operations: whole(operations), warmup };
         let is_cold = matches!(self.name, "startup" | "embedded-server")
             || self.is_partition()
+            || self.is_outage()
             || reconnect(&case).is_some();
         Some(Case { warmup: if is_cold { 0 } else { warmup }, ..case })
     }
@@ -390,6 +398,25 @@ pub(super) fn reconnect(case: &Case) -> Option<Reconnect> {
     };
     let outage = if nodes == 0 { OUTAGE } else { Duration::ZERO };
     Some(Reconnect { clients, nodes, changes, outage })
+}
+
+/// Long enough that pings hardly count.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(60);
+/// A session that ends in a longer outage.
+const SHORT_SESSION: Duration = Duration::from_secs(2);
+
+/// The session timeout of a case.
+pub(super) fn session_timeout(case: &Case) -> Duration {
+    if case.workload.name == "expiry" { SHORT_SESSION } else { SESSION_TIMEOUT }
+}
+
+/// The outage of a case of which reads are measured.
+pub(super) fn outage(case: &Case) -> Option<Duration> {
+    match case.workload.name {
+        "cut" => Some(Duration::from_secs(1)),
+        "expiry" => Some(3 * SHORT_SESSION),
+        _ => None,
+    }
 }
 
 /// The cases that warm up a server, so that the first client has no disadvantage.

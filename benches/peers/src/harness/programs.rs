@@ -24,6 +24,8 @@ enum How {
     Ours(PathBuf),
     Java(Program),
     Python(PathBuf),
+    /// The program of the Rust clients, and the name of one.
+    RustClient(PathBuf, &'static str),
 }
 
 impl Peer {
@@ -38,6 +40,9 @@ impl Peer {
                 How::Java(Program::compile(Path::new(SOURCES).join("java/CuratorPeer.java")).await?)
             }
             Client::Python => How::Python(python().await?),
+            Client::ZookeeperClient | Client::ZookeeperAsync | Client::TokioZookeeper => {
+                How::RustClient(rust_clients().await?, client.name())
+            }
             Client::Rust | Client::Socket => How::Ours(std::env::current_exe()?),
         };
         let mut peer = Self { client, how, workloads: Vec::new() };
@@ -69,16 +74,40 @@ impl Peer {
                 command.arg(Path::new(SOURCES).join("python/kazoo_peer.py"));
                 command
             }
+            How::RustClient(program, name) => {
+                let mut command = Command::new(program);
+                command.arg(name);
+                command
+            }
         };
         command.kill_on_drop(true);
         command
     }
 }
 
+/// The target directory of the workspace.
+fn target() -> Result<PathBuf> {
+    Ok(std::env::current_exe()?.ancestors().nth(2).ok_or("no target directory")?.to_owned())
+}
+
+/// Compiles the Rust clients of other authors, with a target directory of their own, and returns
+/// their program.
+async fn rust_clients() -> Result<PathBuf> {
+    let target = target()?.join("peers-clients");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    build.args(["build", "--release", "--locked", "--quiet", "--manifest-path"]);
+    build.arg(Path::new(SOURCES).join("clients/Cargo.toml")).arg("--target-dir").arg(&target);
+    let built = build.status().await?;
+    if !built.success() {
+        return Err(format!("benches/peers/clients cannot be compiled: {built}").into());
+    }
+    Ok(target.join("release/zk-curator-peers-clients"))
+}
+
 /// Returns a Python with kazoo: the one of `scripts/install-real`, or the system's.
 async fn python() -> Result<PathBuf> {
-    let target =
-        std::env::current_exe()?.ancestors().nth(2).ok_or("no target directory")?.to_owned();
+    let target = target()?;
     for python in [target.join("python/bin/python"), "python3".into()] {
         let imported =
             Command::new(&python).args(["-c", "import kazoo"]).stderr(Stdio::null()).status().await;

@@ -76,6 +76,8 @@ fn generated(figures: &Figures, page: Page, pictures: &[Picture]) -> String {
         &[],
     );
     part("A fleet that comes back", FLEET, tables::fleet(figures), &[]);
+    part("Rust clients", RUST, tables::rust_clients(figures), &[]);
+    part("Rust clients in an outage", OUTAGE, tables::outages(figures), &[]);
     part("CPU of the client", CPU, tables::cpu(figures), &["cpu.svg"]);
     part("Requests", REQUESTS, tables::requests(figures), &[]);
     part("Other numbers", NUMBERS, tables::numbers(figures), &[]);
@@ -104,6 +106,26 @@ One process has 200 sessions. The harness cuts their connections, lets no connec
 until the last session is connected again and has read a node. All sessions survive. The packets are those that the server
 receives from the end of the outage until nothing more comes: they open the sessions again, and carry the reads and what a
 client sends of its own accord. They are the sum of all sessions.";
+const RUST: &str = "\
+Rust clients of other authors, on the same server. A dash is a workload that a client cannot do. The last column is our value
+divided by the smallest of theirs.
+
+* `zookeeper-client` 0.11.2 (MIT, released on 18 July 2026) has a lock, and no other recipe.
+* `zookeeper-async` 5.0.0 (MIT) has a lock, a leader latch, a queue and a cache of one level. Its lock panics among more than
+  two contenders, so it is measured without contention. Its latch has no way to wait, so the program asks it repeatedly, and
+  its CPU time is that of the questions.
+* `tokio-zookeeper` 0.4.0 (MIT or Apache-2.0) has no recipes, and does not report lost and new connections.
+
+The locks of the first two are released by the drop of their guard alone. The memory of our process includes the harness and all
+workloads, which are one program.";
+const OUTAGE: &str = "\
+A client reads a node every 10 ms. The harness cuts its connection for a while, and closes new connections immediately until
+the outage is over. In the longer outage the session ends on the server. A client works again by itself if 100 reads that
+began after the outage succeed within 20 s. 1 is yes, and 0 is no.
+
+`zookeeper-client` ends with its session: the program has to connect again. `zookeeper-async` continues with a new session,
+without an error. `tokio-zookeeper` panics in its background task when it connects again. The last two try the next
+connection without a pause, which `zookeeper-async` can change.";
 const CPU: &str = "\
 User and system time of the whole process of the client, on one machine. Older runs did not keep the spread.";
 const REQUESTS: &str = "\

@@ -16,7 +16,7 @@ use zk_curator_real::RealZooKeeper;
 
 use super::check::verify;
 use super::matrix::Client;
-use super::plan::{Case, reconnect};
+use super::plan::{Case, outage, reconnect, session_timeout};
 use super::programs::Peer;
 use super::results::Run;
 use crate::common::{Wire, frames, resident};
@@ -24,8 +24,6 @@ use crate::peer::Result;
 
 /// Bytes of a node, and of an item.
 pub(super) const PAYLOAD: usize = 100;
-/// Long enough that pings hardly count.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(60);
 /// The time limit of a program.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// The requests in flight to an embedded server.
@@ -46,7 +44,7 @@ pub(super) struct Told {
     #[serde(default)]
     bytes_each: Option<f64>,
     #[serde(default)]
-    numbers: BTreeMap<String, f64>,
+    pub(super) numbers: BTreeMap<String, f64>,
 }
 
 /// A running program.
@@ -72,7 +70,7 @@ impl Talk {
             ("--warmup", case.warmup.to_string()),
             ("--path", path(case, number)),
             ("--payload", PAYLOAD.to_string()),
-            ("--session-timeout", SESSION_TIMEOUT.as_millis().to_string()),
+            ("--session-timeout", session_timeout(case).as_millis().to_string()),
         ] {
             command.arg(option).arg(value);
         }
@@ -151,6 +149,7 @@ impl Place<'_> {
             match case.workload.name {
                 "startup" => self.startup(peer, case, number).await,
                 "embedded-server" => self.embedded(peer, case, number).await,
+                _ if outage(case).is_some() => self.outage(peer, case, number).await,
                 _ if reconnect(case).is_some() => self.reconnect(peer, case, number).await,
                 _ => self.workload(peer, case, number).await,
             }

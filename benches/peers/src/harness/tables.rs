@@ -1,5 +1,6 @@
 //! Tables of figures, in Markdown.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::figures::{Figure, Figures, Value};
@@ -93,6 +94,18 @@ fn counted(value: Option<Value>) -> String {
     }
 }
 
+/// As [`counted`], without digits after the point where there are none.
+fn whole(value: Option<Value>) -> String {
+    match value {
+        Some(Value { median, percent: Some(percent) })
+            if percent <= LITTLE && median.fract() == 0.0 =>
+        {
+            thousands(median)
+        }
+        other => counted(other),
+    }
+}
+
 /// The measured workloads of a setting, except those with a table of their own.
 pub(super) fn compared(
     figures: &Figures,
@@ -100,7 +113,10 @@ pub(super) fn compared(
 ) -> impl Iterator<Item = &'static Workload> {
     WORKLOADS.iter().filter(move |workload| {
         !workload.is_scale()
-            && !matches!(workload.name, "startup" | "embedded-server" | "fleet-return")
+            && !matches!(
+                workload.name,
+                "startup" | "embedded-server" | "fleet-return" | "cut" | "expiry"
+            )
             && figures.time(setting, workload, Client::Rust).is_some()
     })
 }
@@ -167,7 +183,7 @@ pub(super) fn time(figures: &Figures, setting: Setting) -> String {
     let mut table = Table::new(&columns);
     for workload in compared(figures, setting) {
         let mut cells = vec![figures.title(setting, workload)];
-        for client in Client::ALL {
+        for client in Client::FRAMEWORKS {
             cells.push(with_spread(figures.time(setting, workload, client)));
         }
         for client in [Client::Java, Client::Python] {
@@ -184,7 +200,7 @@ pub(super) fn cpu(figures: &Figures) -> String {
     let mut table = Table::new(&columns);
     for workload in compared(figures, Setting::Loopback) {
         let key = (workload.name, workload.size);
-        let cpu = Client::ALL
+        let cpu = Client::FRAMEWORKS
             .map(|client| figures.of(Setting::Loopback, key, client).and_then(|figure| figure.cpu));
         let mut cells = vec![figures.title(Setting::Loopback, workload)];
         cells.extend(cpu.map(with_spread));
@@ -210,7 +226,7 @@ pub(super) fn requests(figures: &Figures) -> String {
     for workload in compared(figures, Setting::Loopback) {
         let key = (workload.name, workload.size);
         let requests = |setting| {
-            Client::ALL.map(|client| {
+            Client::FRAMEWORKS.map(|client| {
                 counted(figures.of(setting, key, client).and_then(|figure| figure.requests))
             })
         };
@@ -230,7 +246,7 @@ pub(super) fn all_round_trips(figures: &Figures) -> String {
         let of = |client| figures.round_trips(workload, client);
         let Some(ours) = of(Client::Rust) else { continue };
         let mut cells = vec![figures.title(Setting::Distant, workload)];
-        cells.extend(Client::ALL.map(|client| cell(of(client))));
+        cells.extend(Client::FRAMEWORKS.map(|client| cell(of(client))));
         cells.push(cell(workload.round_trips));
         let met = workload.round_trips.map(|least| ours <= 1.1 * least);
         cells.push(met.map_or("", |met| if met { "met" } else { "**missed**" }).to_owned());
@@ -314,7 +330,7 @@ pub(super) fn numbers(figures: &Figures) -> String {
                 with_spread(of(setting, client).and_then(|numbers| numbers.get(name).copied()))
             };
             let mut cells = vec![format!("{}: {name}", figures.title(Setting::Loopback, workload))];
-            cells.extend(Client::ALL.map(|client| number(Setting::Loopback, client)));
+            cells.extend(Client::FRAMEWORKS.map(|client| number(Setting::Loopback, client)));
             cells.push(number(Setting::Distant, Client::Rust));
             table.row(&cells);
         }
@@ -339,6 +355,101 @@ pub(super) fn scale(figures: &Figures) -> String {
             median(figure.bytes_each),
             median(figure.memory.map(megabytes)),
         ]);
+    }
+    table.text()
+}
+
+/// The workloads that a Rust client of another author has as well, without outages.
+fn shared_with_rust(
+    figures: &Figures,
+    setting: Setting,
+) -> impl Iterator<Item = &'static Workload> {
+    WORKLOADS.iter().filter(move |workload| {
+        let key = (workload.name, workload.size);
+        !workload.is_outage()
+            && Client::RUST_CLIENTS.iter().any(|client| figures.of(setting, key, *client).is_some())
+    })
+}
+
+/// The name of a column of Rust clients, its setting, and its values.
+type OfRust = (&'static str, Setting, Of, fn(Option<Value>) -> String);
+
+/// All that is measured of Rust clients, a table each, with our value divided by the least of the
+/// others.
+pub(super) fn rust_clients(figures: &Figures) -> String {
+    let kinds: [OfRust; 7] = [
+        ("µs an operation, on one machine", Setting::Loopback, |figure| figure.time, with_spread),
+        ("µs an operation, 2 ms away", Setting::Distant, |figure| figure.time, with_spread),
+        (
+            "µs an operation, waiting for the disk",
+            Setting::Fsync,
+            |figure| figure.time,
+            with_spread,
+        ),
+        ("CPU µs an operation", Setting::Loopback, |figure| figure.cpu, with_spread),
+        ("requests an operation", Setting::Loopback, |figure| figure.requests, counted),
+        (
+            "memory of the process, MB",
+            Setting::Loopback,
+            |figure| figure.memory.map(megabytes),
+            with_spread,
+        ),
+        (
+            "bytes of memory of each session or watch",
+            Setting::Loopback,
+            |figure| figure.bytes_each,
+            with_spread,
+        ),
+    ];
+    let tables = kinds.map(|(title, setting, of, text)| {
+        let mut columns = vec![title, Client::Rust.title()];
+        columns.extend(Client::RUST_CLIENTS.map(Client::title));
+        columns.push("ours, least of them = 1");
+        let mut table = Table::new(&columns);
+        for workload in shared_with_rust(figures, setting) {
+            let key = (workload.name, workload.size);
+            let value = |client| figures.of(setting, key, client).and_then(of);
+            let (ours, theirs) = (value(Client::Rust), Client::RUST_CLIENTS.map(value));
+            let least = theirs.iter().flatten().min_by(|a, b| a.median.total_cmp(&b.median));
+            let Some(least) = least else { continue };
+            let mut cells = vec![figures.title(setting, workload), text(ours)];
+            cells.extend(theirs.map(text));
+            cells.push(ratio_cell(ours.and_then(|ours| quotient(ours, *least))));
+            table.row(&cells);
+        }
+        table.text()
+    });
+    tables.into_iter().filter(|table| !table.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+/// An outage, and the end of a session, with Rust clients.
+pub(super) fn outages(figures: &Figures) -> String {
+    let clients = [Client::Rust].into_iter().chain(Client::RUST_CLIENTS);
+    let mut columns = vec![""];
+    columns.extend(clients.clone().map(Client::title));
+    let mut table = Table::new(&columns);
+    for workload in WORKLOADS.iter().filter(|workload| workload.is_outage()) {
+        let of = |client| figures.of(Setting::Loopback, (workload.name, workload.size), client);
+        let all: Vec<_> = clients.clone().map(of).collect();
+        let names: BTreeSet<_> =
+            all.iter().flatten().flat_map(|figure| figure.numbers.keys()).collect();
+        for name in names {
+            let number = |figure: &Option<&Figure>| {
+                whole(figure.and_then(|figure| figure.numbers.get(name).copied()))
+            };
+            let title = figures.title(Setting::Loopback, workload);
+            let mut cells = vec![format!("{title}: {name}")];
+            cells.extend(all.iter().map(number));
+            table.row(&cells);
+        }
+        let cpu = |figure: &Option<&Figure>| {
+            with_spread(figure.and_then(|figure| figure.cpu).map(|cpu| cpu.map(|us| us / 1e3)))
+        };
+        if all.iter().flatten().next().is_some() {
+            let mut cells = vec![format!("{}: CPU of the process, ms", workload.title)];
+            cells.extend(all.iter().map(cpu));
+            table.row(&cells);
+        }
     }
     table.text()
 }
@@ -378,6 +489,48 @@ mod tests {
         let away = requests_of(Setting::Distant, 4.0, 25.0);
         let both = "| getData, 1 in flight | 2.01 | — | — | 4.00 ±25 % | — | — |";
         assert_eq!(row(vec![near, away]), both);
+    }
+
+    #[test]
+    fn rust_clients_are_compared_with_the_least_of_them() {
+        let ours = requests_of(Setting::Loopback, 2.0, 1.0);
+        assert_eq!(rust_clients(&Figures::with(vec![ours.clone()])), "");
+        let theirs = |client, median| Figure {
+            client,
+            time: Some(Value { median, percent: Some(1.0) }),
+            ..ours.clone()
+        };
+        let slow = theirs(Client::ZookeeperClient, 400.0);
+        let fast = theirs(Client::TokioZookeeper, 50.0);
+        let table = rust_clients(&Figures::with(vec![ours.clone(), slow, fast]));
+        let row = "| getData, 1 in flight | 100 ±3 % | 400 ±1 % | — | 50.0 ±1 % | 2.00 |";
+        assert_eq!(table.lines().nth(2).unwrap(), row);
+    }
+
+    #[test]
+    fn outages_show_what_each_rust_client_counts() {
+        let value = |median| Value { median, percent: Some(0.0) };
+        let of = |client, name: &str, median| Figure {
+            workload: "cut".to_owned(),
+            size: 1,
+            client,
+            numbers: BTreeMap::from([(name.to_owned(), value(median))]),
+            ..requests_of(Setting::Loopback, 2.0, 1.0)
+        };
+        let ours = of(Client::Rust, "reads that failed", 1200.0);
+        let theirs = of(Client::ZookeeperAsync, "ms until a read succeeds", 7.5);
+        let figures = Figures::with(vec![ours, theirs]);
+        let table = outages(&figures);
+        let rows: Vec<_> = table.lines().skip(2).collect();
+        assert_eq!(
+            rows[..2],
+            [
+                "| connection cut for 1 s: ms until a read succeeds | — | — | 7.50 | — |",
+                "| connection cut for 1 s: reads that failed | 1,200 | — | — | — |",
+            ]
+        );
+        // Tables of frameworks have no outages.
+        assert_eq!(numbers(&figures), "");
     }
 
     #[test]
