@@ -105,7 +105,7 @@ pub(crate) async fn create_parents<R>(
                 // Servers check the permission on the parent before they check if the node exists:
                 // what becomes of the node below tells whether it does (CURATOR-715).
                 Err(error @ RawError::Refused(ErrorCode::NoAuth | ErrorCode::NotReadOnly)) => {
-                    is_denied = Some((path, error))
+                    is_denied = Some((path, error));
                 }
                 Err(error) => {
                     failure = Some((path, error));
