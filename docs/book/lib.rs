@@ -13,7 +13,8 @@ pub type Result<T = (), E = Box<dyn Error>> = std::result::Result<T, E>;
 
 /// Runs a block with an embedded server and a framework connected to it, in simulated time.
 ///
-/// Closes the framework afterwards, so a block that leaves requests unanswered fails.
+/// Closes the framework afterwards, so a block that leaves requests unanswered fails. If the block
+/// has restarted the server, the framework connects to it again first.
 ///
 /// # Panics
 /// Panics if the block returns an error.
@@ -23,6 +24,7 @@ pub fn run(block: impl AsyncFnOnce(&TestServer, CuratorFramework) -> Result) {
         let zk = server.framework().build().expect("valid settings");
         zk.start().await.expect("the server runs");
         block(&server, zk.clone()).await.expect("the block succeeds");
+        zk.wait_connected().await.expect("the server runs again");
         zk.close().await.expect("nothing is left behind");
     });
 }
