@@ -1,7 +1,8 @@
 use super::finding::{Finding, RecipeKind};
 use super::layout;
-use super::layout::semaphore::{KAZOO_LOCK, LEASES, add_lock};
+use super::layout::semaphore::{KAZOO_LOCK, add_lock};
 use super::node::Node;
+use crate::lock::tag;
 use crate::partition::site::{LOCKS, PARTS};
 use crate::path::child;
 
@@ -68,7 +69,8 @@ fn join_semaphores(findings: &mut Vec<Finding>) {
 impl Finding {
     /// Returns `true` if its waiters are below [another node](KAZOO_LOCK).
     pub(super) fn has_own_lock(&self) -> bool {
-        self.kind == RecipeKind::Semaphore && !self.parts.iter().any(|part| part == LEASES)
+        self.kind == RecipeKind::Semaphore
+            && !self.parts.iter().any(|part| part == tag::LEASE_PARENT)
     }
 
     /// Returns `true` if the node at a path is this recipe, or belongs to it.

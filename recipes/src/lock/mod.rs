@@ -57,7 +57,7 @@ pub use semaphore::{InterProcessSemaphore, InterProcessSemaphoreMutex, Lease, Pe
 
 pub use crate::participant::Participant;
 
-/// The tags in the names of nodes.
+/// The names of nodes, and the tags in them.
 pub(crate) mod tag {
     /// `StandardLockInternalsDriver`, `InterProcessMutex.LOCK_NAME`.
     pub(crate) const LOCK: &str = "lock-";
@@ -65,6 +65,10 @@ pub(crate) mod tag {
     pub(crate) const KAZOO: &str = "__lock__";
     /// kazoo's `ReadLock._NODE_NAME`.
     pub(crate) const KAZOO_READ: &str = "__rlock__";
+    /// `InterProcessSemaphoreV2.LOCK_PARENT`: the name of the parent of the clients that wait.
+    pub(crate) const LOCK_PARENT: &str = "locks";
+    /// `InterProcessSemaphoreV2.LEASE_PARENT`: the name of the parent of the leases.
+    pub(crate) const LEASE_PARENT: &str = "leases";
     /// `InterProcessSemaphoreV2.LEASE_BASE_NAME`.
     pub(crate) const LEASE: &str = "lease-";
     /// `InterProcessReadWriteLock.READ_LOCK_NAME`.

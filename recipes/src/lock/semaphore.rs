@@ -19,7 +19,7 @@ use crate::path::child;
 
 /// The name in metrics.
 const RECIPE: &str = "semaphore";
-/// The same of an [`InterProcessSemaphoreMutex`].
+/// The name of an [`InterProcessSemaphoreMutex`] in metrics.
 const MUTEX_RECIPE: &str = "semaphore_mutex";
 
 /// The number of leases that are created at a time.
@@ -466,7 +466,7 @@ impl InterProcessSemaphore {
         }
         let parent = ZPath::for_operation(operation, self.path.as_str())?;
         let path = |name| ZPath::for_operation(operation, child(&parent, name));
-        Ok(Paths { locks: path("locks")?, leases: path("leases")? })
+        Ok(Paths { locks: path(tag::LOCK_PARENT)?, leases: path(tag::LEASE_PARENT)? })
     }
 }
 

@@ -79,12 +79,12 @@ impl Site {
 
     /// Returns the parent of the nodes of clients that wait for the lock.
     pub(super) fn turns(&self) -> String {
-        child(&self.lock, "locks")
+        child(&self.lock, tag::LOCK_PARENT)
     }
 
     /// Returns the parent of the nodes of holders of the lock.
     pub(super) fn leases(&self) -> String {
-        child(&self.lock, "leases")
+        child(&self.lock, tag::LEASE_PARENT)
     }
 
     /// Returns the path of a record.

@@ -10,9 +10,6 @@ use crate::inspect::node::Node;
 use crate::lock::tag;
 use crate::order::Rule;
 
-/// The parts of a semaphore.
-pub(in crate::inspect) const LOCKS: &str = "locks";
-pub(in crate::inspect) const LEASES: &str = "leases";
 /// The end of the path of the lock of kazoo's semaphore, which is next to it.
 pub(in crate::inspect) const KAZOO_LOCK: &str = "-__lock__";
 
@@ -21,15 +18,15 @@ pub(super) fn recognise(node: &Node) -> Option<Finding> {
 }
 
 fn curators(node: &Node) -> Option<Finding> {
-    let leases = node.get(LEASES)?;
-    let is_empty = leases.children.is_empty() && node.get(LOCKS).is_some();
+    let leases = node.get(tag::LEASE_PARENT)?;
+    let is_empty = leases.children.is_empty() && node.get(tag::LOCK_PARENT).is_some();
     if !is_empty && !has_leases(leases) {
         return None;
     }
     let mut draft = Draft::new(node, RecipeKind::Semaphore, Library::Curator);
     draft.details(Details::Semaphore { limit: None });
     draft.inside(leases);
-    let mut acquirers = node.get(LOCKS).map_or_else(Vec::new, |locks| {
+    let mut acquirers = node.get(tag::LOCK_PARENT).map_or_else(Vec::new, |locks| {
         draft.inside(locks);
         let (first, rest) = contenders(&draft, locks, &mutex(tag::LOCK));
         first.into_iter().chain(rest).collect()
