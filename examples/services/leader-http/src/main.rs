@@ -82,8 +82,8 @@ async fn order(
     let Ok(path) = OrderPath::path(&id) else {
         return (StatusCode::BAD_REQUEST, "not an id").into_response();
     };
-    // The same request may come again, from the client that got no response to it. It succeeds again
-    // if it has the same data.
+    // A client that got no response sends the request again. It succeeds again if the data are the
+    // same.
     let create = service.zk.create(path).data(order).idempotent().deadline(DEADLINE);
     match create.await {
         Ok(_) => StatusCode::CREATED.into_response(),

@@ -326,7 +326,7 @@ mod tests {
         };
         passes(&CHECKER, by(2, false));
         fails(&CHECKER, by(2, true), "fits nowhere", &[3, 5]);
-        // What others write during the call may come after the reads.
+        // Writes of others during the call may come after the reads.
         let overtaken = [
             (3, 2, Transact::Begun { txn: 2, confirmed: true }),
             (4, 3, begun(3)),
