@@ -16,13 +16,12 @@ use zookeeper_async::{Acl, CreateMode, WatchedEvent, ZkState, ZooKeeper};
 
 use crate::shared::fleet::{self, Reports};
 use crate::shared::locks::{self, Mutex, Release};
-use crate::shared::measure::{Outcome, Result, Samples, at_most};
+use crate::shared::measure::{Outcome, Result, Samples};
+use crate::shared::session::numbered;
 use crate::shared::{Session, Stage, queues};
 
 /// The nodes of the cache that is changed.
 const NODES: usize = 100;
-/// The nodes that are created at a time.
-const IN_FLIGHT: usize = 128;
 
 pub(crate) async fn run() -> Result<()> {
     // Among more than two contenders, its lock searches a list that is sorted by number for a name,
@@ -211,16 +210,6 @@ async fn fail_over(stage: &mut Stage<Connection>) -> Result<()> {
     stage.run_plain(run).await
 }
 
-/// Creates a node with `count` nodes below it.
-async fn plant(zk: &Connection, path: &str, count: usize, payload: &[u8]) -> Result<()> {
-    zk.create_all(path).await?;
-    at_most(IN_FLIGHT, count, async |number| {
-        zk.create(&format!("{path}/{number:08}"), payload, false).await
-    })
-    .await?;
-    Ok(())
-}
-
 /// A started cache, and its events from the first complete load on.
 async fn cache(
     zk: &Connection,
@@ -240,7 +229,7 @@ async fn cache(
 /// Each cache has a session of its own, whose end ends it.
 async fn load(stage: &mut Stage<Connection>) -> Result<()> {
     let (path, size, payload) = (stage.below("tree"), stage.size, stage.payload());
-    plant(&stage.client().await?, &path, size, &payload).await?;
+    stage.client().await?.plant_many(&path, size, &payload).await?;
     let mut sessions = Vec::new();
     for _ in 0..stage.warmup + stage.operations {
         sessions.push(stage.client().await?);
@@ -263,12 +252,12 @@ async fn load(stage: &mut Stage<Connection>) -> Result<()> {
 async fn change(stage: &mut Stage<Connection>) -> Result<()> {
     let (path, payload) = (stage.below("tree"), stage.payload());
     let (reading, writing) = (stage.client().await?, stage.client().await?);
-    plant(&writing, &path, NODES, &payload).await?;
+    writing.plant_many(&path, NODES, &payload).await?;
     let (_cache, mut events) = cache(&reading, &path).await?;
     let run = async |operations| {
         let (mut latencies, mut seen) = (Samples::new(), 0);
         for turn in 0..operations {
-            let node = format!("{path}/{:08}", turn * NODES / operations);
+            let node = numbered(&path, turn * NODES / operations);
             let told = async {
                 // The nodes of the load are reported behind it.
                 loop {

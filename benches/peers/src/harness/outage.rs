@@ -7,7 +7,7 @@ use zk_curator_client::internal::sleep;
 use super::check::verify;
 use super::distance::Distance;
 use super::matrix::Client;
-use super::plan::{Case, outage};
+use super::plan::Case;
 use super::programs::Peer;
 use super::results::Run;
 use super::run::{PAYLOAD, Place, Talk, Told, result};
@@ -19,7 +19,7 @@ const BEFORE: Duration = Duration::from_millis(500);
 impl Place<'_> {
     /// Cuts the connection of a program for a while.
     pub(super) async fn outage(&self, peer: &Peer, case: &Case, number: usize) -> Result<Vec<Run>> {
-        let length = outage(case).ok_or("this workload has no outage")?;
+        let length = case.workload.outage().ok_or("this workload has no outage")?;
         let relay = Distance::to(self.connect, Duration::ZERO)?;
         let mut talk = Talk::begin(peer, case, relay.addr(), number)?;
         talk.hear("ready").await?;

@@ -319,9 +319,13 @@ impl Workload {
         self.name.starts_with("scale-")
     }
 
-    /// Returns `true` if reads during an outage are measured.
-    pub(super) fn is_outage(&self) -> bool {
-        matches!(self.name, "cut" | "expiry")
+    /// Returns the length of the outage, if reads during one are measured.
+    pub(super) fn outage(&self) -> Option<Duration> {
+        match self.name {
+            "cut" => Some(Duration::from_secs(1)),
+            "expiry" => Some(3 * SHORT_SESSION),
+            _ => None,
+        }
     }
 
     fn is_partition(&self) -> bool {
@@ -363,7 +367,7 @@ impl Workload {
         let case = Case { workload: self, setting, size, operations: whole(operations), warmup };
         let is_cold = matches!(self.name, "startup" | "embedded-server")
             || self.is_partition()
-            || self.is_outage()
+            || self.outage().is_some()
             || reconnect(&case).is_some();
         Some(Case { warmup: if is_cold { 0 } else { warmup }, ..case })
     }
@@ -408,15 +412,6 @@ const SHORT_SESSION: Duration = Duration::from_secs(2);
 /// The session timeout of a case.
 pub(super) fn session_timeout(case: &Case) -> Duration {
     if case.workload.name == "expiry" { SHORT_SESSION } else { SESSION_TIMEOUT }
-}
-
-/// The outage of a case of which reads are measured.
-pub(super) fn outage(case: &Case) -> Option<Duration> {
-    match case.workload.name {
-        "cut" => Some(Duration::from_secs(1)),
-        "expiry" => Some(3 * SHORT_SESSION),
-        _ => None,
-    }
 }
 
 /// The cases that warm up a server, so that the first client has no disadvantage.

@@ -16,7 +16,7 @@ use zk_curator_real::RealZooKeeper;
 
 use super::check::verify;
 use super::matrix::Client;
-use super::plan::{Case, outage, reconnect, session_timeout};
+use super::plan::{Case, reconnect, session_timeout};
 use super::programs::Peer;
 use super::results::Run;
 use crate::common::{Wire, frames, resident};
@@ -149,7 +149,7 @@ impl Place<'_> {
             match case.workload.name {
                 "startup" => self.startup(peer, case, number).await,
                 "embedded-server" => self.embedded(peer, case, number).await,
-                _ if outage(case).is_some() => self.outage(peer, case, number).await,
+                _ if case.workload.outage().is_some() => self.outage(peer, case, number).await,
                 _ if reconnect(case).is_some() => self.reconnect(peer, case, number).await,
                 _ => self.workload(peer, case, number).await,
             }

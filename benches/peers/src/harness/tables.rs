@@ -113,10 +113,8 @@ pub(super) fn compared(
 ) -> impl Iterator<Item = &'static Workload> {
     WORKLOADS.iter().filter(move |workload| {
         !workload.is_scale()
-            && !matches!(
-                workload.name,
-                "startup" | "embedded-server" | "fleet-return" | "cut" | "expiry"
-            )
+            && workload.outage().is_none()
+            && !matches!(workload.name, "startup" | "embedded-server" | "fleet-return")
             && figures.time(setting, workload, Client::Rust).is_some()
     })
 }
@@ -366,7 +364,7 @@ fn shared_with_rust(
 ) -> impl Iterator<Item = &'static Workload> {
     WORKLOADS.iter().filter(move |workload| {
         let key = (workload.name, workload.size);
-        !workload.is_outage()
+        workload.outage().is_none()
             && Client::RUST_CLIENTS.iter().any(|client| figures.of(setting, key, *client).is_some())
     })
 }
@@ -428,7 +426,7 @@ pub(super) fn outages(figures: &Figures) -> String {
     let mut columns = vec![""];
     columns.extend(clients.clone().map(Client::title));
     let mut table = Table::new(&columns);
-    for workload in WORKLOADS.iter().filter(|workload| workload.is_outage()) {
+    for workload in WORKLOADS.iter().filter(|workload| workload.outage().is_some()) {
         let of = |client| figures.of(Setting::Loopback, (workload.name, workload.size), client);
         let all: Vec<_> = clients.clone().map(of).collect();
         let names: BTreeSet<_> =

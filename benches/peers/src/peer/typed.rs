@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use futures_util::future::join;
 use zk_curator_recipes::cache::{CuratorCache, TypedCache};
 
 use super::caches::{flat, plant};
 use super::stage::{Outcome, Result, Samples, Stage};
+use crate::shared::watches::changes;
 
 pub(crate) async fn children(stage: &mut Stage) -> Result<()> {
     let (zk, path, payload) = (stage.client().await?, stage.below("tree"), stage.payload());
@@ -65,27 +65,10 @@ pub(crate) async fn modify(stage: &mut Stage) -> Result<()> {
 
 pub(crate) async fn watch(stage: &mut Stage) -> Result<()> {
     let (reading, writing) = (stage.client().await?, stage.client().await?);
-    let (path, width) = (stage.below("watched"), stage.payload);
+    let path = stage.below("watched");
     writing.create(&path).creating_parents().await?;
     let mut watch = reading.watch_data(&path);
     watch.next().await?;
-    let mut turns = 0;
-    let run = async |operations: usize| {
-        let (mut latencies, mut seen) = (Samples::new(), 0);
-        for _ in 0..operations {
-            turns += 1;
-            let new = format!("{turns:0>width$}");
-            let began = Instant::now();
-            let write = writing.set_data(&path, new.clone()).into_future();
-            let (written, told) = join(write, watch.next()).await;
-            written?;
-            match told? {
-                Some((data, _)) if *data == *new.as_bytes() => seen += 1,
-                other => return Err(format!("{other:?} instead of {new}").into()),
-            }
-            latencies.push(began.elapsed());
-        }
-        Ok(Outcome { operations, latencies, check: format!("changes={seen}") })
-    };
-    stage.run_plain(run).await
+    let told = async || Ok(watch.next().await?.ok_or("there is no node")?.0);
+    changes(stage, &writing, &path, told).await
 }

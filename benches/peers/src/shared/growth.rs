@@ -7,7 +7,7 @@ use std::time::Instant;
 use futures_util::future::try_join_all;
 
 use super::measure::{Outcome, Result, Samples, at_most, each};
-use super::session::Session;
+use super::session::{Session, numbered};
 use super::stage::{Stage, say};
 use crate::common::resident;
 
@@ -45,10 +45,8 @@ pub(crate) async fn sessions<S: Session>(stage: &mut Stage<S>) -> Result<()> {
 pub(crate) async fn watches<S: Session>(stage: &mut Stage<S>) -> Result<()> {
     let (watching, writing) = (stage.client().await?, stage.client().await?);
     let (path, payload, size) = (stage.below("nodes"), stage.payload(), stage.size);
-    watching.create_all(&path).await?;
-    let node = |number: usize| format!("{path}/{number:08}");
-    at_most(IN_FLIGHT, size, async |number| writing.create(&node(number), &payload, false).await)
-        .await?;
+    writing.plant_many(&path, size, &payload).await?;
+    let node = |number: usize| numbered(&path, number);
     let before = resident("self");
     let mut watches = Vec::with_capacity(size);
     for first in (0..size).step_by(IN_FLIGHT) {

@@ -7,7 +7,7 @@ use futures_util::future::try_join_all;
 
 use super::counts::{Inside, LOCKS, lock_of};
 use super::measure::{Outcome, Result, Samples, at_most};
-use super::session::Session;
+use super::session::{Session, numbered};
 use super::stage::Stage;
 
 /// A client's own lock.
@@ -53,19 +53,14 @@ pub(crate) async fn alone<S: Session, M: Mutex>(
     stage.run_plain(run).await
 }
 
-/// The nodes that are created at a time.
-const IN_FLIGHT: usize = 128;
-
 /// One session, and `size` tasks that each use one of many locks after another.
 pub(crate) async fn many<S: Session, M: Mutex>(
     stage: &mut Stage<S>,
     lock: impl Fn(&S, &str) -> M,
 ) -> Result<()> {
     let (zk, path, size) = (stage.client().await?, stage.below("locks"), stage.size);
-    let path_of = |number: usize| format!("{path}/{number:08}");
-    zk.create_all(&path).await?;
-    at_most(IN_FLIGHT, LOCKS, async |number| zk.create(&path_of(number), b"", false).await).await?;
-    let locks: Vec<_> = (0..LOCKS).map(|number| lock(&zk, &path_of(number))).collect();
+    zk.plant_many(&path, LOCKS, b"").await?;
+    let locks: Vec<_> = (0..LOCKS).map(|number| lock(&zk, &numbered(&path, number))).collect();
     let run = async |operations| {
         let insides: Vec<Inside> = (0..LOCKS).map(|_| Inside::default()).collect();
         let one = async |number| {

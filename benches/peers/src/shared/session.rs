@@ -6,10 +6,15 @@ use std::time::Duration;
 
 use super::measure::{Result, at_most};
 
-/// The deletions that are under way while a tree is removed.
+/// The requests that are under way while nodes are created or deleted.
 const IN_FLIGHT: usize = 128;
 /// A parent can have a new child for as long as a client deletes its nodes in the background.
 const ATTEMPTS: usize = 10;
+
+/// The path of a node below another.
+pub(crate) fn numbered(path: &str, number: usize) -> String {
+    format!("{path}/{number:08}")
+}
 
 /// A session of a client. Clones use the same session.
 pub(crate) trait Session: Clone {
@@ -60,6 +65,14 @@ pub(crate) trait Session: Clone {
         let (parent, _) = path.rsplit_once('/').ok_or("a path begins with a slash")?;
         self.create_all(parent).await?;
         self.create(path, data, false).await
+    }
+
+    /// Creates a node without data, its missing parents, and `count` [numbered] nodes below it.
+    async fn plant_many(&self, path: &str, count: usize, data: &[u8]) -> Result<()> {
+        self.create_all(path).await?;
+        let create = async |number| self.create(&numbered(path, number), data, false).await;
+        at_most(IN_FLIGHT, count, create).await?;
+        Ok(())
     }
 
     /// Deletes a node and everything below it, if it exists.
