@@ -9,6 +9,7 @@ use zk_curator_recipes::cache::{CacheEvent, CuratorCache};
 
 use super::stage::{Outcome, Result, Samples, Stage, each, say};
 use crate::common::resident;
+use crate::shared::session::{Session, numbered};
 
 /// The nodes that are created in one transaction, and the transactions under way.
 const AT_ONCE: usize = 100;
@@ -20,23 +21,18 @@ const NODES: usize = 100;
 /// and servers accept.
 const GROUP: usize = 1_000;
 
-/// The number of a node, as the end of its path.
-type Name = fn(usize) -> String;
+/// The path of a node below another: [`numbered`] or [`grouped`].
+type PathOf = fn(&str, usize) -> String;
 
-pub(super) fn flat(number: usize) -> String {
-    format!("{number:08}")
+fn grouped(path: &str, number: usize) -> String {
+    format!("{path}/{:04}/{:03}", number / GROUP, number % GROUP)
 }
 
-fn grouped(number: usize) -> String {
-    format!("{:04}/{:03}", number / GROUP, number % GROUP)
-}
-
-/// Creates a node with `count` nodes below it.
-pub(super) async fn plant(
+/// Creates a node with `count` [grouped] nodes below it.
+async fn plant_groups(
     zk: &CuratorFramework,
     path: &str,
     count: usize,
-    name: Name,
     payload: &[u8],
 ) -> Result<()> {
     zk.create(path).creating_parents().await?;
@@ -46,12 +42,12 @@ pub(super) async fn plant(
         let all = firsts.iter().map(|&first| {
             let numbers = first..count.min(first + AT_ONCE);
             let create = |transaction: zk_curator::op::Transaction, number| {
-                let end = name(number);
-                let transaction = match end.strip_suffix("/000") {
-                    Some(group) => transaction.create(format!("{path}/{group}"), ""),
+                let node = grouped(path, number);
+                let transaction = match node.strip_suffix("/000") {
+                    Some(group) => transaction.create(group, ""),
                     None => transaction,
                 };
-                transaction.create(format!("{path}/{end}"), payload.clone())
+                transaction.create(node, payload.clone())
             };
             numbers.fold(zk.transaction(), create).commit()
         });
@@ -73,7 +69,7 @@ async fn loaded(cache: &CuratorCache) -> Result<()> {
 pub(crate) async fn load(stage: &mut Stage) -> Result<()> {
     let (path, size) = (stage.below("tree"), stage.size);
     let zk = stage.client().await?;
-    plant(&zk, &path, size, flat, &stage.payload()).await?;
+    zk.plant_many(&path, size, &stage.payload()).await?;
     let run = async |operations: usize| {
         let (mut latencies, mut nodes) = (Samples::new(), 0);
         for _ in 0..operations {
@@ -92,10 +88,10 @@ pub(crate) async fn load(stage: &mut Stage) -> Result<()> {
 pub(crate) async fn change(stage: &mut Stage) -> Result<()> {
     let (path, payload) = (stage.below("tree"), stage.payload());
     let (reading, writing) = (stage.client().await?, stage.client().await?);
-    plant(&reading, &path, NODES, flat, &payload).await?;
+    reading.plant_many(&path, NODES, &payload).await?;
     let cache = CuratorCache::tree(&reading, path.as_str()).start();
     let run = async |operations| {
-        changes(&cache, &writing, &path, (NODES, flat), &payload, operations).await
+        changes(&cache, &writing, &path, (NODES, numbered), &payload, operations).await
     };
     stage.run_plain(run).await
 }
@@ -105,7 +101,7 @@ async fn changes(
     cache: &CuratorCache,
     writing: &CuratorFramework,
     path: &str,
-    (nodes, name): (usize, Name),
+    (nodes, path_of): (usize, PathOf),
     payload: &[u8],
     operations: usize,
 ) -> Result<Outcome> {
@@ -113,7 +109,7 @@ async fn changes(
     let mut changes = cache.changes();
     loaded(cache).await?;
     for turn in 0..operations {
-        let node = format!("{path}/{}", name(turn * nodes / operations));
+        let node = path_of(path, turn * nodes / operations);
         let began = Instant::now();
         let write = writing.set_data(&node, payload.to_vec());
         let (written, told) = futures_util::future::join(write.into_future(), changes.next()).await;
@@ -131,7 +127,7 @@ async fn changes(
 pub(crate) async fn large(stage: &mut Stage) -> Result<()> {
     let (path, payload, size) = (stage.below("tree"), stage.payload(), stage.size);
     let (reading, writing) = (stage.client().await?, stage.client().await?);
-    plant(&writing, &path, size, grouped, &payload).await?;
+    plant_groups(&writing, &path, size, &payload).await?;
     let before = resident("self");
     let cache = CuratorCache::tree(&reading, path.as_str()).start();
     loaded(&cache).await?;
@@ -157,7 +153,7 @@ pub(crate) async fn reconnect(
     for number in 0..clients {
         let zk = stage.client().await?;
         if number == 0 {
-            plant(&zk, &path, nodes, flat, &payload).await?;
+            zk.plant_many(&path, nodes, &payload).await?;
         }
         caches.push(CuratorCache::tree(&zk, path.as_str()).start());
     }

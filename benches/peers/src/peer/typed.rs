@@ -4,13 +4,13 @@ use std::time::Instant;
 
 use zk_curator_recipes::cache::{CuratorCache, TypedCache};
 
-use super::caches::{flat, plant};
 use super::stage::{Outcome, Result, Samples, Stage};
+use crate::shared::session::{Session, numbered};
 use crate::shared::watches::changes;
 
 pub(crate) async fn children(stage: &mut Stage) -> Result<()> {
     let (zk, path, payload) = (stage.client().await?, stage.below("tree"), stage.payload());
-    plant(&zk, &path, stage.size, flat, &payload).await?;
+    zk.plant_many(&path, stage.size, &payload).await?;
     let run = async |operations: usize| {
         let (mut latencies, mut nodes) = (Samples::new(), 0);
         for _ in 0..operations {
@@ -26,11 +26,11 @@ pub(crate) async fn children(stage: &mut Stage) -> Result<()> {
 
 pub(crate) async fn get(stage: &mut Stage) -> Result<()> {
     let (zk, path, size) = (stage.client().await?, stage.below("tree"), stage.size);
-    plant(&zk, &path, size, flat, b"7").await?;
+    zk.plant_many(&path, size, b"7").await?;
     let cache = CuratorCache::tree(&zk, path.as_str()).start();
     cache.loaded().await?;
     let typed: TypedCache<u64> = cache.typed();
-    let paths: Vec<_> = (0..size).map(|number| format!("{path}/{}", flat(number))).collect();
+    let paths: Vec<_> = (0..size).map(|number| numbered(&path, number)).collect();
     let run = async |operations: usize| {
         let mut read = 0;
         for number in 0..operations {
