@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use tokio::time::timeout;
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::OpCode;
@@ -14,7 +13,7 @@ use zk_curator_recipes::queue::{
 };
 use zk_curator_testing::{RuleRequest, TestServer, Verdict};
 use zk_curator_tests::{
-    connected, items, pairs, rule_if, simulated_each, simulated_on, simulated_with, until,
+    connected, items, join_all, pairs, rule_if, simulated_each, simulated_on, simulated_with, until,
 };
 
 const QUEUE: &str = "/queue";

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::try_join_all;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use zk_curator::CuratorFramework;
@@ -16,7 +15,9 @@ use zk_curator_recipes::queue::{
 };
 use zk_curator_testing::TestServer;
 use zk_curator_testing::wait::{idle, past};
-use zk_curator_tests::{builder, connected, simulated_each_on, simulated_with, size, start, until};
+use zk_curator_tests::{
+    builder, connected, simulated_each_on, simulated_with, size, start, try_join_all, until,
+};
 
 pub(crate) const QUEUE: &str = "/queue";
 pub(crate) const LOCKS: &str = "/queue-locks";

@@ -1,11 +1,10 @@
 //! The records of jobs: results and failures in buckets, by their ids.
 
-use futures_util::future::join_all;
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::queue::Delivery;
 use zk_curator_recipes::queue::jobs::{JobState, Jobs, Leased};
 use zk_curator_testing::{TestServer, Verdict};
-use zk_curator_tests::{items, rule_if, simulated_each, simulated_with, until};
+use zk_curator_tests::{items, join_all, rule_if, simulated_each, simulated_with, until};
 
 const JOBS: &str = "/jobs";
 const BUCKETS: usize = 1024;

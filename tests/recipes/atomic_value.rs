@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use zk_curator_recipes::counter::{DistributedAtomicValue, Error, PromotedToLock};
 use zk_curator_testing::Verdict;
 use zk_curator_tests::{
-    connected, cut_at_next_write, expire, once_on_write_multi, simulated_each, simulated_with,
-    until,
+    connected, cut_at_next_write, expire, join_all, once_on_write_multi, simulated_each,
+    simulated_with, until,
 };
 
 const PATH: &str = "/shards/7";

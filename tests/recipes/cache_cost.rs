@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use tokio::time::Instant;
 use zk_curator::op::fan_out;
 use zk_curator::{CuratorFramework, ErrorKind};
@@ -13,8 +12,8 @@ use zk_curator_recipes::cache::{CuratorCache, Freshness, Lookup};
 use zk_curator_testing::wait::{idle, past, spend};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
-    always, builder, connected, cut_off, session_id, simulated_on, simulated_with, size, start,
-    two_in_memory,
+    always, builder, connected, cut_off, join_all, session_id, simulated_on, simulated_with, size,
+    start, two_in_memory,
 };
 
 use crate::cache::{ROOT, assert_same, create, loaded};

@@ -12,8 +12,9 @@ use zk_curator_recipes::cache::{CuratorCache, TypedCache};
 use zk_curator_testing::Verdict;
 use zk_curator_testing::wait::spend;
 use zk_curator_tests::{
-    builder_for, cluster_of_three, cut_off, expire, in_memory, once, poll_then_drop, rule_if,
-    session_id, simulated, simulated_from, simulated_on, simulated_with, start, two_in_memory,
+    builder_for, cluster_of_three, cut_off, expire, in_memory, join_all, once, poll_then_drop,
+    rule_if, session_id, simulated, simulated_from, simulated_on, simulated_with, start,
+    two_in_memory,
 };
 
 use crate::cache::{ROOT, create};
@@ -210,7 +211,7 @@ fn modifications_survive_faults_without_a_lost_update() {
                 }
                 let more = |n: u32| n + 1;
                 let both = [ours.modify("/tree/a", more), theirs.modify("/tree/a", more)];
-                for result in futures_util::future::join_all(both).await {
+                for result in join_all(both).await {
                     match result {
                         Ok(_) => applied += 1,
                         Err(error) if error.may_have_applied() => unknown += 1,

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use tokio::time::timeout;
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::cache::{CacheEvent, CuratorCache, Lookup, StaleCause};
@@ -10,8 +9,8 @@ use zk_curator_recipes::shared::{SharedValue, ValueEvent};
 use zk_curator_testing::wait::{idle, spend};
 use zk_curator_testing::{RuleRequest, TestServer, Verdict, ZooKeeperVersion};
 use zk_curator_tests::{
-    always, assert_matches, connected, cut_off, once, rule_if, session_id, simulated, simulated_on,
-    simulated_with, two_in_memory, until,
+    always, assert_matches, connected, cut_off, join_all, once, rule_if, session_id, simulated,
+    simulated_on, simulated_with, two_in_memory, until,
 };
 
 use crate::cache::{ROOT, assert_same, create, data, loaded, next};

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::{join_all, try_join_all};
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::counter::{
@@ -14,9 +13,9 @@ use zk_curator_recipes::lock::InterProcessMutex;
 use zk_curator_testing::wait::spend;
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
-    assert_matches, connected, cut_at_next_write, expire, in_memory, is_write_multi,
+    assert_matches, connected, cut_at_next_write, expire, in_memory, is_write_multi, join_all,
     once_on_write_multi, poll_then_drop, rule_if, session_id, simulated, simulated_each,
-    simulated_on, simulated_with, two_in_memory, until,
+    simulated_on, simulated_with, try_join_all, two_in_memory, until,
 };
 
 const PATH: &str = "/counters/orders";

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
 use tokio::time::Instant;
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_recipes::counter::{DistributedAtomicLong, Error};
 use zk_curator_testing::TestServer;
 use zk_curator_testing::wait::spend;
-use zk_curator_tests::{builder, simulated_from, start};
+use zk_curator_tests::{builder, simulated_from, start, try_join_all};
 
 const PATH: &str = "/counters/orders";
 const SESSIONS: u64 = 8;

@@ -4,7 +4,6 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use zk_curator::{Acl, ConnectionState, CuratorFramework, ErrorKind, Permissions};
@@ -15,7 +14,7 @@ use zk_curator_recipes::shared::SharedValue;
 use zk_curator_testing::wait::spend;
 use zk_curator_testing::{RuleGuard, TestServer, Verdict};
 use zk_curator_tests::{
-    builder, connected, once_on_write_multi, session_id, simulated_each, simulated_on,
+    builder, connected, join_all, once_on_write_multi, session_id, simulated_each, simulated_on,
     simulated_with, start, until, until_state,
 };
 

@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::{join_all, try_join_all};
 use zk_curator::{Acl, ConnectionState, CuratorFramework, ErrorKind, Permissions};
 use zk_curator_recipes::counter::{CountDownLatch, DistributedAtomicLong, Error, Missing, Once};
 use zk_curator_testing::wait::spend;
 use zk_curator_testing::{Probe, TestServer, Verdict};
 use zk_curator_tests::{
-    cut_at_next_write, expire, once_on_write_multi, session_id, simulated_each, simulated_on,
-    simulated_with, two_in_memory, until_state,
+    cut_at_next_write, expire, join_all, once_on_write_multi, session_id, simulated_each,
+    simulated_on, simulated_with, try_join_all, two_in_memory, until_state,
 };
 
 const PATH: &str = "/counters/orders";

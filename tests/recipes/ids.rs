@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use tokio::time::{Instant, timeout};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::counter::{DistributedAtomicLong, Error, IdBlocks};
 use zk_curator_testing::TestServer;
-use zk_curator_tests::{builder, poll_then_drop, real_time, simulated_with};
+use zk_curator_tests::{builder, join_all, poll_then_drop, real_time, simulated_with};
 
 const PATH: &str = "/ids/orders";
 

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use futures_util::future::join_all;
 use tokio::time::{Instant, timeout};
 use zk_curator::op::CreateOp;
 use zk_curator::{Acl, CreateMode, CuratorFramework, ErrorKind};
@@ -18,8 +17,8 @@ use zk_curator_testing::wait::idle;
 use zk_curator_testing::{Probe, SequenceOverflow, TestServer, Verdict};
 use zk_curator_tests::{
     all_close_clean, assert_matches, builder, builder_for, closes_clean, cluster_of_three,
-    connected, expire, in_memory, recorded, rule_if, simulated, simulated_each, simulated_on,
-    simulated_with, start, two_in_memory, until,
+    connected, expire, in_memory, join_all, recorded, rule_if, simulated, simulated_each,
+    simulated_on, simulated_with, start, two_in_memory, until,
 };
 
 use crate::cache_cost::{ONE_WAY, distant};

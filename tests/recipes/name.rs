@@ -10,7 +10,7 @@ use zk_curator_recipes::health::Health;
 use zk_curator_recipes::name::{Bound, Error, NameService, NameWatch};
 use zk_curator_testing::{Probe, Verdict};
 use zk_curator_tests::{
-    assert_matches, closes_clean, connected, cut_at_next_multi, expire, once, pairs,
+    assert_matches, closes_clean, connected, cut_at_next_multi, expire, join_all, once, pairs,
     poll_then_drop, session_id, simulated_each, simulated_each_on, simulated_on, simulated_steps,
     simulated_with, two_in_memory, until, until_state,
 };
@@ -107,7 +107,7 @@ fn of_many_that_bind_a_name_one_succeeds() {
                 async move { names(&zk).bind("billing", number).await.map(|_| (number, zk)) },
             );
         }
-        let bound = futures_util::future::join_all(bound).await;
+        let bound = join_all(bound).await;
         let winners: Vec<_> = bound.iter().flatten().map(|(number, _)| *number).collect();
         assert_eq!(winners.len(), 1);
         assert_eq!(server.probe().data(BILLING).unwrap(), winners[0].to_string());
@@ -255,7 +255,7 @@ fn equal_binds_of_one_session_give_one_owner() {
         }
         assert!(first.is_bound());
         assert_eq!(server.probe().data(BILLING).unwrap(), "same");
-        let orders = futures_util::future::join_all((0..10).map(|_| {
+        let orders = join_all((0..10).map(|_| {
             let names = names(&zk);
             async move { names.bind_ephemeral("orders", "same").await }
         }));

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::BytesMut;
-use futures_util::future::{join, join_all};
+use futures_util::future::join;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, duplex, split};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -25,7 +25,9 @@ use zk_curator_recipes::queue::LockingQueue;
 use zk_curator_recipes::two_phase::{Coordinator, Outcome, Site, Vote, sweep};
 use zk_curator_testing::wait::{past, reached, spend};
 use zk_curator_testing::{MemoryConnector, TestServer};
-use zk_curator_tests::{builder, simulated, simulated_each_on, simulated_on, start, until};
+use zk_curator_tests::{
+    builder, join_all, simulated, simulated_each_on, simulated_on, start, until,
+};
 
 const ONE_WAY: Duration = Duration::from_millis(1);
 const LOCK: &str = "/locks/orders";

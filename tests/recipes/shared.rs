@@ -1,14 +1,13 @@
 //! Shared values and counts, and ids in blocks.
 
-use futures_util::future::{join_all, try_join_all};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::counter::{DistributedAtomicLong, IdBlocks};
 use zk_curator_recipes::lock::InterProcessSemaphore;
 use zk_curator_recipes::shared::{Error, SharedCount, SharedValue, ValueEvent, ValueWatch};
 use zk_curator_testing::Verdict;
 use zk_curator_tests::{
-    once_on_write_multi, session_id, simulated_each_on, simulated_on, simulated_with,
-    two_in_memory, until,
+    join_all, once_on_write_multi, session_id, simulated_each_on, simulated_on, simulated_with,
+    try_join_all, two_in_memory, until,
 };
 
 const PATH: &str = "/shared/value";

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use futures_util::future::{join_all, maybe_done};
+use futures_util::future::maybe_done;
 use futures_util::{StreamExt, poll, stream};
 use tokio::time::timeout;
 use zk_curator::CuratorFramework;
@@ -13,7 +13,7 @@ use zk_curator_recipes::stm::{Committed, Error, Stm, Tx};
 use zk_curator_testing::TestServer;
 use zk_curator_testing::wait::spend;
 use zk_curator_tests::{
-    connected, recorded, session_id, simulated_each_on, simulated_from, simulated_on,
+    connected, join_all, recorded, session_id, simulated_each_on, simulated_from, simulated_on,
     simulated_with, two_in_memory,
 };
 

@@ -3,13 +3,12 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_recipes::counter::PromotedToLock;
 use zk_curator_recipes::lock::InterProcessMutex;
 use zk_curator_recipes::stm::{Error, Stm, Tx};
 use zk_curator_testing::TestServer;
-use zk_curator_tests::{assert_matches, connected, simulated_on, two_in_memory};
+use zk_curator_tests::{assert_matches, connected, join_all, simulated_on, two_in_memory};
 
 use crate::cache_cost::distant;
 use crate::stm::{A, B, SPACE, accounts, stored, transfer, value};

@@ -3,15 +3,14 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::stm::{Error, Stm, Tx};
 use zk_curator_testing::{ErrorCode, TestServer, Verdict};
 use zk_curator_tests::{
     all_close_clean, always, assert_matches, builder, cluster_of_three, connected,
-    cut_at_next_multi, expire, in_memory, once_on_write_multi, recorded, rule_if, session_id,
-    simulated_each_on, simulated_on, simulated_with, start, until,
+    cut_at_next_multi, expire, in_memory, join_all, once_on_write_multi, recorded, rule_if,
+    session_id, simulated_each_on, simulated_on, simulated_with, start, until,
 };
 
 use crate::cache_faults::on_member;

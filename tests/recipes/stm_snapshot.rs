@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{join, join_all};
+use futures_util::future::join;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use zk_curator::{CuratorFramework, ErrorKind};
@@ -13,7 +13,7 @@ use zk_curator_recipes::lock::InterProcessMutex;
 use zk_curator_recipes::stm::{Error, Stm, Transaction, Tx};
 use zk_curator_testing::TestServer;
 use zk_curator_tests::{
-    assert_matches, builder, recorded, session_id, simulated_each_on, simulated_on, start,
+    assert_matches, builder, join_all, recorded, session_id, simulated_each_on, simulated_on, start,
 };
 
 use crate::cache_cost::distant;

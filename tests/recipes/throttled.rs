@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::future::Future;
 use std::time::{Duration, SystemTime};
 
-use futures_util::future::{LocalBoxFuture, join, try_join, try_join_all};
+use futures_util::future::{LocalBoxFuture, join, try_join};
 use futures_util::{FutureExt as _, StreamExt as _, pin_mut};
 use tokio::time::{Instant, timeout};
 use zk_curator::retry::RetryNTimes;
@@ -35,7 +35,9 @@ use zk_curator_recipes::stm::{Stm, Tx};
 use zk_curator_recipes::two_phase::{Coordinator, Outcome, Site, Vote};
 use zk_curator_testing::wait::spend;
 use zk_curator_testing::{ErrorCode, TestServer, Verdict};
-use zk_curator_tests::{builder, connected, rule_if, session_id, simulated, simulated_on, start};
+use zk_curator_tests::{
+    builder, connected, join_all, rule_if, session_id, simulated, simulated_on, start, try_join_all,
+};
 
 type Failure = Box<dyn std::error::Error>;
 /// The first framework is refused, the other one is not.
@@ -494,7 +496,7 @@ fn refused_loops_pause_longer_and_longer() {
         assert!(error.is_retryable() && error.is_transient() && !error.may_have_applied());
         let begun = Instant::now();
         let waiting = [(); 5].map(|()| timeout(Duration::from_secs(100), guard.lost()));
-        futures_util::future::join_all(waiting).await;
+        join_all(waiting).await;
         assert_eq!(begun.elapsed(), Duration::from_secs(100));
         // Each of them looks about once a second.
         assert!((100..1000).contains(&rule.hits()), "{}", rule.hits());

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use futures_util::future::{join_all, try_join_all};
 use tokio::time::{Instant, timeout};
 use zk_curator::retry::RetryForever;
 use zk_curator::{Acl, CuratorFramework, ErrorKind};
@@ -14,9 +13,9 @@ use zk_curator_recipes::two_phase::{
 use zk_curator_testing::wait::{idle, spend};
 use zk_curator_testing::{ProbeWatch, TestServer, Verdict, WatchKind};
 use zk_curator_tests::{
-    assert_matches, builder, closes_clean, connected, cut_at_next_multi, expire, in_memory, once,
-    pairs, server, session_id, simulated, simulated_each, simulated_each_on, simulated_on,
-    simulated_with, start, two_in_memory, until,
+    assert_matches, builder, closes_clean, connected, cut_at_next_multi, expire, in_memory,
+    join_all, once, pairs, server, session_id, simulated, simulated_each, simulated_each_on,
+    simulated_on, simulated_with, start, try_join_all, two_in_memory, until,
 };
 
 const TX: &str = "/transactions/order-17";

@@ -3,7 +3,6 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use futures_util::future::{join_all, try_join_all};
 use tokio::time::Instant;
 use zk_curator::{Acl, CuratorFramework, ErrorKind, Permissions};
 use zk_curator_proto::OpCode;
@@ -12,7 +11,7 @@ use zk_curator_recipes::two_phase::{
 };
 use zk_curator_testing::wait::spend;
 use zk_curator_testing::{TestServer, Verdict};
-use zk_curator_tests::{always, simulated_each, simulated_with};
+use zk_curator_tests::{always, join_all, simulated_each, simulated_with, try_join_all};
 
 const PARENT: &str = "/transactions";
 const SITES: [&str; 2] = ["orders", "stock"];

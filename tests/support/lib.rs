@@ -26,6 +26,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 use zk_curator::retry::{ExponentialBackoffRetry, RetryNTimes};
@@ -164,32 +165,52 @@ pub fn pairs<A: Copy, B>(
 /// Like [`simulated`], with other random choices: the first framework has this seed, each further
 /// one the next.
 pub fn simulated_from<F: Future>(seed: u64, test: F) -> F::Output {
-    let mut runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = runtime.enable_time().start_paused(true).build().unwrap();
-    NEXT_SEED.set(Some(seed));
-    let output = run(&runtime, LONG_SIMULATED, test);
-    NEXT_SEED.set(None);
-    output
+    let mut output = None;
+    simulate(seed, Box::pin(async { output = Some(test.await) }));
+    output.expect("invariant: the test has ended")
 }
 
 /// Runs a test in real time, on two threads.
 pub fn real_time<F: Future>(test: F) -> F::Output {
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
-    run(&runtime, LONG, test)
-}
-
-/// Runs a test with a limit of time.
-fn run<F: Future>(runtime: &Runtime, limit: Duration, test: F) -> F::Output {
     let mut output = None;
-    run_any(runtime, limit, Box::pin(async { output = Some(test.await) }));
+    wait(Box::pin(async { output = Some(test.await) }));
     output.expect("invariant: the test has ended")
 }
 
-/// Takes any future, because the loop of a runtime for every test is a quarter of the machine code
-/// of the tests.
-fn run_any(runtime: &Runtime, limit: Duration, test: Pin<Box<dyn Future<Output = ()> + '_>>) {
+/// What a test does. Any future, because the loop of a runtime for every test is a quarter of the
+/// machine code of the tests.
+type Test<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+fn simulate(seed: u64, test: Test<'_>) {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().start_paused(true).build().unwrap();
+    NEXT_SEED.set(Some(seed));
+    run(&runtime, LONG_SIMULATED, test);
+    NEXT_SEED.set(None);
+}
+
+fn wait(test: Test<'_>) {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
+    run(&runtime, LONG, test);
+}
+
+/// Runs a test with a limit of time.
+fn run(runtime: &Runtime, limit: Duration, test: Test<'_>) {
     runtime.block_on(async { timeout(limit, test).await }).expect("the test hangs");
+}
+
+/// Waits for all of these futures, like [`futures_util::future::join_all`], of which the tests have
+/// one copy for each type of results rather than one for each type of futures.
+pub async fn join_all<F: Future>(all: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+    futures_util::future::join_all(all.into_iter().map(FutureExt::boxed_local)).await
+}
+
+/// Waits for all of these futures until one fails, like [`futures_util::future::try_join_all`].
+pub async fn try_join_all<T, E, F: Future<Output = Result<T, E>>>(
+    all: impl IntoIterator<Item = F>,
+) -> Result<Vec<T>, E> {
+    futures_util::future::try_join_all(all.into_iter().map(FutureExt::boxed_local)).await
 }
 
 /// Settings for a framework on these servers.

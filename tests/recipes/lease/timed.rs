@@ -7,8 +7,8 @@ use zk_curator::{Acl, ErrorCode, ErrorKind, FencingToken, Permissions};
 use zk_curator_recipes::lease::{Error, MultiLease, TimedLease};
 use zk_curator_testing::wait::{idle, past, settled, spend};
 use zk_curator_tests::{
-    assert_matches, connected, recorded, session_id, simulated_each, simulated_on, simulated_with,
-    two_in_memory,
+    assert_matches, connected, join_all, recorded, session_id, simulated_each, simulated_on,
+    simulated_with, two_in_memory,
 };
 
 const PATH: &str = "/leases/hourly";
@@ -141,7 +141,7 @@ fn one_of_many_contenders_takes_the_lease() {
                 .map(|(number, zk)| lease(zk, &number.to_string()))
                 .collect();
             let takes = leases.iter().map(|lease| lease.try_take(SECOND));
-            let taken = futures_util::future::join_all(takes).await;
+            let taken = join_all(takes).await;
             let guards: Vec<_> = taken.into_iter().filter_map(Result::unwrap).collect();
             assert_eq!(guards.len(), 1);
             assert!(guards[0].fencing_token() > last);
@@ -360,7 +360,7 @@ fn contenders_for_several_leases_get_different_ones() {
             .map(|(number, zk)| MultiLease::new(zk, PATH, 4, number.to_string()))
             .collect();
         let takes = leases.iter().map(|lease| lease.try_take(MINUTE));
-        let taken = futures_util::future::join_all(takes).await;
+        let taken = join_all(takes).await;
         let mut paths: Vec<_> = taken
             .into_iter()
             .filter_map(Result::unwrap)
