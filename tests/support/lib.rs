@@ -207,6 +207,9 @@ pub async fn join_all<F: Future>(all: impl IntoIterator<Item = F>) -> Vec<F::Out
 }
 
 /// Waits for all of these futures until one fails, like [`futures_util::future::try_join_all`].
+///
+/// # Errors
+/// The first error.
 pub async fn try_join_all<T, E, F: Future<Output = Result<T, E>>>(
     all: impl IntoIterator<Item = F>,
 ) -> Result<Vec<T>, E> {
