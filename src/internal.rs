@@ -12,6 +12,7 @@ pub use zk_curator_client::internal::{Locked, Signal, bounded, millis, sleep, sl
 pub use zk_curator_client::{ConnectString, Op};
 
 pub use crate::certain::{Id, Ids, Seen, protected_name, resolve};
+pub use crate::core::{RACE_ROUNDS, is_conflict};
 pub use crate::setbacks::Setbacks;
 
 #[cfg(feature = "metrics")]

@@ -79,6 +79,7 @@ mod participant;
 pub mod partition;
 mod path;
 pub mod queue;
+mod race;
 mod random;
 mod reason;
 mod removal;

@@ -10,6 +10,7 @@ use zk_curator_client::{
 use super::parents::{Parents, create_parents, missing_chroot, parent_options};
 use super::protected::ProtectedCreate;
 use super::set_data::Write;
+use super::settings::{compression_settings, node_settings};
 use super::transaction_op::CreateOp;
 use super::{Attempt, Target, Transaction, awaits, call_options, output};
 use crate::chroot;
@@ -193,25 +194,7 @@ impl<R> CreateBuilder<R> {
         self
     }
 
-    /// Sets the kind of node. Default: [`CreateMode::Persistent`].
-    pub const fn mode(mut self, mode: CreateMode) -> Self {
-        self.options.mode = mode;
-        self
-    }
-
-    /// Sets the time to live, for the modes that have one: from 1 ms to 2^40 - 1 ms. The servers
-    /// must have `extendedTypesEnabled`.
-    pub const fn ttl(mut self, ttl: Duration) -> Self {
-        self.options.ttl = Some(ttl);
-        self
-    }
-
-    /// Sets the access control list. Default: that of the [provider](crate::acl::AclProvider).
-    /// [`acl_of_parents`](Self::acl_of_parents) sets that of created parents.
-    pub fn acl(mut self, acl: Vec<Acl>) -> Self {
-        self.options.acl = Some(acl);
-        self
-    }
+    node_settings!(options);
 
     parent_options!();
 
@@ -249,18 +232,7 @@ impl<R> CreateBuilder<R> {
         self
     }
 
-    /// Stores the data compressed. Default: as the
-    /// [framework](crate::CuratorFrameworkBuilder::enable_compression) does.
-    pub const fn compressed(mut self) -> Self {
-        self.options.compressed = Some(true);
-        self
-    }
-
-    /// Stores the data unchanged, even where the framework compresses.
-    pub const fn uncompressed(mut self) -> Self {
-        self.options.compressed = Some(false);
-        self
-    }
+    compression_settings!(options);
 
     /// Also succeeds if the node exists as this create would have made it: with these data, never
     /// changed, and, if ephemeral, in the same session. Repeats the create after an unknown

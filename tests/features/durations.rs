@@ -307,7 +307,7 @@ cases! {
         let (server, zk) = in_memory().await;
         let other = DistributedAtomicLong::at(&connected(&server).await, "/n");
         let lock = PromotedToLock::new("/lock", time);
-        let counter = DistributedAtomicLong::builder(&zk, "/n").optimistic_tries(1).promoted_to_lock(lock).build();
+        let counter = DistributedAtomicLong::builder(&zk, "/n").retries(0).then_lock(lock).build();
         counter.increment().await.unwrap();
         other.increment().await.unwrap();
         let added = counter.increment().await;

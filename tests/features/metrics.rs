@@ -231,9 +231,9 @@ async fn counters(sums: Sums, server: TestServer, zk: CuratorFramework) {
     unproven.increment().await.unwrap_err();
     drop(lost);
     sums.shows("counter_unknown_total{framework=}", 1.0);
-    let impatient = DistributedAtomicLong::builder(&zk, "/n").optimistic_tries(1);
+    let impatient = DistributedAtomicLong::builder(&zk, "/n").retries(0);
     let lock = PromotedToLock::new("/lock", Duration::from_secs(1));
-    let impatient = impatient.promoted_to_lock(lock).build();
+    let impatient = impatient.then_lock(lock).build();
     impatient.increment().await.unwrap();
     theirs.increment().await.unwrap();
     impatient.increment().await.unwrap();
@@ -409,8 +409,8 @@ fn parts_of_recipes_have_the_name_of_their_user() {
         drop(lease);
 
         let lock = || PromotedToLock::new("/lock", minute);
-        let counter = DistributedAtomicLong::builder(&zk, "/counter").optimistic_tries(1);
-        let counter = counter.promoted_to_lock(lock()).build();
+        let counter = DistributedAtomicLong::builder(&zk, "/counter").retries(0);
+        let counter = counter.then_lock(lock()).build();
         counter.increment().await.unwrap();
         zk.set_data("/counter", 7_i64.to_be_bytes().to_vec()).await.unwrap();
         counter.increment().await.unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 use tracing::debug;
-use zk_curator::internal::{Setbacks, Signal, sleep, unless_it_panics};
+use zk_curator::internal::{Setbacks, Signal, is_conflict, sleep, unless_it_panics};
 use zk_curator::op::Authorship;
 use zk_curator::retry::RetryNTimes;
 use zk_curator::watch::{Watch, Watched};
@@ -637,8 +637,4 @@ impl Driver {
     async fn delete(&self, czxid: i64) -> Result<(), Error> {
         self.zk.delete(self.path.as_str()).czxid(czxid).guaranteed().quietly().await
     }
-}
-
-const fn is_conflict(code: ErrorCode) -> bool {
-    matches!(code, ErrorCode::NoNode | ErrorCode::NodeExists | ErrorCode::BadVersion)
 }
