@@ -17,6 +17,7 @@ use super::leadership::Told;
 use super::queue::{Place, Queue, candidate_settings, withdraw};
 use super::{Error, LeaderObserver, Leadership, Participant, tag};
 use crate::contender::Contender;
+use crate::run::Run;
 use crate::shutdown::{Ending, Shutdown};
 
 /// A body that ends sooner has returned immediately.
@@ -151,12 +152,12 @@ impl LeaderSelector {
     ///
     /// # Cancel safety
     /// Dropping the future drops `body`, and leaves the election in the background.
-    pub async fn run<F, Fut>(&self, body: F) -> Result<Fut::Output, Error>
+    pub async fn run_once<F, Fut>(&self, body: F) -> Result<Fut::Output, Error>
     where
         F: FnOnce(Leadership) -> Fut,
         Fut: Future,
     {
-        let parent = self.queue.parent("run")?;
+        let parent = self.queue.parent("run_once")?;
         let _running = self.running()?;
         self.turn(&parent, &Shutdown::never().ending(), body).await
     }
@@ -166,53 +167,33 @@ impl LeaderSelector {
     /// ended within 100 milliseconds, it does so after a pause, which doubles each time from 10
     /// milliseconds to a second, and is up to half of it shorter.
     ///
+    /// [Until a stop](Run::until): a waiting candidate then leaves the queue; the body of a leader
+    /// may continue for the time to drain, and is then dropped. The run returns when the node is
+    /// gone, or the session is over; without servers after twice the session timeout at most, and
+    /// the node is deleted in the background. Other runs of this selector continue.
+    ///
     /// # Errors
-    /// As [`run`](Self::run), but neither when leadership was lost or interrupted, nor when the
-    /// selector is closed.
+    /// As [`run_once`](Self::run_once), but neither when leadership was lost or interrupted, nor
+    /// when the selector is closed.
     ///
     /// # Panics
     /// When `body` does; leadership is given up.
     ///
     /// # Cancel safety
-    /// As [`run`](Self::run).
+    /// As [`run_once`](Self::run_once).
     #[doc(alias = "autoRequeue")]
-    pub async fn run_repeatedly<F, Fut>(&self, body: F) -> Result<(), Error>
+    pub fn run<F, Fut>(&self, body: F) -> Run<impl Future<Output = Result<(), Error>>>
     where
         F: FnMut(Leadership) -> Fut,
         Fut: Future<Output = ()>,
     {
-        let parent = self.queue.parent("run_repeatedly")?;
-        self.turns_until(&parent, &Shutdown::never().ending(), body).await
-    }
-
-    /// As [`run_repeatedly`](Self::run_repeatedly), until the [stop](Shutdown). A waiting candidate
-    /// then leaves the queue; the body of a leader may continue for the time to drain, and is then
-    /// dropped. Returns when the node is gone, or the session is over; without servers after twice
-    /// the session timeout at most, and the node is deleted in the background. Other runs of this
-    /// selector continue.
-    ///
-    /// # Errors
-    /// As [`run_repeatedly`](Self::run_repeatedly).
-    ///
-    /// # Panics
-    /// When `body` does; leadership is given up.
-    ///
-    /// # Cancel safety
-    /// As [`run`](Self::run).
-    pub async fn run_until<F, Fut>(
-        &self,
-        shutdown: impl Into<Shutdown>,
-        body: F,
-    ) -> Result<(), Error>
-    where
-        F: FnMut(Leadership) -> Fut,
-        Fut: Future<Output = ()>,
-    {
-        let parent = self.queue.parent("run_until")?;
-        let ended = self.turns_until(&parent, &shutdown.into().ending(), body).await;
-        // A place whose creation was not answered yet is left in the background.
-        let _: bool = self.queue.zk.wait_until_released().await;
-        ended
+        Run::new(|stop| async move {
+            let parent = self.queue.parent("run")?;
+            let ended = self.turns_until(&parent, &stop.ending(), body).await;
+            // A place whose creation was not answered yet is left in the background.
+            let _: bool = self.queue.zk.wait_until_released().await;
+            ended
+        })
     }
 
     async fn turns_until<F, Fut>(
