@@ -363,7 +363,7 @@ async fn leaders(sums: Sums, server: TestServer, zk: CuratorFramework) {
     candidate.close().await.unwrap();
     let selector = LeaderSelector::new(&zk, "/selector");
     selector
-        .run(|_| async { assert_eq!(sums.get("leader{framework=,recipe=selector}"), 1.0) })
+        .run_once(|_| async { assert_eq!(sums.get("leader{framework=,recipe=selector}"), 1.0) })
         .await
         .unwrap();
     // Dropping it resigns.
@@ -378,7 +378,7 @@ async fn leaders(sums: Sums, server: TestServer, zk: CuratorFramework) {
         );
         assert_eq!(of("leader_term_duration_seconds"), 1.0, "{recipe}");
     }
-    let lost = selector.run(|_| async {
+    let lost = selector.run_once(|_| async {
         expire(&server, &zk).await;
         pending::<()>().await;
     });
@@ -448,7 +448,7 @@ fn parts_of_recipes_have_the_name_of_their_user() {
             reaches(&sums, "locks_held{framework=,recipe=partition}", 2.0).await;
             stop.cancel();
         };
-        tokio::join!(set.run_until(stop.clone(), body), owned).0.unwrap();
+        tokio::join!(set.run(body).until(stop.clone()), owned).0.unwrap();
 
         let jobs = Jobs::new(&zk, "/jobs");
         let leader = leads("jobs");
@@ -478,7 +478,7 @@ fn parts_of_recipes_have_the_name_of_their_user() {
         drop(elected);
         candidate.close().await.unwrap();
         let selector = LeaderSelector::new(&zk, "/selector").with_kazoo();
-        selector.run(|_| async { sums.shows(&leads("selector"), 1.0) }).await.unwrap();
+        selector.run_once(|_| async { sums.shows(&leads("selector"), 1.0) }).await.unwrap();
         let ended =
             |recipe: &str| sums.get(&format!("leader_terms_total{{framework=,recipe={recipe}}}"));
         assert_eq!(["latch", "election", "selector"].map(ended), [1.0; 3]);
@@ -651,7 +651,7 @@ async fn behind(sums: Sums, server: TestServer, zk: CuratorFramework) {
             stop.cancel();
             ready(result)
         };
-        hourly.run_until(stop.clone(), body).await.unwrap();
+        hourly.run(body).until(stop.clone()).await.unwrap();
     };
     let until_next = || wait::until(async || next().is_some_and(|next| !next.is_nan()));
     let begun = async {
@@ -696,7 +696,7 @@ async fn partitions(sums: Sums, server: TestServer, zk: CuratorFramework) {
         assert_eq!((at("owned"), of("lost")), (Some(3.0), Some(3.0)));
         stop.cancel();
     };
-    let (ran, ()) = tokio::join!(set.run_until(stop.clone(), body), watched);
+    let (ran, ()) = tokio::join!(set.run(body).until(stop.clone()), watched);
     ran.unwrap();
     assert_eq!((of("acquired"), of("lost")), (Some(6.0), Some(3.0)));
     assert!(at("owned").unwrap().is_nan() && at("assigned").unwrap().is_nan());

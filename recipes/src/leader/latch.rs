@@ -2,7 +2,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::Stream;
 use tokio_util::sync::CancellationToken;
 use zk_curator::internal::{Setbacks, Signal, sleep};

@@ -4,7 +4,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
@@ -59,7 +58,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 ///
 /// # Connection loss
 /// See [the table](super#when-leadership-ends). When leadership ends, the body does, and the place
-/// is given up; [`run_repeatedly`](Self::run_repeatedly) enters the queue again.
+/// is given up; [`run`](Self::run) enters the queue again.
 ///
 /// # Cancel safety
 /// Dropping the future of `run` drops the body, and leaves the election in the background.
@@ -74,12 +73,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 ///
 /// let selector = LeaderSelector::new(&zk, "/services/orders").id("worker-1");
 /// let work = |token| async move { format!("done by the leader with the token {token}") };
-/// println!("{}", selector.run(|leadership| work(leadership.fencing_token())).await?);
+/// println!("{}", selector.run_once(|leadership| work(leadership.fencing_token())).await?);
 ///
 /// // Again and again, until it is closed.
 /// let worker = tokio::spawn({
 ///     let selector = selector.clone();
-///     async move { selector.run_repeatedly(|leadership| async move { leadership.lost().await }).await }
+///     async move { selector.run(|leadership| async move { leadership.lost().await }).await }
 /// });
 /// # while !selector.has_leadership() { tokio::task::yield_now().await; }
 /// selector.interrupt_leadership();

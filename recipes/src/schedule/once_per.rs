@@ -21,7 +21,6 @@ use super::slot::{Slot, SlotInfo, SlotState};
 use super::timing::Timing;
 use crate::random::fraction;
 use crate::run::Run;
-use crate::shutdown::Shutdown;
 
 /// The default number of slots that are kept.
 const KEPT: u32 = 24;
