@@ -11,8 +11,8 @@ use zk_curator::op::Authorship;
 use zk_curator::retry::RetryNTimes;
 use zk_curator::watch::{Watch, Watched};
 use zk_curator::{
-    ConnectionState, ConnectionStatus, CreateMode, Created, CuratorFramework, Error, ErrorCode,
-    ErrorKind, OpResult, OwnedNode, Stat,
+    ConnectionState, ConnectionStatus, CreateMode, Created, CuratorFramework, Error, ErrorKind,
+    OpResult, OwnedNode, Stat,
 };
 
 use super::attempt::{Attempt, Outcome};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracing::debug;
 use zk_curator::{CuratorFramework, Ownership};
 
-use super::attempt::{Changed, State, Tx};
+use super::attempt::{Changed, Stage, State, Tx};
 use super::contention::Contention;
 use super::error::Error;
 use super::plan::Plan;
@@ -317,8 +317,8 @@ impl<'t> Race<'t> {
             Ok(_) => tx.load_writes().await,
             Err(_) => Ok(()),
         };
-        let State { reads, writes, changed, .. } = tx.end();
-        if let Some(Changed { path, reads }) = changed {
+        let State { reads, writes, stage, .. } = tx.end();
+        if let Stage::Changed(Changed { path, reads }) = stage {
             return Ok(Ended::Conflict(Conflict { path, next: Next::Learned(reads) }));
         }
         let site = &self.of.site;
