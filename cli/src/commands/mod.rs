@@ -74,7 +74,6 @@ use crate::exit::Failure;
 use crate::output::Answer;
 
 #[cfg(unix)]
-pub(crate) use set::LOCK_NODE;
 
 macro_rules! commands {
     ($(
