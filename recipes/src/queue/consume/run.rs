@@ -10,7 +10,7 @@ use tracing::warn;
 use zk_curator::{CancellationToken, CuratorFramework, Ownership};
 
 use super::consumer::Consumer;
-use super::kind::{Finish, QueueKind, Source};
+use super::kind::{Finish, QueueKind, Source, TakenItem};
 use super::redelivery::{Backoff, MOST_HELD};
 use crate::queue::error::Error;
 use crate::queue::wire::layout::at_least_one;
@@ -174,11 +174,11 @@ where
     Fut: Future<Output = Result<K::Done, E>>,
     E: fmt::Display,
 {
-    let (label, attempt) = (K::Source::label(&delivery).to_owned(), K::Source::attempt(&delivery));
-    let claim = K::Source::claim(&delivery).cloned();
+    let (label, attempt) = (delivery.label().to_owned(), delivery.attempt());
+    let claim = delivery.claim().cloned();
     let work = async {
         let mut done = K::Done::default();
-        for message in K::Source::messages(&delivery) {
+        for message in delivery.messages() {
             match body(message).await {
                 Ok(result) => done = result,
                 // The other items of the delivery were removed from the queue, too.
@@ -199,7 +199,7 @@ where
         done = work => done.map_err(|error| error.to_string()),
     };
     let error = done.as_ref().err().cloned();
-    let Finish { fate, is_held, settle } = K::Source::finish(delivery, done);
+    let Finish { fate, is_held, settle } = delivery.finish(done);
     let pause = if is_held { backoff.after(attempt, zk) } else { Duration::ZERO };
     if let Some(error) = error {
         warn!(item = label, attempt, ?pause, %error, "{fate}");
