@@ -73,8 +73,6 @@ use crate::app::App;
 use crate::exit::Failure;
 use crate::output::Answer;
 
-#[cfg(unix)]
-
 macro_rules! commands {
     ($(
         $(#[doc = $about:literal])*

@@ -20,7 +20,7 @@ use tracing::{debug, warn};
 use zk_curator_proto::records::{
     AddWatchMode, AuthPacket, ConnectRequest, PASSWORD_LEN, WatchesRequest,
 };
-use zk_curator_proto::{Encoder, OpCode, Record, Request, XID_AUTH, XID_PING, bounded, frame};
+use zk_curator_proto::{Encoder, OpCode, Record, Request, XID_AUTH, bounded, frame};
 
 use super::auth::AuthBook;
 use super::hosts::{Contact, HostRing};
@@ -29,7 +29,7 @@ use super::{
     Answers, Batch, Command, Reply, RequestQueue, SessionState, StateHub, Submission, WatchEffect,
 };
 use crate::config::ZooKeeperBuilder;
-use crate::connector::{ConnectionFailure, STALLED};
+use crate::connector::ConnectionFailure;
 use crate::watch::{Asked, Registry, Upkeep};
 use crate::{
     ConnectString, Credentials, DisconnectedPolicy, Error, HostPort, SessionInfo, WatchedEvent,

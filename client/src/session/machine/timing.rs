@@ -27,7 +27,7 @@ const SHORTEST_FIRST_ATTEMPT: Duration = Duration::from_secs(1);
 
 impl Machine {
     /// Returns the time at which [`Machine::on_timer`] is due.
-    pub(super) fn next_timer(&self) -> Option<Instant> {
+    pub(in crate::session) fn next_timer(&self) -> Option<Instant> {
         let phase = match self.phase {
             Phase::Waiting { until } => Some(until),
             Phase::Connecting { next } => {
@@ -56,7 +56,7 @@ impl Machine {
     /// Notes that the driver runs again, before it passes on any input. If this is long after the
     /// time at which it should have run, the process was stopped, or a task has blocked the threads
     /// of the runtime. A failure after that is not the fault of a server.
-    pub(super) fn on_wake(&mut self, now: Instant) {
+    pub(in crate::session) fn on_wake(&mut self, now: Instant) {
         let late =
             self.next_timer().map_or(Duration::ZERO, |due| now.saturating_duration_since(due));
         if late >= self.judged_timeout() / LATE
@@ -74,7 +74,7 @@ impl Machine {
     }
 
     /// Handles the passing of time.
-    pub(super) fn on_timer(&mut self, now: Instant) {
+    pub(in crate::session) fn on_timer(&mut self, now: Instant) {
         if self.closing.as_ref().is_some_and(|closing| closing.deadline <= now) {
             return self.end(SessionState::Closed);
         }
@@ -101,6 +101,10 @@ impl Machine {
             self.answers.push(queued.remove().submission.reply, Err(Error::NotConnected));
         }
         self.detach_if_done();
+        self.on_phase_timer(now);
+    }
+
+    fn on_phase_timer(&mut self, now: Instant) {
         match self.phase {
             Phase::Waiting { until } if until <= now => self.attempt(now),
             Phase::Connecting { next } => {
@@ -133,22 +137,24 @@ impl Machine {
                     if stalled { "no response was read in time" } else { "the server is silent" },
                 );
             }
-            Phase::Connected if self.reach.read_only && self.reach.look_at <= now => {
-                let host = self.hosts.other(self.reach.looks);
-                self.reach.looks = self.reach.looks.saturating_add(1);
-                let others =
-                    u32::try_from(self.hosts.len().saturating_sub(1)).unwrap_or(u32::MAX).max(1);
-                let round = self.reach.looks / others;
-                let pause = FIRST_LOOK.saturating_mul(1 << round.min(16)).min(LONGEST_LOOK);
-                self.reach.look_at = now + pause;
-                self.effects.push_back(Effect::Look(host));
-            }
+            Phase::Connected if self.reach.read_only && self.reach.look_at <= now => self.look(now),
             Phase::Connected if self.last_sent + self.ping_interval() <= now => {
                 self.pings.push_back(now);
                 self.put_request(XID_PING, &Request::Ping, now);
             }
             _ => {}
         }
+    }
+
+    /// Looks for a writable server.
+    fn look(&mut self, now: Instant) {
+        let host = self.hosts.other(self.reach.looks);
+        self.reach.looks = self.reach.looks.saturating_add(1);
+        let others = u32::try_from(self.hosts.len().saturating_sub(1)).unwrap_or(u32::MAX).max(1);
+        let round = self.reach.looks / others;
+        let pause = FIRST_LOOK.saturating_mul(1 << round.min(16)).min(LONGEST_LOOK);
+        self.reach.look_at = now + pause;
+        self.effects.push_back(Effect::Look(host));
     }
 
     /// Returns the time at which the session must be considered expired. This happens only without

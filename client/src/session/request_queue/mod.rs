@@ -6,7 +6,7 @@ mod ticket;
 
 use std::fmt;
 use std::sync::{Arc, MutexGuard};
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 
 use slab::Slab;
 use zk_curator_proto::{Encoder, OpCode, Response};

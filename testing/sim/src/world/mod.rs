@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
-use zk_curator_client::internal::{Locked, sleep, sleep_until};
+use zk_curator_client::internal::{sleep, sleep_until};
 use zk_curator_client::{CreateMode, ErrorCode, NeverSuspended, ZooKeeper};
 use zk_curator_proto::OpCode;
 use zk_curator_testing::{
@@ -19,7 +19,7 @@ use zk_curator_testing::{
 
 use super::census::TaskCounter;
 use super::checkers::Violation;
-use super::client::{Failure, Rounds, Run};
+use super::client::{Failure, Run};
 use super::faults::{Fault, FaultKind};
 use super::looks::ExistenceChecks;
 use super::options::{self, Setting};
@@ -77,29 +77,8 @@ impl<'a> World<'a> {
         schedule: &'a [(usize, Fault)],
         settings: &'a [(usize, Setting)],
     ) -> io::Result<Self> {
-        let wraps = seed::rng(sim.seed, "overflow", 0).bool();
         let has = |wanted: Setting| settings.iter().any(|(_, setting)| *setting == wanted);
-        let is_latest = sim.has_releases && seed::rng(sim.seed, "release", 0).bool();
-        let servers = TestServer::builder()
-            .version(if is_latest { ZooKeeperVersion::V3_9 } else { ZooKeeperVersion::V3_8 })
-            .read_only(has(Setting::ReadOnlyServers))
-            .keep_writes(true)
-            .sequence_overflow(if wraps {
-                SequenceOverflow::WrapsAround
-            } else {
-                SequenceOverflow::Sticks
-            })
-            .tick_time(TICK)
-            .wall_clock(SystemTime::UNIX_EPOCH + EPOCH)
-            .container_check_interval(REAPING);
-        let cluster =
-            TestCluster::builder(sim.servers).settings(servers).tcp(false).start().await?;
-        if !sim.clocks_differ.is_zero() {
-            let most = i64::try_from(sim.clocks_differ.as_millis()).unwrap_or(i64::MAX);
-            for (number, server) in (0..).zip(cluster.members()) {
-                server.shift_wall_clock(seed::rng(sim.seed, "clock", number).i64(0..=most));
-            }
-        }
+        let cluster = servers(sim, has(Setting::ReadOnlyServers)).await?;
         let refused = has(Setting::NoLastingWatches).then(|| {
             cluster.rule(|request| match request.is(OpCode::AddWatch) {
                 true => Verdict::Refuse(ErrorCode::Unimplemented),
@@ -108,20 +87,7 @@ impl<'a> World<'a> {
         });
         let run = Run::new();
         let watch = Arc::new(Watch::new(run.clone()));
-        let seat = |number| ClientSlot {
-            number,
-            incarnation: Arc::default(),
-            begun: Rounds::default(),
-            ending: Arc::default(),
-            process: None,
-            former: Vec::new(),
-            host: Arc::new(Locked::new(cluster.connector())),
-            former_hosts: Vec::new(),
-            latency: None,
-            finished: false,
-            paused: Arc::default(),
-        };
-        let seats = sim.numbers().map(seat).collect();
+        let seats = sim.numbers().map(|number| ClientSlot::new(number, &cluster)).collect();
         let mut world = Self {
             sim,
             schedule,
@@ -295,4 +261,29 @@ impl<'a> World<'a> {
             }
         }
     }
+}
+
+/// Starts the servers of a run.
+async fn servers(sim: &Sim, read_only: bool) -> io::Result<TestCluster> {
+    let is_latest = sim.has_releases && seed::rng(sim.seed, "release", 0).bool();
+    let overflow = match seed::rng(sim.seed, "overflow", 0).bool() {
+        true => SequenceOverflow::WrapsAround,
+        false => SequenceOverflow::Sticks,
+    };
+    let servers = TestServer::builder()
+        .version(if is_latest { ZooKeeperVersion::V3_9 } else { ZooKeeperVersion::V3_8 })
+        .read_only(read_only)
+        .keep_writes(true)
+        .sequence_overflow(overflow)
+        .tick_time(TICK)
+        .wall_clock(SystemTime::UNIX_EPOCH + EPOCH)
+        .container_check_interval(REAPING);
+    let cluster = TestCluster::builder(sim.servers).settings(servers).tcp(false).start().await?;
+    if !sim.clocks_differ.is_zero() {
+        let most = i64::try_from(sim.clocks_differ.as_millis()).unwrap_or(i64::MAX);
+        for (number, server) in (0..).zip(cluster.members()) {
+            server.shift_wall_clock(seed::rng(sim.seed, "clock", number).i64(0..=most));
+        }
+    }
+    Ok(cluster)
 }

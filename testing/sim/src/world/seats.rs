@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+use zk_curator_client::Spawn;
 use zk_curator_client::internal::{Locked, sleep};
-use zk_curator_testing::{Direction, MemoryConnector};
+use zk_curator_testing::{Direction, MemoryConnector, TestCluster};
 
 use super::World;
 use crate::census::Counted;
@@ -39,6 +40,22 @@ pub(super) struct ClientSlot {
 }
 
 impl ClientSlot {
+    pub(super) fn new(number: u32, cluster: &TestCluster) -> Self {
+        Self {
+            number,
+            incarnation: Arc::default(),
+            begun: Rounds::default(),
+            ending: Arc::default(),
+            process: None,
+            former: Vec::new(),
+            host: Arc::new(Locked::new(cluster.connector())),
+            former_hosts: Vec::new(),
+            latency: None,
+            finished: false,
+            paused: Arc::default(),
+        }
+    }
+
     pub(super) fn who(&self) -> ProcessId {
         ProcessId::Client {
             number: self.number,
@@ -75,34 +92,10 @@ impl World<'_> {
             return;
         };
         let host = host.lock().clone();
-        let base = Base::of(self.sim.seed, me);
-        let mut load = base.load;
-        let mut latency = base.latency;
-        for action in active {
-            match action {
-                FaultAction::Busy { client, most } if *client == me => {
-                    load = Load { delays: 3, most: load.most.max(*most), ..load };
-                }
-                FaultAction::SlowNetwork { client, most } if *client == me => {
-                    latency = *latency.start()..=*most.max(latency.end());
-                }
-                _ => {}
-            }
-        }
+        let Base { load, latency } = Base::of(self.sim.seed, me).under(me, active);
         process.set_load(load);
         for server in 0..self.sim.servers {
-            let cuts = active.iter().filter_map(|action| match action {
-                FaultAction::CutLink { client, server: of, direction }
-                    if *client == me && *of == server =>
-                {
-                    Some(*direction)
-                }
-                FaultAction::CutClient { client, direction } if *client == me => Some(*direction),
-                _ => None,
-            });
-            let direction =
-                cuts.reduce(|one, other| if one == other { one } else { Direction::Both });
-            match direction {
+            match cut(me, server, active) {
                 Some(direction) => host.cut(server, direction),
                 None => host.mend(server),
             }
@@ -250,4 +243,35 @@ impl Base {
         let most = least + Duration::from_micros([200, 2_000, 10_000][rng.usize(..3)]);
         Self { load: Load { yields, delays: 0, most: Duration::ZERO }, latency: least..=most }
     }
+
+    /// Adds the effects of the faults on the client `me`.
+    fn under(self, me: u32, active: &[&FaultAction]) -> Self {
+        let Self { mut load, mut latency } = self;
+        for action in active {
+            match action {
+                FaultAction::Busy { client, most } if *client == me => {
+                    load = Load { delays: 3, most: load.most.max(*most), ..load };
+                }
+                FaultAction::SlowNetwork { client, most } if *client == me => {
+                    latency = *latency.start()..=*most.max(latency.end());
+                }
+                _ => {}
+            }
+        }
+        Self { load, latency }
+    }
+}
+
+/// Returns the direction in which the client `me` is cut off from a server.
+fn cut(me: u32, server: usize, active: &[&FaultAction]) -> Option<Direction> {
+    let cuts = active.iter().filter_map(|action| match action {
+        FaultAction::CutLink { client, server: of, direction }
+            if *client == me && *of == server =>
+        {
+            Some(*direction)
+        }
+        FaultAction::CutClient { client, direction } if *client == me => Some(*direction),
+        _ => None,
+    });
+    cuts.reduce(|one, other| if one == other { one } else { Direction::Both })
 }
