@@ -118,9 +118,8 @@ pub(crate) async fn create_parents<R>(
             attempt.raw.create(&Op::Create { path, data, acl, mode, ttl: None })
         };
         // The calls queue the requests in this order, and the server executes them in it.
-        let creates: Vec<_> = paths.iter().map(|path| create(path)).collect();
-        let results = paths.iter().copied().zip(join_all(creates).await);
-        let error = match failures(results) {
+        let results = join_all(paths.iter().map(|path| create(path))).await;
+        let error = match failures(paths.iter().copied().zip(results)) {
             (None, None) => return Ok(()),
             (Some((_, RawError::Refused(ErrorCode::NoNode))) | None, Some((path, denied))) => {
                 let exists = |raw: &dyn RawClient, path: &str| raw.exists(path);

@@ -53,6 +53,13 @@ pub(super) struct Applied {
     pub(super) created: Option<Vec<String>>,
 }
 
+impl Applied {
+    /// The result of a transaction that writes nothing.
+    pub(super) const fn nothing() -> Self {
+        Self { zxid: None, created: Some(Vec::new()) }
+    }
+}
+
 /// The reason why a transaction was not applied, or may not have been.
 #[derive(Debug)]
 pub(super) enum Failure {

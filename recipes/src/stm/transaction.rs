@@ -342,8 +342,7 @@ impl<'t> Race<'t> {
         if plan.only_reads() {
             let is_unchecked = writes.is_empty() && !self.of.confirmed;
             if (is_unchecked || reads.is_newest()) && self.of.fences.is_empty() {
-                let applied = Applied { zxid: None, created: Some(Vec::new()) };
-                return Ok(Ended::Committed { value, applied });
+                return Ok(Ended::Committed { value, applied: Applied::nothing() });
             }
             if reads.is_newest() {
                 // A node that is still owned now was owned when the reads were true.

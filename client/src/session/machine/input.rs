@@ -211,7 +211,7 @@ impl Machine {
         let password = response.password.unwrap_or_default();
         if self.session.is_none() {
             // Nothing was lost before there was a session.
-            self.lost_at = now;
+            self.times.lost_at = now;
         }
         self.states.granted(SessionCredentials::new(id, password.clone(), 0));
         self.session = Some(Session { info, password });
@@ -219,7 +219,7 @@ impl Machine {
         self.reach.read_only = response.read_only;
         self.reach.of_ensemble |= !response.read_only;
         self.heard(sent_at);
-        self.last_response = now;
+        self.times.last_response = now;
         debug!(session = %id, timeout, "the server accepts the session");
         match self.sasl.first.take() {
             Some(token) => self.send_sasl(token, deadline, now),
@@ -296,7 +296,7 @@ impl Machine {
                 // Only responses prove that the server receives our requests. Events do not: a
                 // network that is cut in one direction lets them through while the server counts
                 // down to the end of the session.
-                self.last_response = now;
+                self.times.last_response = now;
                 self.hosts.succeeded(now);
             }
             Err(why) => self.disconnect(now, why),
@@ -558,7 +558,7 @@ impl Machine {
     /// that server does not notify the ensemble.
     pub(super) fn heard(&mut self, sent_at: Instant) {
         if !(self.reach.read_only && self.reach.of_ensemble) {
-            self.seen_alive = self.seen_alive.max(sent_at);
+            self.times.seen_alive = self.times.seen_alive.max(sent_at);
             self.publish_validity();
         }
     }

@@ -147,15 +147,7 @@ pub(crate) struct Machine {
     out: BytesMut,
     answers: Answers,
     effects: VecDeque<Effect>,
-    last_sent: Instant,
-    last_response: Instant,
-    /// The last time that the driver woke up [`LATE`], and the delay.
-    late: Option<(Instant, Duration)>,
-    /// The time at which the last answered request was sent, at the earliest: the server has seen
-    /// the session at this time or later.
-    seen_alive: Instant,
-    /// The time at which the last connection was lost, or the session was granted.
-    lost_at: Instant,
+    times: Times,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -252,6 +244,39 @@ struct Reach {
     deadline: Option<Instant>,
 }
 
+impl Reach {
+    fn new(config: &ZooKeeperBuilder, now: Instant) -> Self {
+        Self {
+            read_only_allowed: config.read_only,
+            read_only: false,
+            of_ensemble: config.resume.is_some(),
+            look_at: now,
+            looks: 0,
+            deadline: config.connect_deadline.map(|deadline| after(now, deadline)),
+        }
+    }
+}
+
+/// When the server and the driver were heard of.
+#[derive(Debug)]
+struct Times {
+    last_sent: Instant,
+    last_response: Instant,
+    /// The last time that the driver woke up [`LATE`], and the delay.
+    late: Option<(Instant, Duration)>,
+    /// The time at which the last answered request was sent, at the earliest: the server has seen
+    /// the session at this time or later.
+    seen_alive: Instant,
+    /// The time at which the last connection was lost, or the session was granted.
+    lost_at: Instant,
+}
+
+impl Times {
+    const fn new(now: Instant) -> Self {
+        Self { last_sent: now, last_response: now, late: None, seen_alive: now, lost_at: now }
+    }
+}
+
 #[derive(Debug)]
 struct Farewell {
     deadline: Instant,
@@ -322,25 +347,14 @@ impl Machine {
             watches: Registry::default(),
             events: config.events.clone(),
             closing: None,
-            reach: Reach {
-                read_only_allowed: config.read_only,
-                read_only: false,
-                of_ensemble: config.resume.is_some(),
-                look_at: now,
-                looks: 0,
-                deadline: config.connect_deadline.map(|deadline| after(now, deadline)),
-            },
+            reach: Reach::new(config, now),
             has_told_failure: false,
             farewell: None,
             slow_request: config.slow_request,
             out: BytesMut::new(),
             answers: Answers::default(),
             effects: VecDeque::new(),
-            last_sent: now,
-            last_response: now,
-            late: None,
-            seen_alive: now,
-            lost_at: now,
+            times: Times::new(now),
         }
     }
 
@@ -448,7 +462,7 @@ impl Machine {
 
     pub(super) fn handshake(&mut self, deadline: Instant, now: Instant) {
         self.phase = Phase::Handshaking { sent_at: now, deadline };
-        self.last_sent = now;
+        self.times.last_sent = now;
         let request = ConnectRequest {
             protocol_version: 0,
             last_zxid_seen: self.last_zxid,
@@ -688,7 +702,7 @@ impl Machine {
 
     fn put_frame(&mut self, xid: i32, opcode: OpCode, body: &[u8], now: Instant) {
         frame::put_parts(&mut self.out, &[&xid.to_be_bytes(), &opcode.code().to_be_bytes(), body]);
-        self.last_sent = now;
+        self.times.last_sent = now;
     }
 
     /// Positive, because negative ones are reserved.

@@ -39,7 +39,9 @@ impl Machine {
             | Phase::Handshaking { deadline, .. }
             | Phase::Rejecting { deadline }
             | Phase::Authenticating { deadline, .. } => Some(deadline),
-            Phase::Connected => Some((self.last_sent + self.ping_interval()).min(self.silent_at())),
+            Phase::Connected => {
+                Some((self.times.last_sent + self.ping_interval()).min(self.silent_at()))
+            }
             Phase::Ended(_) => return None,
         };
         let queued = self.queued.first_key_value().map(|(_, queued)| queued.deadline);
@@ -62,14 +64,14 @@ impl Machine {
         if late >= self.judged_timeout() / LATE
             && self.stalled(now).is_none_or(|before| before <= late)
         {
-            self.late = Some((now, late));
+            self.times.late = Some((now, late));
         }
     }
 
     /// Returns the least time for which the driver did not run, if that may be why there was no
     /// response.
     pub(super) fn stalled(&self, now: Instant) -> Option<Duration> {
-        let (noticed, late) = self.late?;
+        let (noticed, late) = self.times.late?;
         (now.saturating_duration_since(noticed) < self.silence_limit()).then_some(late)
     }
 
@@ -138,7 +140,7 @@ impl Machine {
                 );
             }
             Phase::Connected if self.reach.read_only && self.reach.look_at <= now => self.look(now),
-            Phase::Connected if self.last_sent + self.ping_interval() <= now => {
+            Phase::Connected if self.times.last_sent + self.ping_interval() <= now => {
                 self.pings.push_back(now);
                 self.put_request(XID_PING, &Request::Ping, now);
             }
@@ -178,11 +180,12 @@ impl Machine {
     /// does not give it up either.
     pub(super) fn certain_until(&self, session: &Session) -> Instant {
         let timeout = session.info.timeout;
-        let expires = self.seen_alive + timeout;
+        let expires = self.times.seen_alive + timeout;
         if self.expiration_percent >= 100 || self.is_kept_alive() {
             return expires;
         }
-        expires.min(self.lost_at + timeout.mul_f64(f64::from(self.expiration_percent) / 100.0))
+        expires
+            .min(self.times.lost_at + timeout.mul_f64(f64::from(self.expiration_percent) / 100.0))
     }
 
     /// Publishes the time until which the session is certain, for clients that check it themselves.
@@ -230,11 +233,11 @@ impl Machine {
     /// connection, which has no backlog, may still save the session. A read-only server never keeps
     /// a session alive.
     pub(super) fn silent_at(&self) -> Instant {
-        let silent = self.last_response + self.silence_limit();
+        let silent = self.times.last_response + self.silence_limit();
         if self.reach.read_only {
             silent
         } else {
-            silent.min(self.seen_alive + self.timeout() / 6 * 5)
+            silent.min(self.times.seen_alive + self.timeout() / 6 * 5)
         }
     }
 

@@ -180,7 +180,6 @@ async fn claim(
     if !is_executing(&lease, &places, &name, &path, executed, execute).await? {
         return Ok(Claimed::Gone);
     }
-    let attempt = times.saturating_add(1);
     let read = match read_ahead {
         Some(read) => read,
         None => read().await,
@@ -189,11 +188,11 @@ async fn claim(
         Err(error) if error.kind() == ErrorKind::NoNode => (false, Bytes::new()),
         read => (true, read?),
     };
-    let unpacked = places.pending.unpack(data);
-    let (data, why) = match unpacked {
+    let (data, why) = match places.pending.unpack(data) {
         Ok(data) => (data, None),
         Err(why) => (Bytes::new(), Some(why)),
     };
+    let attempt = times.saturating_add(1);
     let task = Task::new(data, id.to_owned(), attempt, lease.ownership().clone());
     let item = ClaimedJob { places: places.clone(), max_attempts, task, held };
     let job: Delivery<Leased> = Delivery { claim: lease, receipts, path, attempt, item };

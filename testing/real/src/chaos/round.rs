@@ -95,8 +95,7 @@ pub(super) async fn play(
     heartbeat.abort();
     let lost = witness.await?;
     leftovers::close(&observer).await?;
-    let left = ground.leftovers(ensemble, chaos.patience).await?;
-    for (scenario, left) in left {
+    for (scenario, left) in ground.leftovers(ensemble, chaos.patience).await? {
         journal.violated(scenario, "nothing is left", left);
     }
     if let Some(broken) = ground.clear().await? {
