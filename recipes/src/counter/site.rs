@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 use zk_curator::certain::{Proof, Receipt};
-use zk_curator::internal::{Locked, sleep};
+use zk_curator::internal::{Locked, sleep, withdrawn_by};
 use zk_curator::op::{CreateOp, SetDataOp};
 use zk_curator::{CuratorFramework, Error as ZkError, ErrorCode, ErrorKind, Version};
 
@@ -239,7 +239,7 @@ impl Site {
     ) -> Result<Option<Node>, Failure> {
         let path = self.path.as_str();
         let transaction = guard.map_or_else(|| self.zk.transaction(), LockGuard::fenced);
-        let transaction = transaction.uncompressed().withdrawn_by(withdrawal);
+        let transaction = withdrawn_by(transaction.uncompressed(), withdrawal);
         let mut transaction = match &node {
             Node::Absent => transaction.with(CreateOp::new(path).data(data.clone())),
             Node::Present { version, .. } => transaction

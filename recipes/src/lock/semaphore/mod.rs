@@ -351,7 +351,7 @@ impl InterProcessSemaphore {
             // 4
             tokio::select! {
                 biased;
-                () = session_lost.cancelled() => return Ok(None),
+                () = session_lost => return Ok(None),
                 _ = leases_watch => {
                     (listing.names, listing.leases_watch) = self.list_leases(paths, true).await?;
                 }
