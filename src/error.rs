@@ -58,8 +58,8 @@ pub enum ErrorKind {
     SessionExpired,
     /// The node of a [fenced transaction](crate::Ownership::fenced) is gone. Nothing was applied.
     OwnershipLost,
-    /// The caller has [withdrawn](crate::op::Transaction::withdrawn_by) the transaction before it
-    /// was sent.
+    /// A recipe has withdrawn the transaction before it was sent, because its callers have given up.
+    #[doc(hidden)]
     Withdrawn,
 
     // An earlier state is lost.

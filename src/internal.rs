@@ -11,7 +11,10 @@ use std::time::Duration;
 pub use zk_curator_client::internal::{Locked, Signal, bounded, millis, sleep, sleep_until};
 pub use zk_curator_client::{ConnectString, Op};
 
+pub use tokio_util::sync::CancellationToken;
+
 pub use crate::certain::{Id, Ids, Seen, protected_name, resolve};
+pub use crate::core::{RACE_ROUNDS, is_conflict};
 pub use crate::setbacks::Setbacks;
 
 #[cfg(feature = "metrics")]
@@ -19,7 +22,7 @@ pub use crate::observe::series::{framework_label, gauge_at, results_at};
 
 use crate::error::{Error, ErrorKind};
 use crate::framework::CuratorFramework;
-use crate::op::TransactionOp;
+use crate::op::{Transaction, TransactionOp};
 use crate::path::{ZPath, split};
 
 /// Returns an operation of a transaction with everything that this handle adds to it: the path on
@@ -28,6 +31,15 @@ use crate::path::{ZPath, split};
 #[must_use]
 pub fn described(zk: &CuratorFramework, op: &TransactionOp) -> (Op, bool) {
     op.described(zk)
+}
+
+/// Withdraws the transaction if the token is cancelled before it is sent: it fails with `Withdrawn`,
+/// and nothing was applied. A transaction that was sent, or may have been, is not affected.
+///
+/// It is for a transaction on behalf of several callers, of which one may lose interest while the
+/// transaction waits for a connection. A single caller just drops the future.
+pub fn withdrawn_by(transaction: Transaction, token: CancellationToken) -> Transaction {
+    transaction.withdrawn_by(token)
 }
 
 /// Returns `true` if the data of a create are the default data of the framework.

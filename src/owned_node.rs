@@ -323,10 +323,12 @@ impl Ownership {
         self.session.lost.is_cancelled()
     }
 
-    /// Returns a token that is cancelled when the session of the node is over.
-    #[must_use]
-    pub fn session_lost(&self) -> CancellationToken {
-        self.session.lost.child_token()
+    /// Resolves when the session of the node is over. The future does not borrow the ownership.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub fn session_lost(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.session.lost.clone().cancelled_owned()
     }
 
     /// Returns `true` if this client knows that the node is no longer owned: its session is over,

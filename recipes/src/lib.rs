@@ -79,9 +79,11 @@ mod participant;
 pub mod partition;
 mod path;
 pub mod queue;
+mod race;
 mod random;
 mod reason;
 mod removal;
+mod run;
 pub mod schedule;
 mod server_clock;
 pub mod shared;
@@ -89,6 +91,7 @@ mod shutdown;
 pub mod stm;
 pub mod two_phase;
 
+pub use run::Run;
 pub use shutdown::Shutdown;
 
 /// The size of a slow test: `gate` when a change is judged, and `night` with `ZK_CURATOR_NIGHT=1`.

@@ -5,9 +5,7 @@ use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, Error, ErrorCode, ErrorKind};
 
 use crate::path::child;
-
-/// The number of attempts while children come and go, or outcomes are unknown.
-const ROUNDS: usize = 50;
+use crate::race::{RACE_ROUNDS, is_race};
 
 /// Removes a node and its children in one transaction, or nothing; with an identity, only the node
 /// that has this child. Unlike a delete of one after the other it cannot be overtaken by children
@@ -43,7 +41,10 @@ pub(crate) async fn remove(
             deletes = deletes.with(DeleteOp::new(child(path, name)));
         }
         let Err(error) = deletes.with(DeleteOp::new(path.as_str())).commit().await else { break };
-        if round == ROUNDS || !(is_race(&error) || error.may_have_applied()) {
+        let may_help = is_race(&error)
+            || error.code() == Some(ErrorCode::NotEmpty)
+            || error.may_have_applied();
+        if round == RACE_ROUNDS || !may_help {
             return Err(error.of_operation(OP));
         }
         let unknown = error.of_operation(OP);
@@ -53,19 +54,4 @@ pub(crate) async fn remove(
         }
     }
     Ok(())
-}
-
-/// Returns `true` if a transaction was refused because of a concurrent change, so that another read
-/// helps.
-pub(crate) fn is_race(error: &Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::TransactionFailed {
-            code: ErrorCode::NoNode
-                | ErrorCode::NodeExists
-                | ErrorCode::BadVersion
-                | ErrorCode::NotEmpty,
-            ..
-        }
-    )
 }

@@ -9,8 +9,8 @@ use tracing::warn;
 use zk_curator::internal::{bounded, sleep_until};
 use zk_curator::{CancellationToken, ConnectionState, CuratorFramework};
 
-/// Decides when `run_until` of a consumer, a worker, a schedule, an election or a sharder stops,
-/// and for how long bodies may then continue.
+/// Decides when a [`Run`](crate::Run) of a consumer, a worker, a schedule, an election or a sharder
+/// [stops](crate::Run::until), and for how long bodies may then continue.
 ///
 /// Made of a [`CancellationToken`], by [`into`](Into) or with [`on`](Self::on). Cheap to clone: one
 /// serves all runs of a process. It contains only the settings that all of these share; the number
@@ -40,11 +40,12 @@ use zk_curator::{CancellationToken, ConnectionState, CuratorFramework};
 ///
 /// let mails = LockingQueue::new(&zk, "/mails");
 /// mails.put("hello").await?;
-/// mails.consumer().run_until(shutdown, 4, |mail| {
+/// let deliver = |mail: zk_curator_recipes::queue::Message| {
 ///     println!("{:?}", mail.data);
 ///     stop.cancel();
 ///     async { Ok::<_, std::io::Error>(()) }
-/// }).await?;
+/// };
+/// mails.consumer().run(4, deliver).until(shutdown).await?;
 /// assert_eq!(mails.count().await?, 0);
 /// # zk.close().await?;
 /// # Ok(()) }

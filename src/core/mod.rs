@@ -28,7 +28,7 @@ pub use fencing::FencingToken;
 pub(crate) use identity::delete_created_by;
 pub(crate) use protection::{Found, Protection, find, new_prefix};
 pub(crate) use quorum::{read_behind_quorum, read_behind_sync};
-pub(crate) use race::RACE_ROUNDS;
+pub use race::{RACE_ROUNDS, is_conflict};
 pub(crate) use random::Random;
 pub(crate) use session::Session;
 pub(crate) use settings::Settings;

@@ -7,6 +7,7 @@ use zk_curator_client::{Acl, CreateMode};
 
 use super::path::TypedPath;
 use crate::framework::CuratorFramework;
+use crate::op::{compression_settings, node_settings};
 use crate::schema::{Allowance, Schema, Validator};
 use crate::typed::Typed;
 use crate::value::FromData;
@@ -69,38 +70,9 @@ impl<P, T> ModelSpec<P, T> {
         self
     }
 
-    /// Sets the kind of created nodes. Default: [`CreateMode::Persistent`].
-    pub const fn mode(mut self, mode: CreateMode) -> Self {
-        self.mode = mode;
-        self
-    }
+    node_settings!();
 
-    /// Sets the time to live of created nodes, for the modes that have one: see
-    /// [`CreateBuilder::ttl`](crate::op::CreateBuilder::ttl). Default: none.
-    pub const fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = Some(ttl);
-        self
-    }
-
-    /// Sets the access control list of created nodes. Default: that of the
-    /// [provider](crate::acl::AclProvider).
-    pub fn acl(mut self, acl: Vec<Acl>) -> Self {
-        self.acl = Some(acl);
-        self
-    }
-
-    /// Stores the values compressed. Default: as the
-    /// [framework](crate::CuratorFrameworkBuilder::enable_compression) does.
-    pub const fn compressed(mut self) -> Self {
-        self.compressed = Some(true);
-        self
-    }
-
-    /// Stores the values unchanged, even where the framework compresses.
-    pub const fn uncompressed(mut self) -> Self {
-        self.compressed = Some(false);
-        self
-    }
+    compression_settings!();
 
     /// Returns the view of nodes with these options.
     pub(super) fn typed(&self, zk: &CuratorFramework) -> Typed<T> {

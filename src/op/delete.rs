@@ -4,6 +4,7 @@ use std::task::{Poll, ready};
 use zk_curator_client::{Error as RawError, ErrorCode, Version};
 
 use super::parents::Parents;
+use super::settings::version_setting;
 use super::transaction_op::DeleteOp;
 use super::{Attempt, Target, Transaction, awaits, call_options};
 use crate::core::{
@@ -62,12 +63,7 @@ impl DeleteBuilder {
         }
     }
 
-    /// Sets the version that the data must have, also if the children are deleted first; -1 for
-    /// any, as in Java. Default: any.
-    pub fn version(mut self, version: impl Into<Version>) -> Self {
-        self.version = version.into();
-        self
-    }
+    version_setting!();
 
     /// Sets the transaction that created the node to delete. If another node has its path, the node
     /// is gone, and the delete succeeds.

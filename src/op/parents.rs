@@ -4,7 +4,7 @@ use std::iter;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use zk_curator_client::{Acl, CreateMode, Error as RawError, ErrorCode, Op};
+use zk_curator_client::{Acl, CreateMode, Created, Error as RawError, ErrorCode, Op};
 
 use super::Target;
 use crate::chroot::{self, MissingChroot};
@@ -66,6 +66,29 @@ pub(crate) fn missing_chroot<R>(target: &Target<R>) -> Error {
     }
 }
 
+/// A create that has failed: its path, and the error.
+type Failed<'p> = Option<(&'p str, RawError)>;
+
+/// Returns the create that has failed, if it tells that later ones must fail too, and the last one
+/// that was denied without any sign that its node exists.
+fn failures<'p>(
+    results: impl Iterator<Item = (&'p str, Result<Created, RawError>)>,
+) -> (Failed<'p>, Failed<'p>) {
+    let mut denied = None;
+    for (path, result) in results {
+        match result {
+            Ok(_) | Err(RawError::Refused(ErrorCode::NodeExists)) => denied = None,
+            // Servers check the permission on the parent before they check if the node exists:
+            // what becomes of the node below tells whether it does (CURATOR-715).
+            Err(error @ RawError::Refused(ErrorCode::NoAuth | ErrorCode::NotReadOnly)) => {
+                denied = Some((path, error));
+            }
+            Err(error) => return (Some((path, error)), denied),
+        }
+    }
+    (None, denied)
+}
+
 /// Creates `parent`, a path of the server, and missing nodes above it, if that was requested or it
 /// is the namespace. An error says if any of them may have been created.
 pub(crate) async fn create_parents<R>(
@@ -95,25 +118,8 @@ pub(crate) async fn create_parents<R>(
             attempt.raw.create(&Op::Create { path, data, acl, mode, ttl: None })
         };
         // The calls queue the requests in this order, and the server executes them in it.
-        let creates: Vec<_> = paths.iter().map(|path| create(path)).collect();
-        let results = join_all(creates).await;
-        let mut is_denied = None;
-        let mut failure = None;
-        for (path, result) in paths.iter().copied().zip(results) {
-            match result {
-                Ok(_) | Err(RawError::Refused(ErrorCode::NodeExists)) => is_denied = None,
-                // Servers check the permission on the parent before they check if the node exists:
-                // what becomes of the node below tells whether it does (CURATOR-715).
-                Err(error @ RawError::Refused(ErrorCode::NoAuth | ErrorCode::NotReadOnly)) => {
-                    is_denied = Some((path, error));
-                }
-                Err(error) => {
-                    failure = Some((path, error));
-                    break;
-                }
-            }
-        }
-        let error = match (failure, is_denied) {
+        let results = join_all(paths.iter().map(|path| create(path))).await;
+        let error = match failures(paths.iter().copied().zip(results)) {
             (None, None) => return Ok(()),
             (Some((_, RawError::Refused(ErrorCode::NoNode))) | None, Some((path, denied))) => {
                 let exists = |raw: &dyn RawClient, path: &str| raw.exists(path);

@@ -2,6 +2,7 @@ use bytes::Bytes;
 use zk_curator_client::{Stat, Version};
 
 use super::parents::Parents;
+use super::settings::{compression_settings, version_setting};
 use super::transaction_op::SetDataOp;
 use super::{Target, Transaction, awaits, call_options};
 use crate::error::{Error, ErrorKind, Result};
@@ -64,11 +65,7 @@ impl SetDataBuilder {
         Self { target, data, version: Version::Any, idempotent: false, compressed: None }
     }
 
-    /// Sets the version that the data must have; -1 for any, as in Java. Default: any.
-    pub fn version(mut self, version: impl Into<Version>) -> Self {
-        self.version = version.into();
-        self
-    }
+    version_setting!();
 
     /// Also succeeds if the node already has these data. With a version, the data must have the
     /// following version, which this write or an equal one has set. Without a version, the write is
@@ -78,18 +75,7 @@ impl SetDataBuilder {
         self
     }
 
-    /// Stores the data compressed. Default: as the
-    /// [framework](crate::CuratorFrameworkBuilder::enable_compression) does.
-    pub const fn compressed(mut self) -> Self {
-        self.compressed = Some(true);
-        self
-    }
-
-    /// Stores the data unchanged, even where the framework compresses.
-    pub const fn uncompressed(mut self) -> Self {
-        self.compressed = Some(false);
-        self
-    }
+    compression_settings!();
 
     /// Returns a transaction of this one operation.
     pub(crate) fn into_transaction(self) -> Transaction {

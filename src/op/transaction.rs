@@ -150,13 +150,8 @@ impl Transaction {
         self
     }
 
-    /// Withdraws the transaction if the token is cancelled before it is sent: it fails with
-    /// `Withdrawn`, and nothing was applied. A transaction that was sent, or may have been, is not
-    /// affected.
-    ///
-    /// It is for a transaction on behalf of several callers, of which one may lose interest while
-    /// the transaction waits for a connection. A single caller just drops the future.
-    pub fn withdrawn_by(mut self, token: CancellationToken) -> Self {
+    /// See [`internal::withdrawn_by`](crate::internal::withdrawn_by).
+    pub(crate) fn withdrawn_by(mut self, token: CancellationToken) -> Self {
         self.withdrawal = Some(token);
         self
     }

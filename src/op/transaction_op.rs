@@ -4,6 +4,7 @@ use bytes::Bytes;
 use zk_curator_client::{Acl, CreateMode, Op, Version};
 
 use super::Target;
+use super::settings::{compression_settings, node_settings, version_setting};
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
 use crate::path::validate_create;
@@ -164,36 +165,9 @@ impl CreateOp {
         self
     }
 
-    /// Sets the access control list. Default: that of the [provider](crate::acl::AclProvider).
-    pub fn acl(mut self, acl: Vec<Acl>) -> Self {
-        self.acl = Some(acl);
-        self
-    }
+    node_settings!();
 
-    /// Sets the kind of node. Default: [`CreateMode::Persistent`].
-    pub const fn mode(mut self, mode: CreateMode) -> Self {
-        self.mode = mode;
-        self
-    }
-
-    /// Sets the time to live, for the modes that have one: from 1 ms to 2^40 - 1 ms.
-    pub const fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = Some(ttl);
-        self
-    }
-
-    /// Stores the data compressed. Default: as the
-    /// [framework](crate::CuratorFrameworkBuilder::enable_compression) does.
-    pub const fn compressed(mut self) -> Self {
-        self.compressed = Some(true);
-        self
-    }
-
-    /// Stores the data unchanged, even where the framework compresses.
-    pub const fn uncompressed(mut self) -> Self {
-        self.compressed = Some(false);
-        self
-    }
+    compression_settings!();
 }
 
 impl From<CreateOp> for TransactionOp {
@@ -235,24 +209,9 @@ impl SetDataOp {
         Self { path: path.into(), data: None, version: Version::Any, compressed: None }
     }
 
-    /// Sets the version that the data must have; -1 for any, as in Java. Default: any.
-    pub fn version(mut self, version: impl Into<Version>) -> Self {
-        self.version = version.into();
-        self
-    }
+    version_setting!();
 
-    /// Stores the data compressed. Default: as the
-    /// [framework](crate::CuratorFrameworkBuilder::enable_compression) does.
-    pub const fn compressed(mut self) -> Self {
-        self.compressed = Some(true);
-        self
-    }
-
-    /// Stores the data unchanged, even where the framework compresses.
-    pub const fn uncompressed(mut self) -> Self {
-        self.compressed = Some(false);
-        self
-    }
+    compression_settings!();
 }
 
 impl From<SetDataOp> for TransactionOp {
@@ -275,11 +234,7 @@ impl DeleteOp {
         Self { path: path.into(), version: Version::Any }
     }
 
-    /// Sets the version that the data must have; -1 for any, as in Java. Default: any.
-    pub fn version(mut self, version: impl Into<Version>) -> Self {
-        self.version = version.into();
-        self
-    }
+    version_setting!();
 }
 
 impl From<DeleteOp> for TransactionOp {
@@ -302,11 +257,7 @@ impl CheckOp {
         Self { path: path.into(), version: Version::Any }
     }
 
-    /// Sets the version that the data must have; -1 for any, as in Java. Default: any.
-    pub fn version(mut self, version: impl Into<Version>) -> Self {
-        self.version = version.into();
-        self
-    }
+    version_setting!();
 }
 
 impl From<CheckOp> for TransactionOp {

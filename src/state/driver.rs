@@ -82,15 +82,7 @@ async fn run(mut end: End) {
             "closed before the servers were told of a lost session; it ends at its timeout"
         );
     }
-    let closed = match &end.session {
-        Some(session) => {
-            // A guard must learn of its loss before another client can acquire the same resource.
-            session.lost.cancel();
-            core.handover.end(session, deadline.saturating_duration_since(Instant::now())).await
-        }
-        None => Ok(()),
-    };
-    let closed = match closed {
+    let closed = match close(&core, end.session.as_deref(), deadline).await {
         Ok(()) if is_untold => Err(RawError::ConnectionLoss { sent: false }),
         closed => closed,
     };
@@ -98,6 +90,14 @@ async fn run(mut end: End) {
         tell!(warn, core, core.status(), %error, "the session could not be closed; it will expire");
     }
     end.result = Some(closed);
+}
+
+/// Ends the last session.
+async fn close(core: &Core, session: Option<&Session>, deadline: Instant) -> Result<(), RawError> {
+    let Some(session) = session else { return Ok(()) };
+    // A guard must learn of its loss before another client can acquire the same resource.
+    session.lost.cancel();
+    core.handover.end(session, deadline.saturating_duration_since(Instant::now())).await
 }
 
 /// Returns the part of the close timeout that is kept for the session.

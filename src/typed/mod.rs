@@ -33,6 +33,7 @@ use crate::certain::is_receipt;
 use crate::core::RACE_ROUNDS;
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
+use crate::op::node_settings;
 use crate::op::{ChildData, OpFuture};
 use crate::path::join;
 use crate::value::{Failure, FromData, ToData};
@@ -85,25 +86,7 @@ impl CuratorFramework {
 }
 
 impl<T> Typed<T> {
-    /// Sets the kind of created nodes. Default: [`CreateMode::Persistent`].
-    pub const fn mode(mut self, mode: CreateMode) -> Self {
-        self.mode = mode;
-        self
-    }
-
-    /// Sets the time to live of created nodes, for the modes that have one: see
-    /// [`CreateBuilder::ttl`](crate::op::CreateBuilder::ttl).
-    pub const fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = Some(ttl);
-        self
-    }
-
-    /// Sets the access control list of created nodes. Default: that of the
-    /// [provider](crate::acl::AclProvider).
-    pub fn acl(mut self, acl: Vec<Acl>) -> Self {
-        self.acl = Some(acl);
-        self
-    }
+    node_settings!();
 
     /// Returns the handle that reads and writes the nodes.
     #[must_use]

@@ -307,7 +307,7 @@ cases! {
         let (server, zk) = in_memory().await;
         let other = DistributedAtomicLong::at(&connected(&server).await, "/n");
         let lock = PromotedToLock::new("/lock", time);
-        let counter = DistributedAtomicLong::builder(&zk, "/n").optimistic_tries(1).promoted_to_lock(lock).build();
+        let counter = DistributedAtomicLong::builder(&zk, "/n").retries(0).then_lock(lock).build();
         counter.increment().await.unwrap();
         other.increment().await.unwrap();
         let added = counter.increment().await;
@@ -465,7 +465,7 @@ cases! {
         let each = OncePer::new(&zk, "/each", Schedule::every(TIMES[2] * 2).offset(time));
         drop(timeout(MINUTE, each.run(|_| ready(Ok::<_, String>(())))).await);
     },
-    // Of each recipe with `run_until`.
+    // Of each recipe that runs until a stop.
     "recipes/src/shutdown.rs::deadline" => |time, zk| async move {
         let shutdown = Shutdown::on(CancellationToken::new()).deadline(time);
         let waited = timeout(MINUTE, shutdown.step(pending::<()>())).await;
@@ -476,24 +476,24 @@ cases! {
         let stops: Vec<_> = (0..6).map(|_| CancellationToken::new()).collect();
         let stop = |number: usize| Shutdown::on(stops[number].clone()).drain(time);
         let selector = LeaderSelector::new(&zk, "/selector");
-        selector.run_until(stop(0), |_| body(&stops[0], ())).await.unwrap();
+        selector.run(|_| body(&stops[0], ())).until(stop(0)).await.unwrap();
         let queue = DistributedQueue::new(&zk, "/queue");
         queue.put_all(["1", "2"]).await.unwrap();
         let each = |_| body(&stops[1], Ok::<_, String>(()));
-        queue.auto_ack_consumer().run_until(stop(1), 1, each).await.unwrap();
+        queue.auto_ack_consumer().run(1, each).until(stop(1)).await.unwrap();
         let each = |_| body(&stops[2], Ok::<_, String>(()));
         queue.put("3").await.unwrap();
-        queue.consumer("/claims").run_until(stop(2), 1, each).await.unwrap();
+        queue.consumer("/claims").run(1, each).until(stop(2)).await.unwrap();
         let locking = LockingQueue::new(&zk, "/locking");
         locking.put("item").await.unwrap();
         let each = |_| body(&stops[3], Ok::<_, String>(()));
-        locking.consumer().run_until(stop(3), 1, each).await.unwrap();
+        locking.consumer().run(1, each).until(stop(3)).await.unwrap();
         let jobs = Jobs::new(&zk, "/jobs");
         jobs.submit("job").await.unwrap();
         let each = |_| body(&stops[4], Ok::<Option<bytes::Bytes>, String>(None));
-        jobs.worker("w").run_until(stop(4), 1, each).await.unwrap();
+        jobs.worker("w").run(1, each).until(stop(4)).await.unwrap();
         let sharder = sharder(&zk, MINUTE).await.unwrap();
-        sharder.run_until(stop(5), |_| body(&stops[5], Ok::<_, String>(()))).await.unwrap();
+        sharder.run(|_| body(&stops[5], Ok::<_, String>(()))).until(stop(5)).await.unwrap();
     },
     "recipes/src/two_phase/coordinator.rs::deadline" => |time, zk| async move {
         let begun = Coordinator::begin(&zk, "/tx", ["a"], "payload").deadline(time).await;

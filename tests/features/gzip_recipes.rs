@@ -127,7 +127,7 @@ fn elections_have_ids_and_values_that_all_can_read() {
         let selector = LeaderSelector::new(one, "/selector").id("bob");
         let same = LeaderSelector::new(other, "/selector");
         let seen = selector
-            .run(|_| async { same.participants().await.unwrap().remove(0).label })
+            .run_once(|_| async { same.participants().await.unwrap().remove(0).label })
             .await
             .unwrap();
         assert_eq!(seen, "bob");
@@ -458,8 +458,10 @@ fn recipes_list_their_nodes_beside_those_of_others() {
         candidate.await_leadership().await.unwrap();
         assert_eq!(latch.participants().await.unwrap().len(), 1);
         let selector = LeaderSelector::new(one, "/selector").id("bob");
-        let seen =
-            selector.run(|_| async { selector.participants().await.unwrap().len() }).await.unwrap();
+        let seen = selector
+            .run_once(|_| async { selector.participants().await.unwrap().len() })
+            .await
+            .unwrap();
         assert_eq!(seen, 1);
         let election = Election::new(one, "/election");
         let elected = election.campaign("value").await.unwrap();
@@ -519,7 +521,7 @@ fn recipes_list_their_nodes_beside_those_of_others() {
             Ok::<_, String>(())
         };
         let shutdown = zk_curator_recipes::Shutdown::on(stop.clone());
-        once.run_until(shutdown, body).await.unwrap();
+        once.run(body).until(shutdown).await.unwrap();
         foreign("/cron").await;
         assert!(ran.get());
         assert_eq!(once.slots().await.unwrap().len(), 1);

@@ -231,9 +231,9 @@ async fn counters(sums: Sums, server: TestServer, zk: CuratorFramework) {
     unproven.increment().await.unwrap_err();
     drop(lost);
     sums.shows("counter_unknown_total{framework=}", 1.0);
-    let impatient = DistributedAtomicLong::builder(&zk, "/n").optimistic_tries(1);
+    let impatient = DistributedAtomicLong::builder(&zk, "/n").retries(0);
     let lock = PromotedToLock::new("/lock", Duration::from_secs(1));
-    let impatient = impatient.promoted_to_lock(lock).build();
+    let impatient = impatient.then_lock(lock).build();
     impatient.increment().await.unwrap();
     theirs.increment().await.unwrap();
     impatient.increment().await.unwrap();
@@ -363,7 +363,7 @@ async fn leaders(sums: Sums, server: TestServer, zk: CuratorFramework) {
     candidate.close().await.unwrap();
     let selector = LeaderSelector::new(&zk, "/selector");
     selector
-        .run(|_| async { assert_eq!(sums.get("leader{framework=,recipe=selector}"), 1.0) })
+        .run_once(|_| async { assert_eq!(sums.get("leader{framework=,recipe=selector}"), 1.0) })
         .await
         .unwrap();
     // Dropping it resigns.
@@ -378,7 +378,7 @@ async fn leaders(sums: Sums, server: TestServer, zk: CuratorFramework) {
         );
         assert_eq!(of("leader_term_duration_seconds"), 1.0, "{recipe}");
     }
-    let lost = selector.run(|_| async {
+    let lost = selector.run_once(|_| async {
         expire(&server, &zk).await;
         pending::<()>().await;
     });
@@ -409,8 +409,8 @@ fn parts_of_recipes_have_the_name_of_their_user() {
         drop(lease);
 
         let lock = || PromotedToLock::new("/lock", minute);
-        let counter = DistributedAtomicLong::builder(&zk, "/counter").optimistic_tries(1);
-        let counter = counter.promoted_to_lock(lock()).build();
+        let counter = DistributedAtomicLong::builder(&zk, "/counter").retries(0);
+        let counter = counter.then_lock(lock()).build();
         counter.increment().await.unwrap();
         zk.set_data("/counter", 7_i64.to_be_bytes().to_vec()).await.unwrap();
         counter.increment().await.unwrap();
@@ -448,7 +448,7 @@ fn parts_of_recipes_have_the_name_of_their_user() {
             reaches(&sums, "locks_held{framework=,recipe=partition}", 2.0).await;
             stop.cancel();
         };
-        tokio::join!(set.run_until(stop.clone(), body), owned).0.unwrap();
+        tokio::join!(set.run(body).until(stop.clone()), owned).0.unwrap();
 
         let jobs = Jobs::new(&zk, "/jobs");
         let leader = leads("jobs");
@@ -478,7 +478,7 @@ fn parts_of_recipes_have_the_name_of_their_user() {
         drop(elected);
         candidate.close().await.unwrap();
         let selector = LeaderSelector::new(&zk, "/selector").with_kazoo();
-        selector.run(|_| async { sums.shows(&leads("selector"), 1.0) }).await.unwrap();
+        selector.run_once(|_| async { sums.shows(&leads("selector"), 1.0) }).await.unwrap();
         let ended =
             |recipe: &str| sums.get(&format!("leader_terms_total{{framework=,recipe={recipe}}}"));
         assert_eq!(["latch", "election", "selector"].map(ended), [1.0; 3]);
@@ -651,7 +651,7 @@ async fn behind(sums: Sums, server: TestServer, zk: CuratorFramework) {
             stop.cancel();
             ready(result)
         };
-        hourly.run_until(stop.clone(), body).await.unwrap();
+        hourly.run(body).until(stop.clone()).await.unwrap();
     };
     let until_next = || wait::until(async || next().is_some_and(|next| !next.is_nan()));
     let begun = async {
@@ -696,7 +696,7 @@ async fn partitions(sums: Sums, server: TestServer, zk: CuratorFramework) {
         assert_eq!((at("owned"), of("lost")), (Some(3.0), Some(3.0)));
         stop.cancel();
     };
-    let (ran, ()) = tokio::join!(set.run_until(stop.clone(), body), watched);
+    let (ran, ()) = tokio::join!(set.run(body).until(stop.clone()), watched);
     ran.unwrap();
     assert_eq!((of("acquired"), of("lost")), (Some(6.0), Some(3.0)));
     assert!(at("owned").unwrap().is_nan() && at("assigned").unwrap().is_nan());

@@ -10,6 +10,7 @@ use zk_curator::ErrorKind::{
     OperationTimeout, OwnershipLost, SessionExpired, TooLarge, TransactionFailed, Withdrawn,
 };
 use zk_curator::certain::{Applied, Proof, Receipt};
+use zk_curator::internal::withdrawn_by;
 use zk_curator::schema::SchemaSet;
 use zk_curator::{
     Acl, ConnectionState, CreateMode, CuratorFramework, Error, ErrorCode, OpResult, Permissions,
@@ -553,7 +554,7 @@ fn a_withdrawn_transaction_is_not_applied_unless_it_was_sent() {
         let token = CancellationToken::new();
         let write = |token: &CancellationToken, data: &'static str| {
             let transaction =
-                zk.transaction().set_data("/counter", data).withdrawn_by(token.clone());
+                withdrawn_by(zk.transaction().set_data("/counter", data), token.clone());
             let receipt = receipt.clone();
             async move {
                 if is_certain {

@@ -285,7 +285,7 @@ fn every_term_of_a_leader_has_a_line_for_its_end() {
         terms(3);
         drop(election.campaign("me").await.unwrap());
         terms(4);
-        LeaderSelector::new(&zk, "/selector").run(async |_| ()).await.unwrap();
+        LeaderSelector::new(&zk, "/selector").run_once(async |_| ()).await.unwrap();
         terms(5);
     });
 }

@@ -52,7 +52,7 @@ async fn contend(connect_string: String, label: String, rounds: usize) {
     let selectors = async {
         let selector = selector(&zk, &label);
         for _ in 0..rounds {
-            let led = selector.run(|_| lead(&zk, "selector", &label)).await;
+            let led = selector.run_once(|_| lead(&zk, "selector", &label)).await;
             assert_done(&led.and_then(|led| led));
         }
     };
@@ -114,7 +114,7 @@ async fn java_and_rust_meet(connect_string: &str) {
     let selector = selector(&zk, "rust");
     let leading = tokio::spawn({
         let selector = selector.clone();
-        async move { selector.run(|_| pending::<()>()).await }
+        async move { selector.run_once(|_| pending::<()>()).await }
     });
     while !selector.has_leadership() {
         tokio::task::yield_now().await;
@@ -136,7 +136,7 @@ async fn java_and_rust_meet(connect_string: &str) {
     assert_eq!(selector.leader().await.unwrap().unwrap().label, "java");
     let next = tokio::spawn({
         let selector = selector.clone();
-        async move { selector.run(|_| async {}).await }
+        async move { selector.run_once(|_| async {}).await }
     });
     java.says("SEES java (leader), rust").await;
     next.await.unwrap().unwrap();

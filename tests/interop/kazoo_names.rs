@@ -155,7 +155,7 @@ async fn elections(kazoo: &mut Kazoo, zk: &CuratorFramework) {
     candidate.await_leadership().await.unwrap();
     assert_eq!(observer.next().await.unwrap().unwrap().label, "rust-2");
     candidate.close().await.unwrap();
-    let led = selector.run(|_| async { "led" }).await.unwrap();
+    let led = selector.run_once(|_| async { "led" }).await.unwrap();
     assert_eq!(led, "led");
 }
 

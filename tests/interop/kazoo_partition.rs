@@ -49,7 +49,7 @@ fn rust_member(
             zk.delete(&witness).await.unwrap();
             Ok::<_, String>(())
         };
-        set.run_until(stopped, body).await.unwrap();
+        set.run(body).until(stopped).await.unwrap();
         zk.close().await.unwrap();
     });
     (stop, member)

@@ -231,7 +231,7 @@ fn elections_share_the_lock_of_kazoo() {
         let elected = elected.unwrap();
         assert_eq!(values.next().await.unwrap().unwrap().value, "value");
         let selector = LeaderSelector::new(&zk, ELECTION).id("selector").with_kazoo();
-        let (led, resigned) = tokio::join!(selector.run(async |_| 1), elected.resign());
+        let (led, resigned) = tokio::join!(selector.run_once(async |_| 1), elected.resign());
         resigned.unwrap();
         assert_eq!(led.unwrap(), 1);
         assert_eq!(zk.exists(ELECTION).await.unwrap().unwrap().ephemeral_owner, 0);

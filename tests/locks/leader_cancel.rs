@@ -38,7 +38,7 @@ fn at_every_step<T>(
             until(&server, |probe| probe.children(ELECTION).is_empty()).await;
             let mine = |probe: &Probe| probe.session(session_id(&zk).get()).is_some();
             assert!(mine(&server.probe()), "by the janitor, not by the end of the session");
-            LeaderSelector::new(&other, ELECTION).run(|_| async {}).await.unwrap();
+            LeaderSelector::new(&other, ELECTION).run_once(|_| async {}).await.unwrap();
             Election::new(&other, ELECTION).campaign("").await.unwrap().resign().await.unwrap();
             all_close_clean(&server, [zk, other]).await;
         },
@@ -97,10 +97,10 @@ fn a_run_of_a_selector_leaves_nothing() {
     for prepare in [without, lost_create] {
         let run = async |zk: CuratorFramework, _| {
             let selector = LeaderSelector::new(&zk, ELECTION);
-            selector.run(|_| yield_now()).await.unwrap();
+            selector.run_once(|_| yield_now()).await.unwrap();
             selector.leader().await.unwrap();
             let led = tokio::sync::Notify::new();
-            let turns = selector.run_repeatedly(|_| {
+            let turns = selector.run(|_| {
                 led.notify_one();
                 yield_now()
             });
@@ -121,12 +121,12 @@ fn a_run_that_waits_and_one_that_is_interrupted_leave_nothing() {
     let run = async |zk: CuratorFramework, other: CuratorFramework| {
         let (first, second) =
             (LeaderSelector::new(&other, ELECTION), LeaderSelector::new(&zk, ELECTION));
-        let holds = first.run(|_| async {
+        let holds = first.run_once(|_| async {
             for _ in 0..20 {
                 yield_now().await;
             }
         });
-        let waits = second.run(|_| {
+        let waits = second.run_once(|_| {
             second.interrupt_leadership();
             std::future::pending::<()>()
         });

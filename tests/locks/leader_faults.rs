@@ -143,7 +143,7 @@ fn the_policy_is_asked_by_all_leaders() {
         let selector = LeaderSelector::new(&zk, "/selector");
         let running = tokio::spawn({
             let selector = selector.clone();
-            async move { selector.run(|_| pending::<()>()).await }
+            async move { selector.run_once(|_| pending::<()>()).await }
         });
         until(&server, |_| selector.has_leadership()).await;
         server.partition();
@@ -469,7 +469,7 @@ fn curator_518_671_interruptions_do_not_end_the_requeueing() {
                     turns.fetch_add(1, Ordering::SeqCst);
                     pending()
                 };
-                selector.run_repeatedly(body).await
+                selector.run(body).await
             }
         });
         for turn in 1..=5 {
@@ -484,7 +484,7 @@ fn curator_518_671_interruptions_do_not_end_the_requeueing() {
         let held = LeaderSelector::new(&other, ELECTION);
         let holding = tokio::spawn({
             let held = held.clone();
-            async move { held.run(|_| pending::<()>()).await }
+            async move { held.run_once(|_| pending::<()>()).await }
         });
         until(&server, |probe| probe.children(ELECTION).len() == 2).await;
         selector.interrupt_leadership();
@@ -509,16 +509,16 @@ fn curator_54_73_62_15_a_cancelled_run_says_how_it_ended() {
     simulated_with(async |server, zk| {
         let selector = LeaderSelector::new(&zk, ELECTION);
         // Interrupted in the same instant in which it is elected.
-        let interrupted = selector.run(|_| {
+        let interrupted = selector.run_once(|_| {
             selector.interrupt_leadership();
             pending::<()>()
         });
         assert!(matches!(interrupted.await, Err(Error::Interrupted)));
         let failed: Result<(), &str> =
-            selector.run(|_| async { Err("the work failed") }).await.unwrap();
+            selector.run_once(|_| async { Err("the work failed") }).await.unwrap();
         assert_eq!(failed, Err("the work failed"));
         let turns = std::cell::Cell::new(0);
-        let repeatedly = selector.run_repeatedly(|_| {
+        let repeatedly = selector.run(|_| {
             turns.set(turns.get() + 1);
             async {}
         });
@@ -581,7 +581,7 @@ fn curator_110_a_candidate_may_join_before_the_server_starts() {
         let zk = builder(&server).build().unwrap();
         let candidate = join(&zk);
         let selector = LeaderSelector::new(&zk, "/selector");
-        let running = tokio::spawn(async move { selector.run(|_| async {}).await });
+        let running = tokio::spawn(async move { selector.run_once(|_| async {}).await });
         assert_eq!(zk.start().await.unwrap_err().kind(), ErrorKind::ConnectionLoss);
         assert!(!candidate.has_leadership());
         server.restart().await.unwrap();
@@ -651,7 +651,7 @@ fn curator_365_a_missing_permission_is_reported_until_granted() {
         assert_eq!(errors.next().await.unwrap().kind(), ErrorKind::NoAuth);
         let mut states = candidate.states();
         assert!(matches!(states.next().await, Some(LatchState::Failed(_))));
-        let refused = LeaderSelector::new(&zk, ELECTION).run(|_| async {}).await;
+        let refused = LeaderSelector::new(&zk, ELECTION).run_once(|_| async {}).await;
         assert_matches!(refused, Err(Error::Framework(error)) if error.kind() == ErrorKind::NoAuth);
 
         zk.set_acl("/services", all).await.unwrap();
@@ -671,8 +671,9 @@ fn kazoo_208_an_election_within_a_watch_and_within_a_body() {
         watched.watch.await.unwrap();
         let (outer, inner) =
             (LeaderSelector::new(&zk, ELECTION), LeaderSelector::new(&zk, "/inner"));
-        let nested = outer
-            .run(|_| inner.run(|_| async { Election::new(&zk, "/third").campaign("x").await }));
+        let nested = outer.run_once(|_| {
+            inner.run_once(|_| async { Election::new(&zk, "/third").campaign("x").await })
+        });
         nested.await.unwrap().unwrap().unwrap().resign().await.unwrap();
     });
 }
@@ -691,7 +692,7 @@ fn a_candidate_that_leaves_without_a_server_has_left() {
         let stop = CancellationToken::new();
         let run = tokio::spawn({
             let (selector, shutdown) = (selector.clone(), Shutdown::on(stop.clone()));
-            async move { selector.run_until(shutdown, |_| pending()).await }
+            async move { selector.run(|_| pending()).until(shutdown).await }
         });
         until(&server, |probe| probe.children("/selector").len() == 1).await;
         let other = connected(&server).await;

@@ -136,7 +136,7 @@ fn every_leader_of_a_latch_and_a_selector_is_told() {
         let selector = LeaderSelector::new(&zk, "/selector").id("c");
         let mut observer = LeaderSelector::new(&connected(&server).await, "/selector").observe();
         assert_eq!(next(&mut observer).await, None);
-        let run = selector.run(|_| pending::<()>());
+        let run = selector.run_once(|_| pending::<()>());
         tokio::select! {
             _ = run => panic!("the body never ends"),
             leader = next(&mut observer) => assert_eq!(leader.unwrap(), "c"),

@@ -42,7 +42,7 @@ async fn leading(
     let running = selector.clone();
     let task = tokio::spawn(async move {
         running
-            .run(|_| async move {
+            .run_once(|_| async move {
                 let _end = end;
                 pending::<()>().await;
             })
@@ -63,7 +63,7 @@ fn the_layout_is_curators_and_the_body_leads() {
     simulated_on(started, async |(server, zk)| {
         let selector = selector(&zk).id("me");
         let (probe, own) = selector
-            .run(|leadership| {
+            .run_once(|leadership| {
                 let (server, selector) = (&server, &selector);
                 async move {
                     assert!(selector.has_leadership());
@@ -96,11 +96,11 @@ fn bodies_run_one_after_the_other_in_the_order_of_arrival() {
                 order.lock().unwrap().push((number, token));
                 inside.store(false, Ordering::SeqCst);
             };
-            selector(&zk).run(|leadership| body(leadership.fencing_token())).await.unwrap();
+            selector(&zk).run_once(|leadership| body(leadership.fencing_token())).await.unwrap();
         };
         let gate = Notify::new();
         let first = selector(&zk);
-        let hold = first.run(|_| gate.notified());
+        let hold = first.run_once(|_| gate.notified());
         let contest = async {
             until(&server, |probe| probe.children(ELECTION).len() == 1).await;
             let second = async {
@@ -127,7 +127,7 @@ fn a_body_ends_before_its_node_goes_away() {
         // Done.
         let found = Arc::default();
         let end = AtTheEnd(Arc::clone(&server), Arc::clone(&found));
-        selector(&zk).run(|_| async move { drop(end) }).await.unwrap();
+        selector(&zk).run_once(|_| async move { drop(end) }).await.unwrap();
         assert_eq!(*found.lock().unwrap(), Some(1));
 
         // Interrupted.
@@ -153,7 +153,9 @@ fn a_body_ends_before_its_node_goes_away() {
             let _end = end;
             panic!("on purpose");
         };
-        assert!(tokio::spawn(async move { panics.run(body).await }).await.unwrap_err().is_panic());
+        assert!(
+            tokio::spawn(async move { panics.run_once(body).await }).await.unwrap_err().is_panic()
+        );
         assert_eq!(*found.lock().unwrap(), Some(1));
         until(&server, |probe| probe.children(ELECTION).is_empty()).await;
     });
@@ -168,7 +170,7 @@ fn a_body_ends_when_its_node_is_deleted_and_the_run_says_so() {
         assert!(matches!(task.await.unwrap(), Err(Error::Lost)));
         assert_eq!(*found.lock().unwrap(), Some(0));
         // Deleted at the very end, when no task checks any more.
-        let lost = selector.run(async |leadership| {
+        let lost = selector.run_once(async |leadership| {
             let _held =
                 server.rule(|request| match request.is(zk_curator_proto::OpCode::GetData) {
                     true => zk_curator_testing::Verdict::Delay(Duration::from_millis(1)),
@@ -181,7 +183,7 @@ fn a_body_ends_when_its_node_is_deleted_and_the_run_says_so() {
 }
 
 #[test]
-fn run_repeatedly_queues_again_after_every_turn_until_closed() {
+fn run_queues_again_after_every_turn_until_closed() {
     simulated_on(started, async |(server, zk)| {
         let other = connected(&server).await;
         let (turns, served) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -191,8 +193,7 @@ fn run_repeatedly_queues_again_after_every_turn_until_closed() {
             counter.fetch_add(1, Ordering::SeqCst);
             yield_now()
         };
-        let (one, two) =
-            (mine.run_repeatedly(|_| body(&turns)), theirs.run_repeatedly(|_| body(&served)));
+        let (one, two) = (mine.run(|_| body(&turns)), theirs.run(|_| body(&served)));
         let close = async {
             until(&server, |_| turns.load(Ordering::SeqCst) >= 10).await;
             mine.close().await;
@@ -224,12 +225,12 @@ fn close_waits_for_the_body_and_stops_those_who_wait() {
         };
         let task = tokio::spawn({
             let mine = mine.clone();
-            async move { mine.run(body).await }
+            async move { mine.run_once(body).await }
         });
         until(&server, |_| mine.has_leadership()).await;
         let waiting = tokio::spawn({
             let mine = mine.clone();
-            async move { mine.run(|_| pending::<()>()).await }
+            async move { mine.run_once(|_| pending::<()>()).await }
         });
         until(&server, |probe| probe.children(ELECTION).len() == 2).await;
         mine.close().await;
@@ -237,17 +238,17 @@ fn close_waits_for_the_body_and_stops_those_who_wait() {
         assert!(server.probe().children(ELECTION).is_empty());
         task.await.unwrap().unwrap();
         assert!(matches!(waiting.await.unwrap(), Err(Error::Closed)));
-        assert!(matches!(mine.run(|_| pending::<()>()).await, Err(Error::Closed)));
-        mine.run_repeatedly(|_| pending()).await.unwrap_err();
+        assert!(matches!(mine.run_once(|_| pending::<()>()).await, Err(Error::Closed)));
+        mine.run(|_| pending()).await.unwrap_err();
         // Another one at the same path is another one.
-        selector(&zk).run(|_| async {}).await.unwrap();
+        selector(&zk).run_once(|_| async {}).await.unwrap();
     });
 }
 
 #[test]
 fn a_path_that_is_not_valid_is_refused() {
     simulated_on(started, async |(_server, zk)| {
-        let refused = LeaderSelector::new(&zk, "no/path").run(|_| async {}).await;
+        let refused = LeaderSelector::new(&zk, "no/path").run_once(|_| async {}).await;
         assert_matches!(refused, Err(Error::Framework(error))
             if error.kind() == ErrorKind::InvalidPath);
     });
@@ -266,13 +267,14 @@ fn a_run_that_is_stopped_may_finish_its_turn() {
             }
         };
         selector
-            .run_until(Shutdown::on(stop.clone()).drain(Duration::from_secs(60)), body)
+            .run(body)
+            .until(Shutdown::on(stop.clone()).drain(Duration::from_secs(60)))
             .await
             .unwrap();
         assert_eq!(turns.into_inner(), 1);
         assert!(server.probe().children(ELECTION).is_empty(), "{}", server.probe());
         // It is the run that was stopped, not the selector.
-        assert_eq!(selector.run(|_| async { 7 }).await.unwrap(), 7);
+        assert_eq!(selector.run_once(|_| async { 7 }).await.unwrap(), 7);
     });
 }
 
@@ -292,7 +294,8 @@ fn a_turn_that_overruns_is_dropped_before_its_node_is_deleted() {
             }
         };
         selector
-            .run_until(Shutdown::on(stop.clone()).drain(Duration::from_secs(5)), body)
+            .run(body)
+            .until(Shutdown::on(stop.clone()).drain(Duration::from_secs(5)))
             .await
             .unwrap();
         assert_eq!(*found.lock().unwrap(), Some(1), "the node went before the body");
@@ -308,7 +311,7 @@ fn who_is_stopped_while_it_waits_leaves_the_queue() {
         let (leads, _) = leading(&server, &leader).await;
         let stop = CancellationToken::new();
         let waiting = selector(&zk);
-        let run = waiting.run_until(stop.clone(), |_| async { panic!("it does not lead") });
+        let run = waiting.run(|_| async { panic!("it does not lead") }).until(stop.clone());
         let stopper = async {
             until(&server, |probe| probe.children(ELECTION).len() == 2).await;
             stop.cancel();
@@ -327,7 +330,7 @@ fn runs_of_one_selector_do_not_hide_each_other() {
     simulated_on(started, async |(server, zk)| {
         let selector = selector(&zk);
         let path = Mutex::new(String::new());
-        let mut first = Box::pin(selector.run(|leadership| {
+        let mut first = Box::pin(selector.run_once(|leadership| {
             leadership.path().clone_into(&mut path.lock().unwrap());
             pending::<()>()
         }));
@@ -344,7 +347,7 @@ fn runs_of_one_selector_do_not_hide_each_other() {
                     leads.send(()).unwrap();
                     pending::<()>().await;
                 };
-                running.run(body).await
+                running.run_once(body).await
             });
             until(&server, |probe| probe.children(ELECTION).len() == 2).await;
             let node = path.lock().unwrap().clone();
@@ -364,7 +367,7 @@ fn runs_of_one_selector_do_not_hide_each_other() {
 fn lost_run_that_is_not_dropped_yet_does_not_lead() {
     simulated_on(started, async |(server, zk)| {
         let selector = selector(&zk);
-        let mut run = Box::pin(selector.run(|_| pending::<()>()));
+        let mut run = Box::pin(selector.run_once(|_| pending::<()>()));
         tokio::select! {
             biased;
             _ = &mut run => panic!("the body never ends"),
@@ -387,7 +390,7 @@ fn a_body_that_returns_immediately_leads_ever_more_rarely() {
             terms.set(terms.get() + 1);
             async {}
         };
-        let ended = timeout(Duration::from_secs(60), selector.run_repeatedly(body)).await;
+        let ended = timeout(Duration::from_secs(60), selector.run(body)).await;
         assert!(ended.is_err());
         let requests = server.probe().total_requests();
         assert!((50..200).contains(&terms.get()), "{} terms", terms.get());
@@ -399,7 +402,7 @@ fn a_body_that_returns_immediately_leads_ever_more_rarely() {
             terms.set(terms.get() + 1);
             past(Duration::from_millis(100))
         };
-        let ended = timeout(Duration::from_secs(60), selector.run_repeatedly(body)).await;
+        let ended = timeout(Duration::from_secs(60), selector.run(body)).await;
         assert!(ended.is_err());
         assert!(terms.get() > 500, "{} terms", terms.get());
     });

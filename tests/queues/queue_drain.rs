@@ -1,4 +1,4 @@
-//! The graceful stop of consumers and workers: `run_until`.
+//! The graceful stop of consumers and workers: `run(…).until(shutdown)`.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex};
@@ -43,7 +43,7 @@ impl Kind {
     }
 
     /// A failed job is held back for at least half an hour.
-    async fn run_until<F, Fut>(
+    async fn consume<F, Fut>(
         self,
         zk: &CuratorFramework,
         limit: usize,
@@ -61,12 +61,13 @@ impl Kind {
                 consumer
                     .prefetch(2)
                     .on_error(ErrorMode::Return)
-                    .run_until(shutdown, limit, body)
+                    .run(limit, body)
+                    .until(shutdown)
                     .await
             }
             Self::Locking => {
                 let consumer = LockingQueue::new(zk, QUEUE).consumer().redeliver_after(HOUR, HOUR);
-                consumer.prefetch(2).run_until(shutdown, limit, |message| body(message.data)).await
+                consumer.prefetch(2).run(limit, |message| body(message.data)).until(shutdown).await
             }
             Self::Jobs => {
                 let worker = Jobs::new(zk, QUEUE).worker("w").redeliver_after(HOUR, HOUR);
@@ -74,7 +75,7 @@ impl Kind {
                     let work = body(task.data);
                     async { work.await.map(|()| None) }
                 };
-                worker.prefetch(2).run_until(shutdown, limit, body).await
+                worker.prefetch(2).run(limit, body).until(shutdown).await
             }
         }
     }
@@ -116,7 +117,7 @@ fn what_runs_is_worked_off_and_nothing_more_is_taken() {
             done.lock().unwrap().push(item);
             Ok(())
         };
-        kind.run_until(&zk, 1, Shutdown::on(stop.clone()).drain(HOUR), body).await.unwrap();
+        kind.consume(&zk, 1, Shutdown::on(stop.clone()).drain(HOUR), body).await.unwrap();
         assert_eq!(*done.lock().unwrap(), ["one"], "{kind:?}");
         assert_eq!(kind.claimed(&server.probe()), 0, "{kind:?}: {}", server.probe());
         assert_eq!(kind.next(&other).await, "two", "{kind:?}");
@@ -136,7 +137,7 @@ fn unfinished_work_is_dropped_and_back_when_drain_returns() {
             }
             pending().await
         };
-        kind.run_until(&zk, 2, Shutdown::on(stop.clone()).drain(WORK), body).await.unwrap();
+        kind.consume(&zk, 2, Shutdown::on(stop.clone()).drain(WORK), body).await.unwrap();
         assert_eq!(*begun.lock().unwrap(), 2, "{kind:?}");
         assert_eq!(kind.claimed(&server.probe()), 0, "{kind:?}: {}", server.probe());
         assert_eq!(kind.next(&other).await, "one", "{kind:?}");
@@ -157,7 +158,7 @@ fn what_is_held_back_goes_back_at_once() {
             spend(WORK).await;
             Ok(())
         };
-        kind.run_until(&zk, 1, Shutdown::on(stop.clone()).drain(2 * WORK), body).await.unwrap();
+        kind.consume(&zk, 1, Shutdown::on(stop.clone()).drain(2 * WORK), body).await.unwrap();
         assert_eq!(kind.claimed(&server.probe()), 0, "{kind:?}: {}", server.probe());
         assert_eq!(kind.next(&other).await, "one", "{kind:?}");
     });
@@ -177,9 +178,7 @@ fn a_stop_without_a_server_ends_with_the_session() {
             stop.cancel();
             pending().await
         };
-        kind.run_until(&zk, 1, Shutdown::on(stop.clone()).drain(Duration::ZERO), body)
-            .await
-            .unwrap();
+        kind.consume(&zk, 1, Shutdown::on(stop.clone()).drain(Duration::ZERO), body).await.unwrap();
         assert_eq!(kind.next(&other).await, "one", "{kind:?}");
     });
 }
@@ -197,9 +196,7 @@ fn a_stop_does_not_wait_for_ever() {
             stop.cancel();
             pending().await
         };
-        kind.run_until(&zk, 1, Shutdown::on(stop.clone()).drain(Duration::ZERO), body)
-            .await
-            .unwrap();
+        kind.consume(&zk, 1, Shutdown::on(stop.clone()).drain(Duration::ZERO), body).await.unwrap();
         assert_eq!(kind.claimed(&server.probe()), 1);
         drop(cut);
         assert_eq!(kind.next(&other).await, "one");
@@ -221,7 +218,7 @@ fn a_run_that_is_dropped_while_it_drains_gives_its_items_back() {
                 spend(WORK).await;
                 Err("not today")
             };
-            kind.run_until(zk, 1, Shutdown::on(stop.clone()).drain(2 * WORK), body).await.unwrap();
+            kind.consume(zk, 1, Shutdown::on(stop.clone()).drain(2 * WORK), body).await.unwrap();
         };
         simulated_drops(5, setup, run, async |(_server, _zk, other), _| {
             assert_eq!(kind.next(&other).await, "one", "{kind:?}");
@@ -248,7 +245,8 @@ fn what_is_removed_already_is_handed_out_before_the_end() {
         queue
             .auto_ack_consumer()
             .ack_batch(8)
-            .run_until(Shutdown::on(stop.clone()).drain(HOUR), 1, body)
+            .run(1, body)
+            .until(Shutdown::on(stop.clone()).drain(HOUR))
             .await
             .unwrap();
         let done = done.into_inner().unwrap();
@@ -273,7 +271,7 @@ fn a_failed_removed_item_does_not_lose_those_beside_it() {
             if item == "bad" { Err("as the test wants it") } else { Ok(()) }
         };
         let consumer = queue.auto_ack_consumer();
-        consumer.run_until(Shutdown::on(stop.clone()).drain(HOUR), 1, body).await.unwrap();
+        consumer.run(1, body).until(Shutdown::on(stop.clone()).drain(HOUR)).await.unwrap();
         assert_eq!(seen.into_inner().unwrap(), ["bad", "good"]);
     });
 }
@@ -293,11 +291,11 @@ fn a_stopped_sharder_begins_no_queue_and_drains_the_others() {
             *drained.lock().unwrap() += 1;
             Ok::<_, Error>(())
         };
-        sharder.run_until(Shutdown::on(stop.clone()).drain(HOUR), body).await.unwrap();
+        sharder.run(body).until(Shutdown::on(stop.clone()).drain(HOUR)).await.unwrap();
         assert_eq!(*drained.lock().unwrap(), 1);
         let never = async |_: DistributedQueue| pending::<Result<(), Error>>().await;
         let run =
-            async |stop| sharder.run_until(Shutdown::on(stop).drain(WORK), never).await.unwrap();
+            async |stop| sharder.run(never).until(Shutdown::on(stop).drain(WORK)).await.unwrap();
         stopped_by(spend(WORK), run).await;
         sharder.close().await.unwrap();
     });

@@ -645,7 +645,7 @@ fn a_job_whose_result_cannot_be_kept_is_executed_once() {
             async { drop(until(&server, |probe| is_kept(probe, "/jobs/failed", "a")).await) };
         let worker = jobs.worker("w");
         let run = async |stop| {
-            worker.run_until(Shutdown::on(stop).drain(A_MOMENT), 1, body).await.unwrap();
+            worker.run(1, body).until(Shutdown::on(stop).drain(A_MOMENT)).await.unwrap();
         };
         stopped_by(over, run).await;
         assert_eq!(executed.into_inner(), 1);

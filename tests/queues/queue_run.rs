@@ -125,7 +125,7 @@ impl Kind {
     }
 
     /// Passes the items to `body` until `stop`. A failed item returns to its place without a delay.
-    async fn run_until<Fut>(
+    async fn consume<Fut>(
         self,
         zk: &CuratorFramework,
         limit: usize,
@@ -148,7 +148,7 @@ impl Kind {
                     begin(&item, 0);
                     body(item)
                 };
-                consumer.on_error(ErrorMode::Return).run_until(shutdown, limit, body).await
+                consumer.on_error(ErrorMode::Return).run(limit, body).until(shutdown).await
             }
             Self::Locking => {
                 let consumer =
@@ -157,7 +157,7 @@ impl Kind {
                     begin(&message.data, message.attempt);
                     body(message.data)
                 };
-                consumer.run_until(shutdown, limit, body).await
+                consumer.run(limit, body).until(shutdown).await
             }
             Self::Jobs => {
                 let worker =
@@ -167,14 +167,14 @@ impl Kind {
                     let work = body(task.data);
                     async { work.await.map(|()| None) }
                 };
-                worker.run_until(shutdown, limit, body).await
+                worker.run(limit, body).until(shutdown).await
             }
             Self::AutoAck => {
                 let body = |item: Bytes| {
                     begin(&item, 1);
                     body(item)
                 };
-                Self::curator(zk).auto_ack_consumer().run_until(shutdown, limit, body).await
+                Self::curator(zk).auto_ack_consumer().run(limit, body).until(shutdown).await
             }
         }
     }
@@ -263,7 +263,7 @@ fn run_costs_what_a_loop_of_next_costs() {
                     }
                     Ok(())
                 };
-                kind.run_until(zk, LIMIT, stop.clone(), &got, body).await.unwrap();
+                kind.consume(zk, LIMIT, stop.clone(), &got, body).await.unwrap();
             })
             .await;
             assert_eq!(got.borrow().len(), ITEMS, "{kind:?}");
@@ -303,7 +303,7 @@ fn run_dead_letters_only_items_that_bodies_have_received() {
                 spend(Duration::from_millis(number * 7 % 41)).await;
                 if number.is_multiple_of(3) { Ok(()) } else { Err("not today") }
             };
-            let run = async |stop| kind.run_until(&zk, LIMIT, stop, &got, body).await.unwrap();
+            let run = async |stop| kind.consume(&zk, LIMIT, stop, &got, body).await.unwrap();
             stopped_by(past(IDLE), run).await;
             assert_eq!(kind.left(&near).await, BTreeMap::new(), "{kind:?}");
             for (item, deliveries) in got.into_inner() {
@@ -337,7 +337,7 @@ fn stop_counts_only_deliveries_that_a_body_has_received() {
                     Err("not today")
                 };
                 let stopped = spend(Duration::from_millis(stop * 2));
-                let run = async |stop| kind.run_until(&zk, 3, stop, &got, body).await.unwrap();
+                let run = async |stop| kind.consume(&zk, 3, stop, &got, body).await.unwrap();
                 stopped_by(stopped, run).await;
                 let got = got.into_inner();
                 let left = kind.left(&near).await;

@@ -59,7 +59,7 @@ fn changes_of_several_processes_are_all_there() {
         let each = (0..6).map(|_| async {
             let zk = connected(&server).await;
             let value = DistributedAtomicValue::<Vec<u8>>::builder(&zk, PATH);
-            let value = value.optimistic_tries(3).promoted_to_lock(lock()).build();
+            let value = value.retries(2).then_lock(lock()).build();
             for _ in 0..10 {
                 value
                     .modify(|value| Some([value.unwrap_or_default(), vec![1]].concat()))

@@ -281,12 +281,12 @@ fn a_contended_counter_gives_up_or_takes_its_lock() {
                 }
             }
         });
-        let counter = DistributedAtomicLong::builder(&zk, PATH).optimistic_tries(3).build();
+        let counter = DistributedAtomicLong::builder(&zk, PATH).retries(2).build();
         let error = counter.increment().await.unwrap_err();
         assert!(matches!(error, Error::Contended { tries: 3, .. }), "{error:?}");
         let promoted = DistributedAtomicLong::builder(&zk, PATH)
-            .optimistic_tries(2)
-            .promoted_to_lock(PromotedToLock::new("/counters/lock", Duration::from_secs(5)))
+            .retries(1)
+            .then_lock(PromotedToLock::new("/counters/lock", Duration::from_secs(5)))
             .build();
         let held = InterProcessMutex::new(&other, "/counters/lock").acquire().await.unwrap();
         let error = promoted.increment().await.unwrap_err();

@@ -175,7 +175,7 @@ cases! {
     a_selector_goes_on_with_its_turns(NEVER): |zk, _| {
         let (selector, runs) = (LeaderSelector::new(&zk, "/selector"), Runs::new(3));
         let body = async |_| runs.one();
-        Ok(selector.run_until(runs.shutdown(Duration::ZERO), body).await?)
+        Ok(selector.run(body).until(runs.shutdown(Duration::ZERO)).await?)
     }
     an_observer_sees_the_next_leader(NEVER): |zk, other| {
         let mut observer = Election::new(&zk, "/election").observe();
@@ -276,7 +276,7 @@ cases! {
         }
         let body = async |_| { runs.one(); Ok::<_, Failure>(()) };
         let consumer = DistributedQueue::new(&zk, "/queue").auto_ack_consumer();
-        Ok(consumer.run_until(runs.shutdown(LONG), 2, body).await?)
+        Ok(consumer.run(2, body).until(runs.shutdown(LONG)).await?)
     }
     a_consumer_with_locks_goes_on(NEVER): |zk, other| {
         let (queue, runs) = (DistributedQueue::new(&other, "/queue"), Runs::new(3));
@@ -285,7 +285,7 @@ cases! {
         }
         let body = async |_| { runs.one(); Ok::<_, Failure>(()) };
         let consumer = DistributedQueue::new(&zk, "/queue").consumer("/locks");
-        consumer.run_until(runs.shutdown(LONG), 2, body).await?;
+        consumer.run(2, body).until(runs.shutdown(LONG)).await?;
         Ok(())
     }
     a_consumer_of_a_locking_queue_goes_on(NEVER): |zk, other| {
@@ -295,7 +295,7 @@ cases! {
         }
         let body = async |_| { runs.one(); Ok::<_, Failure>(()) };
         let consumer = LockingQueue::new(&zk, "/queue").consumer();
-        consumer.run_until(runs.shutdown(LONG), 2, body).await?;
+        consumer.run(2, body).until(runs.shutdown(LONG)).await?;
         Ok(())
     }
     a_worker_goes_on(NEVER): |zk, other| {
@@ -305,7 +305,7 @@ cases! {
         }
         let body = async |_: Task| { runs.one(); Ok::<_, Failure>(None) };
         let worker = Jobs::new(&zk, "/jobs").worker("a");
-        worker.run_until(runs.shutdown(LONG), 2, body).await?;
+        worker.run(2, body).until(runs.shutdown(LONG)).await?;
         Ok(())
     }
     a_schedule_goes_on(NEVER): |zk, _| {
@@ -314,7 +314,7 @@ cases! {
         let since = Instant::now();
         let once = OncePer::new(&zk, "/cron", Schedule::every(Duration::from_secs(30)));
         let once = once.clock(move || START + since.elapsed());
-        Ok(once.run_until(runs.shutdown(LONG), body).await?)
+        Ok(once.run(body).until(runs.shutdown(LONG)).await?)
     }
     a_set_is_migrated_and_waited_for(OFTEN): |zk, other| {
         let set = MigrationSet::builder("a").migration("b", |m| m.create("/b", "")).build()?;
@@ -338,7 +338,7 @@ cases! {
             part.revoked().await;
             Ok::<_, Failure>(())
         };
-        Ok(set.run_until(runs.shutdown(LONG), body).await?)
+        Ok(set.run(body).until(runs.shutdown(LONG)).await?)
     }
     a_lock_is_waited_for(OFTEN): |zk, other| {
         let held = InterProcessMutex::new(&other, "/lock").acquire().await?;

@@ -61,8 +61,8 @@ const CALLS: &[Call] = calls! {
     "semaphore": |zk| InterProcessSemaphore::new(&zk, "/a", 1).acquire();
     "latch": |zk| async { LeaderLatch::new(&zk, "/a").join().await_leadership().await };
     "latch, leader": |zk| LeaderLatch::new(&zk, "/a").leader();
-    "selector": |zk| LeaderSelector::new(&zk, "/a").run(async |_| {});
-    "selector, again and again": |zk| LeaderSelector::new(&zk, "/a").run_repeatedly(async |_| {});
+    "selector": |zk| LeaderSelector::new(&zk, "/a").run_once(async |_| {});
+    "selector, again and again": |zk| LeaderSelector::new(&zk, "/a").run(async |_| {});
     "election": |zk| Election::new(&zk, "/a").campaign("");
     "observer": |zk| async { Election::new(&zk, "/a").observe().next().await };
     "barrier": |zk| DistributedBarrier::new(&zk, "/a").wait();

@@ -73,7 +73,7 @@ impl Cron {
 async fn run(member: &OncePer, grace: Duration, command: &[OsString]) -> Result<(), Failure> {
     let stop = CancellationToken::new();
     let shutdown = Shutdown::on(stop.clone()).drain(grace);
-    let mut work = pin!(member.run_until(shutdown, |_slot| execute(command, stop.clone())));
+    let mut work = pin!(member.run(|_slot| execute(command, stop.clone())).until(shutdown));
     tokio::select! {
         ended = &mut work => return Ok(ended?),
         interrupted = crate::stop::requested() => interrupted?,

@@ -73,9 +73,6 @@ use crate::app::App;
 use crate::exit::Failure;
 use crate::output::Answer;
 
-#[cfg(unix)]
-pub(crate) use set::LOCK_NODE;
-
 macro_rules! commands {
     ($(
         $(#[doc = $about:literal])*

@@ -8,10 +8,8 @@ use crate::app::App;
 use crate::exit::{Exit, Failure};
 use crate::node::Seen;
 use crate::output::{Answer, Report, data};
+use crate::supervise::LOCK_NODE;
 use crate::{node, path};
-
-/// The variable with the node of the lock under which a command runs.
-pub(crate) const LOCK_NODE: &str = "ZKC_LOCK_NODE";
 
 /// The arguments of `zkc set`.
 #[derive(Debug, Args)]

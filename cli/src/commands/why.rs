@@ -53,18 +53,7 @@ impl Why {
             lines.push(String::new());
             lines.extend(who::contender_lines(&facts, holder, "HOLDER", now));
         }
-        let shown = if self.all { usize::MAX } else { SHOWN };
-        for (place, waiter) in finding.waiting.iter().take(shown).enumerate() {
-            if place == 0 {
-                lines.push(String::new());
-            }
-            let title = if place == 0 { "WAITING" } else { "" };
-            lines.extend(who::contender_lines(&facts, waiter, title, now));
-        }
-        let hidden = finding.waiting.len().saturating_sub(shown);
-        if hidden > 0 {
-            lines.push(format!("{:<8} and {hidden} more: --all", ""));
-        }
+        lines.extend(waiting_lines(&finding, &facts, self.all, now));
         let verdicts = facts.verdicts(&finding);
         lines.push(String::new());
         lines.extend(titled("BECAUSE", &verdicts));
@@ -101,6 +90,23 @@ impl Why {
         let names = finding.holders.iter().map(|holder| holder.path.clone());
         Ok(Report::new(lines.join("\n"), value).names(names).into())
     }
+}
+
+fn waiting_lines(finding: &Finding, facts: &Facts, all: bool, now: i64) -> Vec<String> {
+    let mut lines = Vec::new();
+    let shown = if all { usize::MAX } else { SHOWN };
+    for (place, waiter) in finding.waiting.iter().take(shown).enumerate() {
+        if place == 0 {
+            lines.push(String::new());
+        }
+        let title = if place == 0 { "WAITING" } else { "" };
+        lines.extend(who::contender_lines(facts, waiter, title, now));
+    }
+    let hidden = finding.waiting.len().saturating_sub(shown);
+    if hidden > 0 {
+        lines.push(format!("{:<8} and {hidden} more: --all", ""));
+    }
+    lines
 }
 
 fn headline(finding: &Finding, now: i64) -> String {

@@ -1,5 +1,6 @@
 //! When a command under a lock is stopped: a machine without I/O.
 
+use std::mem;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -84,10 +85,26 @@ pub(crate) enum Effect {
     Terminate(Why),
     /// Sends KILL to the process group.
     Kill,
-    /// Tells the client that has asked for the lock that it was heard.
+    /// Tells the client that has asked for the lock that it was heard. Once.
     Acknowledge,
-    /// Releases the lock. If `stopped` is not `None`, the lock was lost, and `--on-lost` runs.
-    Finish { code: u8, stopped: Option<Why> },
+    /// Says that the connection is gone, and until when the lock is certainly held.
+    TellSuspended { until: Instant },
+    /// Says that the connection is back.
+    TellReconnected,
+    /// Releases the lock.
+    Finish(Ending),
+}
+
+/// How a command has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ending {
+    /// The exit code.
+    pub(crate) code: u8,
+    /// Why the command was stopped, unless the user or the command itself did: the lock was lost,
+    /// and `--on-lost` runs.
+    pub(crate) stopped: Option<Why>,
+    /// A signal has asked for the end.
+    pub(crate) by_user: bool,
 }
 
 /// When another process stops the command, unless it gets newer orders: this one may not run.
@@ -110,7 +127,11 @@ pub(crate) struct Machine {
     why: Option<Why>,
     /// No connection brings the lock back.
     is_lost: bool,
+    /// It was said that the connection is gone.
+    is_told_suspended: bool,
     interrupted: bool,
+    /// A signal has asked for the end.
+    by_user: bool,
     /// A signal that ends processes was passed on, or will be.
     told_to_end: bool,
     /// The time at which TERM is passed on.
@@ -139,10 +160,17 @@ impl Machine {
             state: State::Running,
             why: None,
             is_lost: false,
+            is_told_suspended: false,
             interrupted: false,
+            by_user: false,
             told_to_end: false,
             draining: None,
         }
+    }
+
+    /// Returns `true` if no connection brings the lock back.
+    pub(crate) const fn is_lost(&self) -> bool {
+        self.is_lost
     }
 
     /// Returns the time of the next [`Input::Timer`].
@@ -216,7 +244,24 @@ impl Machine {
             Input::Exited(code) => self.exited(code, &mut effects),
         }
         self.expire(now, &mut effects);
+        self.tell(input, &mut effects);
         effects
+    }
+
+    /// Says that the connection is gone or back, once, while that says something about the lock.
+    fn tell(&mut self, input: Input, effects: &mut Vec<Effect>) {
+        if self.is_lost || matches!(self.state, State::Killed | State::Done) {
+            return;
+        }
+        match input {
+            Input::Suspended { until } if !mem::replace(&mut self.is_told_suspended, true) => {
+                effects.push(Effect::TellSuspended { until });
+            }
+            Input::Reconnected if mem::replace(&mut self.is_told_suspended, false) => {
+                effects.push(Effect::TellReconnected);
+            }
+            _ => {}
+        }
     }
 
     /// Returns the time of TERM without a connection; `None` if it has come already.
@@ -279,6 +324,7 @@ impl Machine {
     }
 
     fn signal(&mut self, now: Instant, signal: Caught, effects: &mut Vec<Effect>) {
+        self.by_user |= signal.ends();
         let is_first = signal == Caught::Terminate && !self.told_to_end;
         match (self.state, self.plan.drain.filter(|_| is_first)) {
             (State::Killed | State::Done, _) => {}
@@ -287,7 +333,7 @@ impl Machine {
                 self.draining = Some(now.checked_add(drain).unwrap_or(now));
                 effects.push(Effect::Drain);
             }
-            _ if signal == Caught::Interrupt && std::mem::replace(&mut self.interrupted, true) => {
+            _ if signal == Caught::Interrupt && mem::replace(&mut self.interrupted, true) => {
                 self.kill(effects);
             }
             _ => {
@@ -302,7 +348,7 @@ impl Machine {
 
     fn exited(&mut self, code: u8, effects: &mut Vec<Effect>) {
         self.draining = None;
-        match std::mem::replace(&mut self.state, State::Done) {
+        match mem::replace(&mut self.state, State::Done) {
             State::Done => return,
             State::Running | State::Suspended { .. } if !self.told_to_end => {}
             // The command is only the first process of its group.
@@ -312,7 +358,8 @@ impl Machine {
             | State::Killed => effects.push(Effect::Kill),
         }
         let code = if self.why.is_some() { LOST } else { code };
-        effects.push(Effect::Finish { code, stopped: self.why });
+        let ending = Ending { code, stopped: self.why, by_user: self.by_user };
+        effects.push(Effect::Finish(ending));
     }
 }
 

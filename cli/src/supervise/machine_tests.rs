@@ -28,6 +28,13 @@ struct Run {
     start: Instant,
     now: u64,
     effects: Vec<(u64, Effect)>,
+    /// What was said about the connection.
+    told: Vec<Effect>,
+}
+
+/// The end of a command; by a user, as far as the exit code tells.
+fn finish(code: u8, stopped: Option<Why>) -> Effect {
+    Effect::Finish(Ending { code, stopped, by_user: code > 128 })
 }
 
 impl Run {
@@ -37,7 +44,7 @@ impl Run {
 
     fn with(plan: Plan) -> Self {
         let machine = Machine::new(plan);
-        Self { machine, start: Instant::now(), now: 1_000, effects: Vec::new() }
+        Self { machine, start: Instant::now(), now: 1_000, effects: Vec::new(), told: Vec::new() }
     }
 
     fn at(&self, seconds: u64) -> Instant {
@@ -58,8 +65,12 @@ impl Run {
     }
 
     fn step(&mut self, input: Input) {
-        let effects = self.machine.step(self.at(self.now), input);
-        self.effects.extend(effects.into_iter().map(|effect| (self.now, effect)));
+        for effect in self.machine.step(self.at(self.now), input) {
+            match effect {
+                Effect::TellSuspended { .. } | Effect::TellReconnected => self.told.push(effect),
+                _ => self.effects.push((self.now, effect)),
+            }
+        }
     }
 
     fn take(&mut self, after: u64, event: Event) {
@@ -81,7 +92,7 @@ impl Run {
 
     fn finish(&self) -> Option<(u8, Option<Why>)> {
         self.effects.iter().find_map(|(_, effect)| match effect {
-            Effect::Finish { code, stopped } => Some((*code, *stopped)),
+            Effect::Finish(ending) => Some((ending.code, ending.stopped)),
             _ => None,
         })
     }
@@ -138,7 +149,7 @@ fn check(plan: Plan, events: &[(u64, Event)]) {
         (Some(_), None) => panic!("the end of the command is not noticed: {events:?}"),
     }
     let after_end =
-        run.effects.iter().skip_while(|(_, effect)| !matches!(effect, Effect::Finish { .. }));
+        run.effects.iter().skip_while(|(_, effect)| !matches!(effect, Effect::Finish(_)));
     assert!(after_end.count() <= 1, "effects after the end: {events:?}");
 }
 
@@ -198,7 +209,7 @@ fn guard_terminates_a_grace_time_before_the_deadline() {
         (1_007, Effect::Terminate(Why::Suspended)),
         (1_010, Effect::Kill),
         (2_000, Effect::Kill),
-        (2_000, Effect::Finish { code: LOST, stopped: Some(Why::Suspended) }),
+        (2_000, finish(LOST, Some(Why::Suspended))),
     ];
     assert_eq!(run.effects, expected);
 }
@@ -209,7 +220,22 @@ fn a_short_outage_changes_nothing() {
     run.take(0, Event::Suspended(10));
     run.take(6, Event::Reconnected);
     run.take(60, Event::Exited(7));
-    assert_eq!(run.effects, [(1_066, Effect::Finish { code: 7, stopped: None })]);
+    assert_eq!(run.effects, [(1_066, finish(7, None))]);
+}
+
+#[test]
+fn a_change_of_the_connection_is_told_once_while_the_lock_is_held() {
+    let mut run = Run::new(OnSuspend::Guard);
+    for event in [Event::Suspended(10), Event::Suspended(9), Event::Reconnected, Event::Reconnected]
+    {
+        run.take(1, event);
+    }
+    let until = run.at(1_011);
+    assert_eq!(run.told, [Effect::TellSuspended { until }, Effect::TellReconnected]);
+    for event in [Event::Suspended(10), Event::Lost, Event::Reconnected, Event::Suspended(10)] {
+        run.take(1, event);
+    }
+    assert_eq!(run.told.len(), 3, "{:?}", run.told);
 }
 
 /// Other processes of the group would run beside the next holder.
@@ -219,11 +245,7 @@ fn a_command_that_a_signal_has_ended_leaves_no_process() {
     run.take(0, Event::Signal(Caught::Terminate));
     run.take(1, Event::Exited(143));
     let effects: Vec<_> = run.effects.iter().map(|(_, effect)| *effect).collect();
-    let expected = [
-        Effect::Forward(Caught::Terminate),
-        Effect::Kill,
-        Effect::Finish { code: 143, stopped: None },
-    ];
+    let expected = [Effect::Forward(Caught::Terminate), Effect::Kill, finish(143, None)];
     assert_eq!(effects, expected);
 }
 
@@ -240,7 +262,7 @@ fn the_second_interrupt_kills() {
         Effect::Forward(Caught::Terminate),
         Effect::Kill,
         Effect::Kill,
-        Effect::Finish { code: 137, stopped: None },
+        finish(137, None),
     ];
     assert_eq!(effects, expected);
 }
@@ -262,7 +284,7 @@ fn a_drained_command_gets_term_later() {
         (1_000, Effect::Drain),
         (1_010, Effect::Forward(Caught::Terminate)),
         (1_012, Effect::Kill),
-        (1_012, Effect::Finish { code: 0, stopped: None }),
+        (1_012, Effect::Finish(Ending { code: 0, stopped: None, by_user: true })),
     ];
     assert_eq!(effects, expected);
 }
@@ -355,7 +377,7 @@ fn a_process_that_has_overslept_stops_its_command() {
     let expected = [
         (1_000, Effect::Terminate(Why::Overslept)),
         (1_002, Effect::Kill),
-        (1_002, Effect::Finish { code: LOST, stopped: Some(Why::Overslept) }),
+        (1_002, finish(LOST, Some(Why::Overslept))),
     ];
     assert_eq!(run.effects, expected);
     let mut late = Run::new(OnSuspend::Guard);

@@ -22,19 +22,21 @@ use clap::Args;
 use zk_curator::{CuratorFramework, Ownership};
 
 pub(crate) use exec::run as run_exec;
-pub(crate) use machine::{OnSuspend, Plan};
-pub(crate) use run::{Ending, Hold, supervise};
+pub(crate) use machine::{Ending, OnSuspend, Plan};
+pub(crate) use run::{Hold, supervise};
 pub(crate) use signals::Signals;
 pub(crate) use talk::Talk;
 pub(crate) use tenure::{InSession, Tenure, Unlimited};
 
 use crate::app::App;
-use crate::commands::LOCK_NODE;
 use crate::exit::{Exit, Failure};
 use crate::program::{self, Program};
 
 /// The longest grace time by default.
 const GRACE: Duration = Duration::from_secs(10);
+
+/// The variable with the node of the lock under which a command runs.
+pub(crate) const LOCK_NODE: &str = "ZKC_LOCK_NODE";
 
 /// The variable with the session that waits for the end of a command.
 pub(crate) const SESSION: &str = "ZKC_SESSION";

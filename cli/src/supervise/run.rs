@@ -1,17 +1,18 @@
 //! The driver of the machine: waits for inputs, and performs effects.
 
-use std::future::pending;
-use std::io;
+use std::future::{pending, ready};
 use std::time::Duration;
+use std::{io, mem};
 
-use futures_util::future::{BoxFuture, LocalBoxFuture};
+use futures_util::future::{BoxFuture, Fuse, FusedFuture, FutureExt, LocalBoxFuture};
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use nix::sys::signal::Signal;
 use tokio::time::Instant;
 use zk_curator::ConnectionState;
 use zk_curator::state::StateWatch;
 use zk_curator_client::internal::sleep_until;
 
-use super::machine::{Caught, Effect, Input, Machine, Orders, Plan, Why};
+use super::machine::{Caught, Effect, Ending, Input, Machine, Orders, Plan, Why};
 use super::process::{Event, Group};
 use super::signals::Signals;
 use super::talk::Talk;
@@ -47,17 +48,6 @@ impl<'a> Hold<'a> {
     }
 }
 
-/// How a command has ended.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Ending {
-    /// The exit code.
-    pub(crate) code: u8,
-    /// Why the command was stopped, unless the user or the command itself did.
-    pub(crate) stopped: Option<Why>,
-    /// A signal has asked for the end.
-    pub(crate) by_user: bool,
-}
-
 /// Runs a command to its end, and stops it when the lock is lost.
 pub(crate) async fn supervise(
     hold: Hold<'_>,
@@ -68,20 +58,20 @@ pub(crate) async fn supervise(
 ) -> Ending {
     let tenure = hold.tenure;
     let session = tenure.session_timeout();
+    let Hold { what, asked, acknowledge, drain, .. } = hold;
     let driver = Driver {
         machine: Machine::new(plan),
+        tenure,
+        what,
+        asked: asked.fuse(),
+        acknowledge: acknowledge.boxed_local(),
+        drain,
+        beside: FuturesUnordered::new(),
         session,
         orders: Orders::default(),
         margin: MARGIN.min(session / 20),
         states: tenure.states(),
         valid_until: tenure.valid_until().unwrap_or_else(Instant::now),
-        is_asked: false,
-        is_lost: false,
-        is_suspended: false,
-        acknowledging: false,
-        draining: false,
-        by_user: false,
-        hold,
         group,
         signals,
         talk,
@@ -91,7 +81,13 @@ pub(crate) async fn supervise(
 
 struct Driver<'a> {
     machine: Machine,
-    hold: Hold<'a>,
+    tenure: &'a dyn Tenure,
+    what: &'static str,
+    asked: Fuse<BoxFuture<'a, ()>>,
+    acknowledge: LocalBoxFuture<'a, ()>,
+    drain: LocalBoxFuture<'a, ()>,
+    /// Those of the last two that the machine has asked for.
+    beside: FuturesUnordered<LocalBoxFuture<'a, ()>>,
     group: Group,
     signals: &'a mut Signals,
     talk: &'a Talk,
@@ -104,12 +100,6 @@ struct Driver<'a> {
     states: Option<StateWatch>,
     /// The latest time until which the session was known to be alive.
     valid_until: Instant,
-    is_asked: bool,
-    is_lost: bool,
-    is_suspended: bool,
-    acknowledging: bool,
-    draining: bool,
-    by_user: bool,
 }
 
 impl Driver<'_> {
@@ -129,7 +119,7 @@ impl Driver<'_> {
     /// Returns the next input; `None` if only the clock has to be checked. Inputs that stop the
     /// command come first.
     async fn next(&mut self) -> Option<Input> {
-        let tenure = self.hold.tenure;
+        let (tenure, is_lost) = (self.tenure, self.machine.is_lost());
         let timer = self.machine.timer();
         let beat = self.beat();
         tokio::select! {
@@ -137,9 +127,8 @@ impl Driver<'_> {
             () = sleep_until(timer.unwrap_or_else(Instant::now)), if timer.is_some() => {
                 Some(Input::Timer)
             }
-            () = tenure.over(), if !self.is_lost => Some(Input::Lost),
-            () = &mut self.hold.asked, if !self.is_asked && !self.is_lost => {
-                self.is_asked = true;
+            () = tenure.over(), if !is_lost => Some(Input::Lost),
+            () = &mut self.asked, if !is_lost && !self.asked.is_terminated() => {
                 Some(if tenure.is_over() { Input::Lost } else { Input::Revoked })
             }
             change = next_change(&mut self.states, tenure) => Some(match change {
@@ -152,14 +141,7 @@ impl Driver<'_> {
             }),
             event = self.group.next() => self.event(event),
             signal = self.signals.next() => Some(Input::Signal(signal)),
-            () = &mut self.hold.acknowledge, if self.acknowledging => {
-                self.acknowledging = false;
-                None
-            }
-            () = &mut self.hold.drain, if self.draining => {
-                self.draining = false;
-                None
-            }
+            Some(()) = self.beside.next() => None,
             () = sleep_until(beat) => None,
         }
     }
@@ -168,14 +150,14 @@ impl Driver<'_> {
         match event {
             Ok(Event::Exited(code)) => Some(Input::Exited(code)),
             Ok(Event::Continued) => {
-                let what = self.hold.what;
+                let what = self.what;
                 self.talk.say(format!(
                     "continued: a command cannot be suspended while it holds a {what}"
                 ));
                 None
             }
             Ok(Event::InBackground) => {
-                let what = self.hold.what;
+                let what = self.what;
                 self.talk.say(format!(
                     "stopped: the command uses the terminal, and gets it in the foreground (fg); \
                      it holds the {what} until then"
@@ -204,7 +186,7 @@ impl Driver<'_> {
     /// Tells the process that watches this one when to stop the command.
     fn order(&mut self) {
         // A membership that outlasts its session needs no orders.
-        if self.states.is_none() && !self.is_lost {
+        if self.states.is_none() && !self.machine.is_lost() {
             return;
         }
         self.look_at_clock();
@@ -222,14 +204,14 @@ impl Driver<'_> {
 
     fn look_at_clock(&mut self) {
         // It is in the past when a server has ended the session, long before its time.
-        if let Some(until) = self.hold.tenure.valid_until() {
+        if let Some(until) = self.tenure.valid_until() {
             self.valid_until = self.valid_until.max(until);
         }
     }
 
     /// Returns the inputs that follow from the clock alone.
     fn overdue(&mut self) -> Vec<Input> {
-        if self.is_lost {
+        if self.machine.is_lost() {
             return Vec::new();
         }
         // If this process was stopped, the other one has sent TERM.
@@ -238,16 +220,11 @@ impl Driver<'_> {
         let until = self.until();
         let overslept = is_told.then_some(Input::Overslept { until });
         let suspended = (until <= Instant::now()).then_some(Input::Suspended { until });
-        let lost = self.hold.tenure.is_over().then_some(Input::Lost);
+        let lost = self.tenure.is_over().then_some(Input::Lost);
         suspended.into_iter().chain(lost).chain(overslept).collect()
     }
 
     fn step(&mut self, input: Input) -> Option<Ending> {
-        match input {
-            Input::Lost => self.is_lost = true,
-            Input::Signal(signal) => self.by_user |= signal.ends(),
-            _ => {}
-        }
         let mut ending = None;
         for effect in self.machine.step(Instant::now(), input) {
             match effect {
@@ -256,45 +233,38 @@ impl Driver<'_> {
                     // First, because a line costs time.
                     self.send(Signal::SIGTERM);
                     self.group.close_deadline();
-                    self.talk.say(explain(why, self.hold.what));
+                    self.talk.say(explain(why, self.what));
                 }
                 Effect::Kill => {
                     self.send(Signal::SIGKILL);
                     self.group.close_deadline();
                 }
-                Effect::Acknowledge => self.acknowledging = true,
+                Effect::Acknowledge => {
+                    self.beside.push(mem::replace(&mut self.acknowledge, ready(()).boxed_local()));
+                }
                 Effect::Drain => {
-                    self.draining = true;
+                    self.beside.push(mem::replace(&mut self.drain, ready(()).boxed_local()));
                     self.talk.say("draining; a second signal ends that");
                 }
-                Effect::Finish { code, stopped } => {
-                    ending = Some(Ending { code, stopped, by_user: self.by_user });
+                Effect::TellSuspended { until } => {
+                    let left = until.saturating_duration_since(Instant::now()).as_secs_f32();
+                    let what = self.what;
+                    let told =
+                        format!("no connection; the {what} is certainly held for {left:.1} s");
+                    self.talk.say(told);
                 }
+                Effect::TellReconnected => {
+                    self.talk.say(format!("connected again; the {} is still held", self.what));
+                }
+                Effect::Finish(finished) => ending = Some(finished),
             }
         }
-        self.tell_connection(input);
         ending
     }
 
     fn send(&self, signal: Signal) {
         if let Err(error) = self.group.signal(signal) {
             self.talk.say(format!("{signal} could not be sent to the command: {error}"));
-        }
-    }
-
-    /// Says that the connection is gone or back, once.
-    fn tell_connection(&mut self, input: Input) {
-        match input {
-            Input::Suspended { until } if !std::mem::replace(&mut self.is_suspended, true) => {
-                let left = until.saturating_duration_since(Instant::now()).as_secs_f32();
-                let what = self.hold.what;
-                self.talk
-                    .say(format!("no connection; the {what} is certainly held for {left:.1} s"));
-            }
-            Input::Reconnected if std::mem::replace(&mut self.is_suspended, false) => {
-                self.talk.say(format!("connected again; the {} is still held", self.hold.what));
-            }
-            _ => {}
         }
     }
 }

@@ -127,11 +127,6 @@ pub(crate) async fn run(app: &App, options: &Options, interval: Duration) -> Res
             match effect {
                 Some(Effect::Quit) => return Ok(()),
                 Some(Effect::Ask) => ask = true,
-                Some(Effect::List(path)) => work.push(Box::pin(driver.list(path))),
-                Some(Effect::Read(path)) => work.push(Box::pin(driver.read(path))),
-                Some(Effect::Inspect) => work.push(Box::pin(driver.inspect())),
-                Some(Effect::Why(path)) => work.push(Box::pin(driver.why(path))),
-                Some(Effect::Run(line)) => work.push(Box::pin(driver.run(line))),
                 Some(Effect::Copy(text)) => terminal::copy(&text)?,
                 Some(Effect::Edit(path)) => {
                     // The editor gets the terminal.
@@ -140,10 +135,9 @@ pub(crate) async fn run(app: &App, options: &Options, interval: Duration) -> Res
                     (screen, keys) = (Screen::open()?, Keys::read());
                     let (next, effect) = state.step(Event::Edited(path, edited));
                     state = next;
-                    if let Some(Effect::List(path)) = effect {
-                        work.push(Box::pin(driver.list(path)));
-                    }
+                    work.extend(effect.and_then(|effect| driver.begin(effect)));
                 }
+                Some(effect) => work.extend(driver.begin(effect)),
                 None => {}
             }
         }
@@ -172,7 +166,19 @@ struct Driver<'a> {
     start: Instant,
 }
 
-impl Driver<'_> {
+impl<'a> Driver<'a> {
+    /// Begins the work that an effect asks for, if it asks for work.
+    fn begin(self, effect: Effect) -> Option<Work<'a>> {
+        Some(match effect {
+            Effect::List(path) => Box::pin(self.list(path)),
+            Effect::Read(path) => Box::pin(self.read(path)),
+            Effect::Inspect => Box::pin(self.inspect()),
+            Effect::Why(path) => Box::pin(self.why(path)),
+            Effect::Run(line) => Box::pin(self.run(line)),
+            Effect::Quit | Effect::Ask | Effect::Copy(_) | Effect::Edit(_) => return None,
+        })
+    }
+
     async fn sample(self, known: Option<Members>, words: &[Word]) -> Done {
         let members = match known {
             Some(members) => members,

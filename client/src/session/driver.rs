@@ -66,6 +66,14 @@ async fn drive(
     loop {
         while let Some(effect) = machine.next_effect() {
             match effect {
+                Effect::Done => {
+                    queue.close(&mut batch);
+                    machine.on_batch(&mut batch, Instant::now() + suspended);
+                    machine.deliver();
+                    ended.is_done = true;
+                    return;
+                }
+                Effect::Prove => aside.prove = machine.take_work(),
                 Effect::Look(host) => {
                     aside.look = Some(Box::pin(look_at(Arc::clone(&connector), host)));
                 }
@@ -74,7 +82,6 @@ async fn drive(
                         Box::pin(async move { provider.credentials().await })
                     });
                 }
-                Effect::Prove => aside.prove = machine.take_work(),
                 Effect::Connect(host) => {
                     let attempt = open(Arc::clone(&connector), host.clone());
                     link.attempt(host, attempt);
@@ -84,13 +91,6 @@ async fn drive(
                     link = Link::None;
                     (aside.ask, aside.prove) = (None, None);
                     input = Buffer::default();
-                }
-                Effect::Done => {
-                    queue.close(&mut batch);
-                    machine.on_batch(&mut batch, Instant::now() + suspended);
-                    machine.deliver();
-                    ended.is_done = true;
-                    return;
                 }
             }
         }
@@ -120,21 +120,7 @@ async fn drive(
         let now = Instant::now() + suspended;
         machine.on_wake(now);
         let has_batch = matches!(wake, Wake::Commands);
-        match wake {
-            Wake::Link(LinkEvent::Open(host)) => machine.on_connected(&host, now),
-            Wake::Link(LinkEvent::NotOpen(host, error)) => {
-                machine.on_attempt_failed(&host, error, now);
-            }
-            Wake::Link(LinkEvent::Read) => {
-                machine.on_read(&mut input.bytes, now);
-                input.shrink();
-            }
-            Wake::Looked(host, writable) => machine.on_looked(&host, writable, now),
-            Wake::Asked(answer) => machine.on_credentials(answer, now),
-            Wake::Proven(worked) => machine.on_worked(worked, now),
-            Wake::Link(LinkEvent::Written) | Wake::Timer | Wake::Commands => {}
-            Wake::Link(LinkEvent::Failed(error)) => machine.on_io_error(now, error),
-        }
+        pass(wake, &mut machine, &mut input, now);
         // Polled on every wake-up, so that none of the three branches can starve the others.
         if !has_batch {
             queue.take(&mut batch);
@@ -147,6 +133,23 @@ async fn drive(
         if machine.next_timer().is_some_and(|timer| timer <= now) {
             machine.on_timer(now);
         }
+    }
+}
+
+/// Passes what has happened to the machine.
+fn pass(wake: Wake, machine: &mut Machine, input: &mut Buffer, now: Instant) {
+    match wake {
+        Wake::Link(LinkEvent::Open(host)) => machine.on_connected(&host, now),
+        Wake::Link(LinkEvent::NotOpen(host, error)) => machine.on_attempt_failed(&host, error, now),
+        Wake::Link(LinkEvent::Read) => {
+            machine.on_read(&mut input.bytes, now);
+            input.shrink();
+        }
+        Wake::Looked(host, writable) => machine.on_looked(&host, writable, now),
+        Wake::Asked(answer) => machine.on_credentials(answer, now),
+        Wake::Proven(worked) => machine.on_worked(worked, now),
+        Wake::Link(LinkEvent::Written) | Wake::Timer | Wake::Commands => {}
+        Wake::Link(LinkEvent::Failed(error)) => machine.on_io_error(now, error),
     }
 }
 

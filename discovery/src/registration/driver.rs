@@ -6,13 +6,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 use tracing::debug;
-use zk_curator::internal::{Setbacks, Signal, sleep, unless_it_panics};
+use zk_curator::internal::{Setbacks, Signal, is_conflict, sleep, unless_it_panics};
 use zk_curator::op::Authorship;
 use zk_curator::retry::RetryNTimes;
 use zk_curator::watch::{Watch, Watched};
 use zk_curator::{
-    ConnectionState, ConnectionStatus, CreateMode, Created, CuratorFramework, Error, ErrorCode,
-    ErrorKind, OpResult, OwnedNode, Stat,
+    ConnectionState, ConnectionStatus, CreateMode, Created, CuratorFramework, Error, ErrorKind,
+    OpResult, OwnedNode, Stat,
 };
 
 use super::attempt::{Attempt, Outcome};
@@ -508,18 +508,11 @@ impl Driver {
         loop {
             let known = known.take().filter(|_| change.attempt.is_none());
             let is_old = known.is_some();
-            let (found, data) = match known {
-                Some(known) => known,
-                None => match self.read().await? {
-                    Some((found, data)) if self.held() == Some(found.czxid) => (found, data),
-                    found => {
-                        if !self.is_of_before() {
-                            self.gone(found)?;
-                        }
-                        return Ok(Wrote::Nothing);
-                    }
-                },
+            let known = match known {
+                Some(known) => Some(known),
+                None => self.read_own().await?,
             };
+            let Some((found, data)) = known else { return Ok(Wrote::Nothing) };
             let attempt = change.attempt.take();
             let outcome = attempt.as_ref().map(|attempt| attempt.judge(&found, &data));
             if let (Some(attempt), Some(Outcome::Applied)) = (&attempt, outcome) {
@@ -533,11 +526,7 @@ impl Driver {
             let closed =
                 closed.filter(|_| change.is_of_gate && matches!(is_enabled(base), Ok(false)));
             let gate = closed.unwrap_or(self.gate);
-            let edited = unless_it_panics(|| (change.edit)(base, gate));
-            let edited = edited.unwrap_or_else(|| {
-                Err(Error::invalid_argument("update", self.path.as_str(), "the edit has panicked"))
-            });
-            let (new, gate) = match (edited, unknown) {
+            let (new, gate) = match (self.edited(change, base, gate), unknown) {
                 // It would change the record again.
                 (Ok((new, _)), Some(attempt)) if new != data && !change.is_repeatable => {
                     return Ok(Wrote::Perhaps(attempt.error));
@@ -581,6 +570,32 @@ impl Driver {
                 }
             }
         }
+    }
+
+    /// Reads the node; `None` if it is not ours any more.
+    async fn read_own(&mut self) -> Result<Option<(Found, Bytes)>, Error> {
+        match self.read().await? {
+            Some((found, data)) if self.held() == Some(found.czxid) => Ok(Some((found, data))),
+            found => {
+                if !self.is_of_before() {
+                    self.gone(found)?;
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// Returns the record after a change, and the gate.
+    fn edited(
+        &self,
+        change: &mut Change,
+        base: &Bytes,
+        gate: Gate,
+    ) -> Result<(Bytes, Gate), Error> {
+        let edited = unless_it_panics(|| (change.edit)(base, gate));
+        edited.unwrap_or_else(|| {
+            Err(Error::invalid_argument("update", self.path.as_str(), "the edit has panicked"))
+        })
     }
 
     /// The node has this record.
@@ -637,8 +652,4 @@ impl Driver {
     async fn delete(&self, czxid: i64) -> Result<(), Error> {
         self.zk.delete(self.path.as_str()).czxid(czxid).guaranteed().quietly().await
     }
-}
-
-const fn is_conflict(code: ErrorCode) -> bool {
-    matches!(code, ErrorCode::NoNode | ErrorCode::NodeExists | ErrorCode::BadVersion)
 }

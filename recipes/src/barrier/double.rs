@@ -318,7 +318,7 @@ impl Entrant {
             // First: if the round began with our node, and that was deleted since, both have
             // happened.
             _ = &mut self.beginning => Waited::Begun,
-            () = session_lost.cancelled() => Waited::Disturbed,
+            () = session_lost => Waited::Disturbed,
             () = own => Waited::Disturbed,
         };
         if waited == Waited::Disturbed {

@@ -141,7 +141,7 @@ impl Leaver {
         let Some(watch) = self.place.watch(highest).await? else { return Ok(()) };
         tokio::select! {
             biased;
-            () = session_lost.cancelled() => Err(Error::Lost),
+            () = session_lost => Err(Error::Lost),
             // Whatever has happened: look.
             _ = watch => Ok(()),
         }
@@ -150,14 +150,14 @@ impl Leaver {
     /// Watches the lowest member, if it exists, and deletes our node, in one round trip.
     async fn withdraw(&mut self, lowest: &str) -> Result<Option<Watch>, Error> {
         let Some(node) = self.node.take() else { return Ok(None) };
-        let session_lost = node.ownership().session_lost();
+        let ownership = node.ownership().clone();
         let (watch, deleted) = join(self.place.watch(lowest), node.delete()).await;
         match deleted {
             Err(error) if matches!(error.kind(), ErrorKind::NoNode | ErrorKind::SessionExpired) => {
                 return Err(Error::Lost);
             }
             // Gone in any case, by the delete or with its session.
-            Err(error) if error.may_have_applied() && session_lost.is_cancelled() => {}
+            Err(error) if error.may_have_applied() && ownership.is_session_lost() => {}
             deleted => deleted?,
         }
         Ok(watch?)

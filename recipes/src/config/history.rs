@@ -5,8 +5,8 @@ use zk_curator::op::fan_out;
 use zk_curator::{CuratorFramework, ErrorKind, Stat};
 
 use super::record::Record;
-use super::store::ROUNDS;
 use super::{ConfigStore, Error, Revision};
+use crate::race::RACE_ROUNDS;
 
 /// The number of records that are read at a time.
 const READS_AT_ONCE: usize = 64;
@@ -77,7 +77,7 @@ impl ConfigStore {
     /// As [`Update::commit`](super::Update::commit).
     pub async fn roll_back(&self, to: Revision) -> Result<Revision, Error> {
         self.check_path("roll_back")?;
-        for _ in 0..ROUNDS {
+        for _ in 0..RACE_ROUNDS {
             let read = async |zk: CuratorFramework| {
                 let root = self.root(zk.get_data(&*self.root).synced().with_stat().await)?;
                 Ok((root, self.records(&zk).await?))

@@ -9,8 +9,9 @@ use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, ErrorKind, Stat};
 
 use super::record::Record;
-use super::store::{MAGIC, ROUNDS};
+use super::store::MAGIC;
 use super::{ConfigStore, Entry, Error, Revision, Snapshot};
+use crate::race::RACE_ROUNDS;
 
 /// The number of nodes that are read at a time.
 const READS_AT_ONCE: usize = 64;
@@ -140,7 +141,7 @@ impl ConfigStore {
         F: Future<Output = Result<(Result<Option<Root>, Error>, W), Error>>,
     {
         let mut known = last;
-        for _ in 0..ROUNDS {
+        for _ in 0..RACE_ROUNDS {
             // 1. Which revision?
             let (root, watch) = read_root().await?;
             let root = match root {

@@ -6,8 +6,6 @@ use crate::path::child;
 
 /// The data of the node of a store.
 pub(crate) const MAGIC: &str = "config 1";
-/// The maximum number of attempts while other clients are faster.
-pub(super) const ROUNDS: usize = 50;
 /// The default number of records that are kept.
 const KEPT: u32 = 10;
 

@@ -5,12 +5,13 @@ use futures_util::future::{join, join_all};
 use tracing::debug;
 use zk_curator::op::{CreateOp, DeleteOp, SetDataOp, Transaction};
 use zk_curator::path::ZPath;
-use zk_curator::{CuratorFramework, ErrorCode, ErrorKind, Stat};
+use zk_curator::{CuratorFramework, ErrorKind, Stat};
 
 use super::read::Root;
 use super::record::{Diff, Record};
-use super::store::{MAGIC, ROUNDS};
+use super::store::MAGIC;
 use super::{ConfigStore, Error, Revision};
+use crate::race::{RACE_ROUNDS, is_race};
 use zk_curator::value::{Failure, ToData};
 
 /// The largest number of old records that one update removes.
@@ -161,7 +162,7 @@ struct BaseVersions {
 impl Attempt<'_> {
     async fn run(&self, unknown: &mut Option<Unknown>) -> Result<Revision, Error> {
         let store = self.store;
-        for _ in 0..ROUNDS {
+        for _ in 0..RACE_ROUNDS {
             let sent = unknown.as_ref().map(|unknown| unknown.root);
             // 1. Read the base of the update, and after a lost response whether it was applied.
             let found =
@@ -192,7 +193,7 @@ impl Attempt<'_> {
             debug!(path = store.path(), %error, "not updated");
             if error.may_have_applied() {
                 unknown.get_or_insert(Unknown { root: basis.root, error });
-            } else if !is_raced(&error) {
+            } else if !is_race(&error) {
                 return Err(error.into());
             }
         }
@@ -312,17 +313,8 @@ impl ConfigStore {
         let create = create.with(CreateOp::new(self.values.as_str()).data(Bytes::new()));
         let create = create.with(CreateOp::new(self.history.as_str()).data(Bytes::new()));
         match create.commit().await {
-            Err(error) if !is_raced(&error) && !error.may_have_applied() => Err(error.into()),
+            Err(error) if !is_race(&error) && !error.may_have_applied() => Err(error.into()),
             _ => Ok(()),
         }
     }
-}
-
-/// Returns `true` if another client was faster.
-fn is_raced(error: &zk_curator::Error) -> bool {
-    use ErrorCode::{BadVersion, NoNode, NodeExists};
-    matches!(
-        error.kind(),
-        ErrorKind::TransactionFailed { code: BadVersion | NoNode | NodeExists, .. }
-    )
 }

@@ -215,7 +215,7 @@ impl<'a> Contender<'a> {
         let names: Vec<&str> = own.into_iter().chain([on]).chain(ahead).collect();
         let gone = tokio::select! {
             biased;
-            () = session_lost.cancelled() => return Ok(Gone::Session),
+            () = session_lost => return Ok(Gone::Session),
             gone = self.watches.gone(self.zk, self.parent, self.node.path(), &names) => gone?,
         };
         Ok(match gone {

@@ -7,9 +7,8 @@ use zk_curator::CuratorFramework;
 use super::batch::{Missing, Rules};
 use super::encoding::Encoding;
 use super::handle::{Counter, Number};
-use super::promoted::PromotedToLock;
 use super::settings::Settings;
-use super::site::SiteOptions;
+use super::site::{SiteOptions, site_settings};
 
 /// The time for which records are kept.
 const KEEP: Duration = Duration::from_secs(24 * 60 * 60);
@@ -81,42 +80,11 @@ impl<N: Number> AtomicBuilder<N> {
         self
     }
 
-    /// The number of writes in a row that may meet a newer value, from 1: zero counts as 1. After
-    /// that the counter takes its [lock](Self::promoted_to_lock), or fails with
-    /// [`Error::Contended`](super::Error::Contended). Default: 30 with a lock, which takes about a
-    /// second or two, and 100 without one, which takes about ten seconds.
-    pub fn optimistic_tries(mut self, tries: u32) -> Self {
-        self.site.optimistic_tries(tries);
-        self
-    }
+    site_settings!();
 
     /// Numbers up to this one only.
     pub(super) fn at_most(mut self, greatest: i64) -> Self {
         self.rules.range.1 = self.rules.range.1.min(greatest);
-        self
-    }
-
-    /// Takes a lock when the [tries](Self::optimistic_tries) are used up. Writes under the lock are
-    /// fenced by it. The lock only ensures progress: versions still detect writes by clients that
-    /// do not take it. Default: none.
-    pub fn promoted_to_lock(mut self, lock: PromotedToLock) -> Self {
-        self.site.lock = Some(lock);
-        self
-    }
-
-    /// The parent of the [receipt](zk_curator::certain), which must exist. Default: the node of the
-    /// counter, which then can only be deleted together with its children while a process writes
-    /// it.
-    pub fn receipts_at(mut self, parent: impl Into<String>) -> Self {
-        self.site.receipts = Some(parent.into());
-        self
-    }
-
-    /// Writes no receipts, for nodes that must have no children. After a lost response, an
-    /// unchanged version of the node shows that the write was not applied. If the version has
-    /// changed, the outcome is [unknown](super::Error::Unknown). Default: with receipts.
-    pub fn without_receipts(mut self) -> Self {
-        self.site.receipts = None;
         self
     }
 

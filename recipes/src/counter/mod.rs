@@ -3,7 +3,7 @@
 //! | Curator, kazoo | here |
 //! |---|---|
 //! | `DistributedAtomicLong`, `DistributedAtomicInteger` | [`DistributedAtomicLong`], [`DistributedAtomicInteger`] |
-//! | `PromotedToLock` | [`AtomicBuilder::promoted_to_lock`] |
+//! | `PromotedToLock` | [`AtomicBuilder::then_lock`] |
 //! | `DistributedAtomicValue` | [`DistributedAtomicValue`] |
 //! | `CachedAtomicLong` | [`IdBlocks`] |
 //! | kazoo's `Counter` | [`AtomicBuilder::encoding`]: [`Encoding::Text`], [`Encoding::TextFloat`]; with `support_curator`: [`Encoding::I32Be`] |
@@ -27,7 +27,7 @@
 //! 3. Write the result at the version of the value, in one transaction with a receipt.
 //! 4. If another process has written since, pause for a random time from 0.5 ms to 50 ms (200 ms
 //!    after ten conflicts), read the value, and go to 2. After
-//!    [30 tries](AtomicBuilder::optimistic_tries) take the lock, if there is one.
+//!    [30 retries](AtomicBuilder::retries) take the lock, if there is one.
 //! 5. After a lost response the receipt shows whether the write was applied.
 //! 6. After 4 to 16 writes in a row, while other processes have receipts or were met within a
 //!    second, pause for two round trips. Servers less than a millisecond away are not waited for.
@@ -98,7 +98,6 @@ mod error;
 mod handle;
 mod latch;
 mod once;
-mod promoted;
 mod queue;
 mod settings;
 mod site;
@@ -113,5 +112,6 @@ pub use handle::{
     Change, Counter, CounterWatch, DistributedAtomicInteger, DistributedAtomicLong, Number, Once,
 };
 pub use latch::CountDownLatch;
-pub use promoted::PromotedToLock;
 pub use value::{AtomicValueBuilder, AtomicValueWatch, DistributedAtomicValue};
+
+pub use crate::race::PromotedToLock;

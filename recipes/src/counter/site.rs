@@ -1,34 +1,28 @@
 //! The node of a number or of a value: read, and written at its version.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 use zk_curator::certain::{Proof, Receipt};
-use zk_curator::internal::{Locked, sleep};
+use zk_curator::internal::{Locked, sleep, withdrawn_by};
 use zk_curator::op::{CreateOp, SetDataOp};
 use zk_curator::{CuratorFramework, Error as ZkError, ErrorCode, ErrorKind, Version};
 
 use super::error::Error;
-use super::promoted::PromotedToLock;
-use crate::lock::{self, InterProcessMutex, MutexGuard as LockGuard};
+use crate::lock::MutexGuard as LockGuard;
 use crate::measure;
 use crate::path::create_parents;
-use crate::random::fraction;
+use crate::race::{self, Flight, PromotedToLock};
 
-/// The tries before a counter gives up, or takes its lock.
-const TRIES: u32 = 100;
-const TRIES_BEFORE_LOCK: u32 = 30;
-/// The pauses after a write that another process was faster with.
-const FIRST_PAUSE: Duration = Duration::from_micros(500);
-const LONGEST_PAUSE: Duration = Duration::from_millis(50);
-/// The longest pause grows fourfold after this number of conflicts.
-const MET_BY_FEW: u32 = 10;
-/// After this number of conflicts in a row the pauses are halved.
-const UNLUCKY: u32 = 3;
+/// The retries before a counter gives up, or takes its lock.
+const RETRIES: u32 = 100;
+const RETRIES_BEFORE_LOCK: u32 = 30;
+/// The pause after a node has come between two requests of one read.
+const PAUSE: Duration = Duration::from_micros(500);
 
 /// The node in the state of its last read or write.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,7 +88,7 @@ pub(super) enum Failure {
 pub(super) struct SiteOptions {
     zk: CuratorFramework,
     path: String,
-    optimistic_tries: Option<u32>,
+    pub(super) retries: Option<u32>,
     pub(super) lock: Option<PromotedToLock>,
     /// The parent of the receipt.
     pub(super) receipts: Option<String>,
@@ -103,38 +97,73 @@ pub(super) struct SiteOptions {
 impl SiteOptions {
     pub(super) fn new(zk: &CuratorFramework, path: String) -> Self {
         let receipts = Some(path.clone());
-        Self { zk: zk.uncompressed(), path, optimistic_tries: None, lock: None, receipts }
-    }
-
-    pub(super) fn optimistic_tries(&mut self, tries: u32) {
-        self.optimistic_tries = Some(tries.max(1));
+        Self { zk: zk.uncompressed(), path, retries: None, lock: None, receipts }
     }
 
     pub(super) fn build(self) -> Site {
-        let Self { zk, path, optimistic_tries, lock, receipts } = self;
+        let Self { zk, path, retries, lock, receipts } = self;
         measure::counter(&zk);
-        let tries = if lock.is_some() { TRIES_BEFORE_LOCK } else { TRIES };
-        let optimistic_tries = optimistic_tries.unwrap_or(tries);
+        let default = if lock.is_some() { RETRIES_BEFORE_LOCK } else { RETRIES };
+        let retries = retries.unwrap_or(default);
         let receipt = receipts.map(|parent| Receipt::at(&zk, parent));
         let (proof, flight, has_others) =
-            (Locked::default(), AtomicU64::new(0), AtomicBool::new(false));
-        Site { zk, path, optimistic_tries, lock, receipt, proof, flight, has_others }
+            (Locked::default(), Flight::default(), AtomicBool::new(false));
+        Site { zk, path, retries, lock, receipt, proof, flight, has_others }
     }
 }
+
+/// Writes the settings that counters and values share: those of the field `site` of a builder.
+macro_rules! site_settings {
+    () => {
+        /// Sets the number of writes after the first one that may meet a newer value, in a row.
+        /// After that the counter [acquires its lock](Self::then_lock), or fails with
+        /// [`Error::Contended`](crate::counter::Error::Contended). Default: 30 with a lock, which
+        /// takes about a second or two, and 100 without one, which takes about ten seconds.
+        pub const fn retries(mut self, retries: u32) -> Self {
+            self.site.retries = Some(retries);
+            self
+        }
+
+        /// Acquires a lock when the [retries](Self::retries) are used up (Curator's
+        /// `PromotedToLock`). Writes under the lock are fenced by it. The lock only ensures
+        /// progress: versions still detect writes by clients that do not acquire it. Default: none.
+        pub fn then_lock(mut self, lock: crate::counter::PromotedToLock) -> Self {
+            self.site.lock = Some(lock);
+            self
+        }
+
+        /// Sets the parent of the [receipt](zk_curator::certain), which must exist. Default: the
+        /// node itself, which then can only be deleted together with its children while a process
+        /// writes it.
+        pub fn receipts_at(mut self, parent: impl Into<String>) -> Self {
+            self.site.receipts = Some(parent.into());
+            self
+        }
+
+        /// Writes no receipts, for nodes that must have no children. After a lost response, an
+        /// unchanged version of the node shows that the write was not applied. If the version has
+        /// changed, the outcome is [unknown](crate::counter::Error::Unknown). Default: with
+        /// receipts.
+        pub fn without_receipts(mut self) -> Self {
+            self.site.receipts = None;
+            self
+        }
+    };
+}
+pub(super) use site_settings;
 
 /// The place of a number or of a value.
 #[derive(Debug)]
 pub(super) struct Site {
     pub(super) zk: CuratorFramework,
     pub(super) path: String,
-    optimistic_tries: u32,
+    retries: u32,
     lock: Option<PromotedToLock>,
     /// Proves writes whose response is lost.
     receipt: Option<Receipt>,
     /// Its node, as long as nothing says that it is gone.
     proof: Locked<Option<Proof>>,
-    /// The duration of the last write, in microseconds, limited by the longest pause.
-    flight: AtomicU64,
+    flight: Flight,
     /// `true` if the node had children other than our receipt after the last write: receipts of
     /// other processes.
     has_others: AtomicBool,
@@ -155,7 +184,7 @@ impl Site {
             if !is_missing || node == Node::Absent {
                 return Ok(node);
             }
-            sleep(FIRST_PAUSE).await;
+            sleep(PAUSE).await;
         }
     }
 
@@ -210,7 +239,7 @@ impl Site {
     ) -> Result<Option<Node>, Failure> {
         let path = self.path.as_str();
         let transaction = guard.map_or_else(|| self.zk.transaction(), LockGuard::fenced);
-        let transaction = transaction.uncompressed().withdrawn_by(withdrawal);
+        let transaction = withdrawn_by(transaction.uncompressed(), withdrawal);
         let mut transaction = match &node {
             Node::Absent => transaction.with(CreateOp::new(path).data(data.clone())),
             Node::Present { version, .. } => transaction
@@ -250,9 +279,7 @@ impl Site {
         };
         let error = match written {
             Ok((created, proof)) => {
-                let took = sent.elapsed().min(LONGEST_PAUSE).as_micros();
-                let took = u64::try_from(took).unwrap_or(u64::MAX);
-                self.flight.store(took, Ordering::Relaxed);
+                self.flight.ended(sent);
                 measure::counter_written(&self.zk);
                 self.set_proof(proof.clone());
                 return Ok(match node.written(data, proof) {
@@ -313,7 +340,7 @@ impl Site {
 
     /// Returns the duration of the last write, limited by the longest pause.
     pub(super) fn flight(&self) -> Duration {
-        Duration::from_micros(self.flight.load(Ordering::Relaxed))
+        self.flight.last()
     }
 
     /// Returns `true` if other processes may write the node.
@@ -356,31 +383,23 @@ impl Site {
 
     /// Acquires the lock, if there is one, after this number of tries.
     async fn lock(&self, tries: u32) -> Result<LockGuard, Error> {
-        let path = || self.path.clone();
-        let Some(lock) = &self.lock else { return Err(Error::Contended { path: path(), tries }) };
+        let path = self.path.clone();
+        let Some(lock) = &self.lock else { return Err(Error::Contended { path, tries }) };
         measure::counter_promoted(&self.zk);
-        let acquire = InterProcessMutex::within(&self.zk, lock.path.as_str(), "counter");
-        let acquire = acquire.shared_in_session();
-        match timeout(lock.timeout, acquire.acquire()).await {
-            Ok(Ok(guard)) => Ok(guard),
-            Ok(Err(lock::Error::Framework(error))) => Err(error.into()),
-            Ok(Err(_)) => Err(Error::Contended { path: path(), tries }),
-            Err(_) => Err(Error::LockTimeout { path: path() }),
-        }
+        lock.acquire(&self.zk, "counter").await?.ok_or(Error::LockTimeout { path })
     }
 }
 
 /// The conflicting writes that an operation, or a batch, has met.
 #[derive(Debug)]
 pub(super) struct Conflicts {
-    met: u32,
-    pause: Duration,
+    met: race::Conflicts,
     guard: Option<LockGuard>,
 }
 
 impl Conflicts {
     pub(super) const fn new() -> Self {
-        Self { met: 0, pause: FIRST_PAUSE, guard: None }
+        Self { met: race::Conflicts::new(), guard: None }
     }
 
     /// The lock, since there were too many of them.
@@ -391,21 +410,15 @@ impl Conflicts {
     /// Waits before the next try, or acquires the lock.
     pub(super) async fn met(&mut self, site: &Site, is_lock_lost: bool) -> Result<(), Error> {
         measure::counter_conflict(&site.zk);
-        self.met += 1;
+        let met = self.met.note();
         if is_lock_lost {
             self.guard = None;
         }
-        if self.met >= site.optimistic_tries && self.guard.is_none() {
-            self.guard = Some(site.lock(self.met).await?);
-            return Ok(());
+        if met > site.retries && self.guard.is_none() {
+            self.guard = Some(site.lock(met).await?);
+        } else {
+            self.met.pause(&site.zk, &site.flight).await;
         }
-        let pause = self.pause.max(site.flight());
-        sleep(if self.met >= UNLUCKY { pause / 2 } else { pause }).await;
-        // The more conflicts, the more competing writers.
-        let longest = if self.met < MET_BY_FEW { LONGEST_PAUSE } else { LONGEST_PAUSE * 4 };
-        let least = FIRST_PAUSE.max(site.flight());
-        let most = (self.pause.max(least) * 3).min(longest);
-        self.pause = least + most.saturating_sub(least).mul_f64(fraction(&site.zk));
         Ok(())
     }
 }

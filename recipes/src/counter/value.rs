@@ -11,8 +11,7 @@ use zk_curator::watch::DataWatch;
 
 use super::error::Error;
 use super::handle::Change;
-use super::promoted::PromotedToLock;
-use super::site::{Conflicts, Failure, Node, Site, SiteOptions};
+use super::site::{Conflicts, Failure, Node, Site, SiteOptions, site_settings};
 use crate::measure;
 
 /// A value in a node that many processes change (`DistributedAtomicValue`): bytes, text, or a type
@@ -50,29 +49,7 @@ pub struct AtomicValueBuilder<T> {
 }
 
 impl<T> AtomicValueBuilder<T> {
-    /// As [`AtomicBuilder::optimistic_tries`](super::AtomicBuilder::optimistic_tries).
-    pub fn optimistic_tries(mut self, tries: u32) -> Self {
-        self.site.optimistic_tries(tries);
-        self
-    }
-
-    /// As [`AtomicBuilder::promoted_to_lock`](super::AtomicBuilder::promoted_to_lock).
-    pub fn promoted_to_lock(mut self, lock: PromotedToLock) -> Self {
-        self.site.lock = Some(lock);
-        self
-    }
-
-    /// As [`AtomicBuilder::receipts_at`](super::AtomicBuilder::receipts_at).
-    pub fn receipts_at(mut self, parent: impl Into<String>) -> Self {
-        self.site.receipts = Some(parent.into());
-        self
-    }
-
-    /// As [`AtomicBuilder::without_receipts`](super::AtomicBuilder::without_receipts).
-    pub fn without_receipts(mut self) -> Self {
-        self.site.receipts = None;
-        self
-    }
+    site_settings!();
 
     /// Builds the value. Nothing is sent; a path that is not valid is refused by the first
     /// operation.

@@ -2,7 +2,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::Stream;
 use tokio_util::sync::CancellationToken;
 use zk_curator::internal::{Setbacks, Signal, sleep};
@@ -10,7 +9,7 @@ use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, OwnedNode};
 
 use super::leadership::Told;
-use super::queue::{Place, Queue, withdraw};
+use super::queue::{Place, Queue, candidate_settings, withdraw};
 use super::{Error, LeaderObserver, Leadership, Participant, tag};
 use crate::contender::{Contender, Kept};
 
@@ -109,25 +108,7 @@ impl LeaderLatch {
         Self { queue, close_mode: CloseMode::default() }
     }
 
-    /// The id of our candidates. Default: empty.
-    #[must_use]
-    pub fn id(mut self, id: impl Into<Bytes>) -> Self {
-        self.queue.data = id.into();
-        self
-    }
-
-    /// Takes part in the election of kazoo's `Election`, which needs no settings for it: names our
-    /// nodes as kazoo does, `_c_<uuid>-__lock__<number>`, and waits for kazoo's, and for nodes with
-    /// the name by default as well. All Rust candidates have to set it; Java candidates cannot.
-    ///
-    /// The parent is a persistent node, and not a container. kazoo's `contenders()` decodes
-    /// ids as UTF-8. See also
-    /// [`InterProcessMutex::with_kazoo`](crate::lock::InterProcessMutex::with_kazoo).
-    #[must_use]
-    pub fn with_kazoo(mut self) -> Self {
-        self.queue = self.queue.with_kazoo();
-        self
-    }
+    candidate_settings!();
 
     /// The last state of a candidate that is closed. Default: [`CloseMode::Silent`].
     #[must_use]

@@ -51,12 +51,11 @@ impl Leadership {
         {
             return Ok(Some((term(kept.since), kept.watch)));
         }
-        let session_lost = node.ownership().session_lost();
         while node.is_ours() {
             let mut states = zk.states();
             let status = tokio::select! {
                 biased;
-                () = session_lost.cancelled() => None,
+                () = node.ownership().session_lost() => None,
                 status = states.until(is_writable) => status,
             };
             let Some(ConnectionStatus { epoch: since, .. }) = status else { break };

@@ -132,3 +132,30 @@ pub(super) async fn withdraw(node: OwnedNode) -> Result<(), LeaderError> {
         result => Ok(result?),
     }
 }
+
+/// Writes the settings of a recipe whose candidates are in its field `queue`.
+macro_rules! candidate_settings {
+    () => {
+        /// Sets the id of our candidates, from the next one on. Default: empty.
+        #[must_use]
+        pub fn id(mut self, id: impl Into<bytes::Bytes>) -> Self {
+            self.queue.data = id.into();
+            self
+        }
+
+        /// Takes part in the election of kazoo's `Election`, which needs no settings for it: names
+        /// our nodes as kazoo does, `_c_<uuid>-__lock__<number>`, and waits for kazoo's, and for
+        /// nodes with the name by default as well. All Rust candidates have to set it; Java
+        /// candidates cannot.
+        ///
+        /// The parent is a persistent node, and not a container. kazoo's `contenders()` decodes
+        /// ids as UTF-8. See also
+        /// [`InterProcessMutex::with_kazoo`](crate::lock::InterProcessMutex::with_kazoo).
+        #[must_use]
+        pub fn with_kazoo(mut self) -> Self {
+            self.queue = self.queue.with_kazoo();
+            self
+        }
+    };
+}
+pub(super) use candidate_settings;

@@ -4,7 +4,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
@@ -14,9 +13,10 @@ use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, ErrorKind, OwnedNode};
 
 use super::leadership::Told;
-use super::queue::{Place, Queue, withdraw};
+use super::queue::{Place, Queue, candidate_settings, withdraw};
 use super::{Error, LeaderObserver, Leadership, Participant, tag};
 use crate::contender::Contender;
+use crate::run::Run;
 use crate::shutdown::{Ending, Shutdown};
 
 /// A body that ends sooner has returned immediately.
@@ -58,7 +58,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 ///
 /// # Connection loss
 /// See [the table](super#when-leadership-ends). When leadership ends, the body does, and the place
-/// is given up; [`run_repeatedly`](Self::run_repeatedly) enters the queue again.
+/// is given up; [`run`](Self::run) enters the queue again.
 ///
 /// # Cancel safety
 /// Dropping the future of `run` drops the body, and leaves the election in the background.
@@ -73,12 +73,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 ///
 /// let selector = LeaderSelector::new(&zk, "/services/orders").id("worker-1");
 /// let work = |token| async move { format!("done by the leader with the token {token}") };
-/// println!("{}", selector.run(|leadership| work(leadership.fencing_token())).await?);
+/// println!("{}", selector.run_once(|leadership| work(leadership.fencing_token())).await?);
 ///
 /// // Again and again, until it is closed.
 /// let worker = tokio::spawn({
 ///     let selector = selector.clone();
-///     async move { selector.run_repeatedly(|leadership| async move { leadership.lost().await }).await }
+///     async move { selector.run(|leadership| async move { leadership.lost().await }).await }
 /// });
 /// # while !selector.has_leadership() { tokio::task::yield_now().await; }
 /// selector.interrupt_leadership();
@@ -127,25 +127,7 @@ impl LeaderSelector {
         Self { queue, turns: Arc::default(), closing: CancellationToken::new() }
     }
 
-    /// Our id, from the next run on. Default: empty.
-    #[must_use]
-    pub fn id(mut self, id: impl Into<Bytes>) -> Self {
-        self.queue.data = id.into();
-        self
-    }
-
-    /// Takes part in the election of kazoo's `Election`, which needs no settings for it: names our
-    /// nodes as kazoo does, `_c_<uuid>-__lock__<number>`, and waits for kazoo's, and for nodes with
-    /// the name by default as well. All Rust candidates have to set it; Java candidates cannot.
-    ///
-    /// The parent is a persistent node, and not a container. kazoo's `contenders()` decodes
-    /// ids as UTF-8. See also
-    /// [`InterProcessMutex::with_kazoo`](crate::lock::InterProcessMutex::with_kazoo).
-    #[must_use]
-    pub fn with_kazoo(mut self) -> Self {
-        self.queue = self.queue.with_kazoo();
-        self
-    }
+    candidate_settings!();
 
     /// The path of the election.
     #[must_use]
@@ -169,12 +151,12 @@ impl LeaderSelector {
     ///
     /// # Cancel safety
     /// Dropping the future drops `body`, and leaves the election in the background.
-    pub async fn run<F, Fut>(&self, body: F) -> Result<Fut::Output, Error>
+    pub async fn run_once<F, Fut>(&self, body: F) -> Result<Fut::Output, Error>
     where
         F: FnOnce(Leadership) -> Fut,
         Fut: Future,
     {
-        let parent = self.queue.parent("run")?;
+        let parent = self.queue.parent("run_once")?;
         let _running = self.running()?;
         self.turn(&parent, &Shutdown::never().ending(), body).await
     }
@@ -184,53 +166,33 @@ impl LeaderSelector {
     /// ended within 100 milliseconds, it does so after a pause, which doubles each time from 10
     /// milliseconds to a second, and is up to half of it shorter.
     ///
+    /// [Until a stop](Run::until): a waiting candidate then leaves the queue; the body of a leader
+    /// may continue for the time to drain, and is then dropped. The run returns when the node is
+    /// gone, or the session is over; without servers after twice the session timeout at most, and
+    /// the node is deleted in the background. Other runs of this selector continue.
+    ///
     /// # Errors
-    /// As [`run`](Self::run), but neither when leadership was lost or interrupted, nor when the
-    /// selector is closed.
+    /// As [`run_once`](Self::run_once), but neither when leadership was lost or interrupted, nor
+    /// when the selector is closed.
     ///
     /// # Panics
     /// When `body` does; leadership is given up.
     ///
     /// # Cancel safety
-    /// As [`run`](Self::run).
+    /// As [`run_once`](Self::run_once).
     #[doc(alias = "autoRequeue")]
-    pub async fn run_repeatedly<F, Fut>(&self, body: F) -> Result<(), Error>
+    pub fn run<F, Fut>(&self, body: F) -> Run<impl Future<Output = Result<(), Error>>>
     where
         F: FnMut(Leadership) -> Fut,
         Fut: Future<Output = ()>,
     {
-        let parent = self.queue.parent("run_repeatedly")?;
-        self.turns_until(&parent, &Shutdown::never().ending(), body).await
-    }
-
-    /// As [`run_repeatedly`](Self::run_repeatedly), until the [stop](Shutdown). A waiting candidate
-    /// then leaves the queue; the body of a leader may continue for the time to drain, and is then
-    /// dropped. Returns when the node is gone, or the session is over; without servers after twice
-    /// the session timeout at most, and the node is deleted in the background. Other runs of this
-    /// selector continue.
-    ///
-    /// # Errors
-    /// As [`run_repeatedly`](Self::run_repeatedly).
-    ///
-    /// # Panics
-    /// When `body` does; leadership is given up.
-    ///
-    /// # Cancel safety
-    /// As [`run`](Self::run).
-    pub async fn run_until<F, Fut>(
-        &self,
-        shutdown: impl Into<Shutdown>,
-        body: F,
-    ) -> Result<(), Error>
-    where
-        F: FnMut(Leadership) -> Fut,
-        Fut: Future<Output = ()>,
-    {
-        let parent = self.queue.parent("run_until")?;
-        let ended = self.turns_until(&parent, &shutdown.into().ending(), body).await;
-        // A place whose creation was not answered yet is left in the background.
-        let _: bool = self.queue.zk.wait_until_released().await;
-        ended
+        Run::new(|stop| async move {
+            let parent = self.queue.parent("run")?;
+            let ended = self.turns_until(&parent, &stop.ending(), body).await;
+            // A place whose creation was not answered yet is left in the background.
+            let _: bool = self.queue.zk.wait_until_released().await;
+            ended
+        })
     }
 
     async fn turns_until<F, Fut>(

@@ -21,12 +21,11 @@ use super::rules::{self, Standing};
 use super::takes::Takes;
 use crate::lock::{InterProcessMutex, MutexGuard};
 use crate::path::child;
+use crate::race::{RACE_ROUNDS, is_conflict};
 use crate::server_clock::ServerClock;
 
 /// The default margin.
 const MARGIN: Duration = Duration::from_secs(1);
-/// The number of attempts while other clients change the lease.
-const ROUNDS: usize = 50;
 /// The number of reads of one request: those of whole leases, so that each is read in one state.
 const READS: usize = 255;
 
@@ -99,7 +98,7 @@ impl Site {
     pub(super) async fn try_take(&self, duration: Duration) -> Result<Option<Held>, Error> {
         self.check(duration)?;
         let _turn = self.takes.turn().await;
-        let mut rounds = 0..ROUNDS;
+        let mut rounds = 0..RACE_ROUNDS;
         let mut refused = BTreeMap::new();
         loop {
             let is_last = rounds.next().is_none();
@@ -546,7 +545,5 @@ impl fmt::Debug for Site {
 /// Returns `true` if a transaction was refused because the lease has changed since it was read, or
 /// the lock that kazoo shares was lost.
 fn is_changed(error: &zk_curator::Error) -> bool {
-    let code = error.code();
-    matches!(code, Some(ErrorCode::BadVersion | ErrorCode::NodeExists | ErrorCode::NoNode))
-        || error.kind() == ErrorKind::OwnershipLost
+    error.code().is_some_and(is_conflict) || error.kind() == ErrorKind::OwnershipLost
 }

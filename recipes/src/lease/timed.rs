@@ -110,6 +110,36 @@ pub struct LeaseHolder {
     pub end: SystemTime,
 }
 
+/// Writes the settings that one lease and several leases share.
+macro_rules! lease_settings {
+    () => {
+        /// Sets the largest difference between the clocks of two servers, zero or more; the same
+        /// for all clients. A lease of another holder is taken this time after its end. Zero is for
+        /// a single server whose clock is never set. [`Duration::MAX`] never takes over. Default:
+        /// 1 s.
+        #[must_use]
+        pub const fn margin(mut self, margin: Duration) -> Self {
+            self.site.margin = margin;
+            self
+        }
+
+        /// Shares the leases with kazoo's `NonBlockingLease` or `MultiNonBlockingLease` of the same
+        /// path. Every change is then made under kazoo's lock of the leases, and only while it is
+        /// held: [`try_take`](Self::try_take) waits while another client has it, and takes three
+        /// more requests. All clients have to set it.
+        ///
+        /// kazoo compares ends with the clock of its own machine, has no margin, and deletes the
+        /// holder without a check: if its session ends or its machine is paused in that moment, or
+        /// its clock is off, it takes the lease of another holder. Our guards notice this when they
+        /// [renew](TimedLeaseGuard::renew) or [fence](TimedLeaseGuard::fence).
+        #[must_use]
+        pub const fn with_kazoo(mut self) -> Self {
+            self.site.is_shared_with_kazoo = true;
+            self
+        }
+    };
+}
+
 impl TimedLease {
     /// The lease at a path, for the holder with this id, such as the name of a host. Nothing is
     /// sent; a path that is not valid is refused when the lease is used.
@@ -120,29 +150,7 @@ impl TimedLease {
         Self { site: Site::new(zk, path, slots, id.into()) }
     }
 
-    /// Sets the largest difference between the clocks of two servers, zero or more; the same for
-    /// all clients. A lease of another holder is taken this time after its end. Zero is for a
-    /// single server whose clock is never set. [`Duration::MAX`] never takes over. Default: 1 s.
-    #[must_use]
-    pub const fn margin(mut self, margin: Duration) -> Self {
-        self.site.margin = margin;
-        self
-    }
-
-    /// Shares the lease with kazoo's `NonBlockingLease` of the same path. Every change is then made
-    /// under kazoo's lock of the lease, and only while it is held: [`try_take`](Self::try_take)
-    /// waits while another client has it, and takes three more requests. All clients have to set
-    /// it.
-    ///
-    /// kazoo compares ends with the clock of its own machine, has no margin, and deletes the
-    /// holder without a check: if its session ends or its machine is paused in that moment, or its
-    /// clock is off, it takes the lease of another holder. Our guards notice this when they
-    /// [renew](TimedLeaseGuard::renew) or [fence](TimedLeaseGuard::fence).
-    #[must_use]
-    pub const fn with_kazoo(mut self) -> Self {
-        self.site.is_shared_with_kazoo = true;
-        self
-    }
+    lease_settings!();
 
     /// The path of the lease.
     #[must_use]
@@ -248,20 +256,7 @@ impl MultiLease {
         Self { site: Site::new(zk, path, slots, id.into()) }
     }
 
-    /// Sets the largest difference between the clocks of two servers: see [`TimedLease::margin`].
-    /// Default: 1 s.
-    #[must_use]
-    pub const fn margin(mut self, margin: Duration) -> Self {
-        self.site.margin = margin;
-        self
-    }
-
-    /// Shares the leases with kazoo's `MultiNonBlockingLease`: see [`TimedLease::with_kazoo`].
-    #[must_use]
-    pub const fn with_kazoo(mut self) -> Self {
-        self.site.is_shared_with_kazoo = true;
-        self
-    }
+    lease_settings!();
 
     /// The path above the leases.
     #[must_use]

@@ -87,7 +87,7 @@ impl<'a> KazooSemaphore<'a> {
                 let session_lost = held.ownership().session_lost();
                 tokio::select! {
                     biased;
-                    () = session_lost.cancelled() => break,
+                    () = session_lost => break,
                     _ = watch => {}
                 }
             }

@@ -136,13 +136,9 @@ impl RevocableReadWriteLock {
                 lock: self.path().to_owned(),
             });
         }
-        let mut deadline = None;
-        let mut asked = false;
-        let mut seen = None;
-        let (mut removing, mut has_asked) = (false, false);
-        // A write whose outcome is not known: a read that fails afterwards would say that nothing
-        // was applied.
-        let mut unknown: Option<zk_curator::Error> = None;
+        let (mut deadline, mut seen) = (None, None);
+        let (mut asked, mut removing) = (false, false);
+        let mut sent = Writes::default();
         loop {
             let (data, stat, watch) = match self.zk.get_data(node).watched().await {
                 Ok(watched) => {
@@ -153,10 +149,7 @@ impl RevocableReadWriteLock {
                     return Ok(Revoked::ended(removing));
                 }
                 // The owner may let go yet, if it was asked.
-                Err(error) if has_asked => {
-                    return Err(unknown.unwrap_or_else(|| error.of_unknown_outcome()).into());
-                }
-                Err(error) => return Err(unknown.unwrap_or(error).into()),
+                Err(error) => return Err(sent.failure(error).into()),
             };
             // An answer to another client, before us, is no answer to us.
             let heard = asked && data == revocation::UNLOCKING;
@@ -165,19 +158,16 @@ impl RevocableReadWriteLock {
                 match self.zk.set_data(node, revocation::UNLOCK).version(stat.version).await {
                     Ok(_) => {
                         debug!(node, "asked to let go");
-                        (asked, has_asked) = (true, true);
+                        (asked, sent.asked) = (true, true);
                     }
                     Err(error) if error.may_have_applied() => {
                         asked = true;
-                        unknown = Some(error);
+                        sent.unknown = Some(error);
                     }
                     // It was changed, or is gone: look.
                     Err(error)
                         if matches!(error.kind(), ErrorKind::BadVersion | ErrorKind::NoNode) => {}
-                    Err(error) if has_asked => {
-                        return Err(unknown.unwrap_or_else(|| error.of_unknown_outcome()).into());
-                    }
-                    Err(error) => return Err(unknown.unwrap_or(error).into()),
+                    Err(error) => return Err(sent.failure(error).into()),
                 }
                 continue;
             }
@@ -203,14 +193,31 @@ impl RevocableReadWriteLock {
                     Err(error) if matches!(error.kind(), ErrorKind::BadVersion | ErrorKind::NoNode) => {}
                     Err(error) if error.may_have_applied() => {
                         removing = true;
-                        unknown = Some(error);
+                        sent.unknown = Some(error);
                     }
-                    Err(error) if has_asked => {
-                        return Err(unknown.unwrap_or_else(|| error.of_unknown_outcome()).into());
-                    }
-                    Err(error) => return Err(unknown.unwrap_or(error).into()),
+                    Err(error) => return Err(sent.failure(error).into()),
                 }
             }
+        }
+    }
+}
+
+/// What a call has written so far.
+#[derive(Default)]
+struct Writes {
+    asked: bool,
+    /// A write whose outcome is not known: a read that fails afterwards would say that nothing was
+    /// applied.
+    unknown: Option<zk_curator::Error>,
+}
+
+impl Writes {
+    /// Returns the error of a call that ends with this one.
+    fn failure(self, error: zk_curator::Error) -> zk_curator::Error {
+        match self.unknown {
+            Some(unknown) => unknown,
+            None if self.asked => error.of_unknown_outcome(),
+            None => error,
         }
     }
 }

@@ -24,11 +24,10 @@ use super::site::{Seen, Site, is_lease};
 use super::{Error, MigrationSet};
 use crate::lock::{self, InterProcessSemaphoreMutex, Lease};
 use crate::path::child;
+use crate::race::{RACE_ROUNDS, is_conflict};
 
-/// The maximum number of attempts while other clients interfere.
-const ROUNDS: usize = 50;
 /// The number of times that a computation runs again because its operations were refused.
-const REFUSALS: usize = 3;
+const REFUSALS: u32 = 3;
 /// The longest pause before a computation runs again.
 const PAUSE: Duration = Duration::from_millis(50);
 /// A node of the lock in a transaction whose size is checked before the lock is taken.
@@ -105,7 +104,7 @@ impl<'a> Run<'a> {
     }
 
     async fn run(&mut self) -> Result<(), Error> {
-        for _ in 0..ROUNDS {
+        for _ in 0..RACE_ROUNDS {
             // 1. Without the lock: a complete set stays complete.
             let (seen, applied) = self.look(true).await?;
             if applied == self.expected.len() {
@@ -223,7 +222,7 @@ impl<'a> Run<'a> {
                     tries += 1;
                     match refusal {
                         Some(refusal) if tries > REFUSALS => return Err(refusal),
-                        None if tries > ROUNDS => {
+                        None if tries > RACE_ROUNDS => {
                             return Err(Error::Busy { id: self.site.id.clone() });
                         }
                         _ => sleep(self.settings.zk.jitter(PAUSE)).await,
@@ -303,7 +302,7 @@ impl<'a> Run<'a> {
             return Err(failure);
         };
         if let ErrorKind::TransactionFailed { code, .. } = error.kind()
-            && !is_race(code)
+            && !is_conflict(code)
         {
             // The session may lack the permission to create the absent nodes.
             return Err(failure);
@@ -419,7 +418,7 @@ impl<'a> Run<'a> {
         from: usize,
     ) -> Result<Step, Error> {
         match part {
-            Some(Part::Guard) if is_race(code) => Ok(Step::Computed(None)),
+            Some(Part::Guard) if is_conflict(code) => Ok(Step::Computed(None)),
             Some(Part::Operation { migration, index }) => {
                 let Expected { name, is_computed, .. } = &self.expected[migration];
                 let (migration, path) = (name.clone(), error.path().to_owned());
@@ -436,7 +435,7 @@ impl<'a> Run<'a> {
                 self.create_parents().await?;
                 Ok(Step::Again)
             }
-            Some(Part::Record) if is_race(code) => Ok(Step::Again),
+            Some(Part::Record) if is_conflict(code) => Ok(Step::Again),
             _ => Err(error.of_operation("migrate").into()),
         }
     }
@@ -508,9 +507,4 @@ impl<'a> Run<'a> {
         let (ops, _) = self.operations(&Seen::default(), Vec::new(), batch, None);
         ops.iter().map(|op| plan::size(&described(&self.settings.zk, op).0)).sum()
     }
-}
-
-/// Returns `true` if an operation was refused because another client has changed the node.
-const fn is_race(code: ErrorCode) -> bool {
-    matches!(code, ErrorCode::NoNode | ErrorCode::NodeExists | ErrorCode::BadVersion)
 }

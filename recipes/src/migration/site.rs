@@ -15,9 +15,7 @@ use super::settings::Settings;
 use super::{Error, MigrationSet};
 use crate::lock::tag;
 use crate::path::child;
-
-/// The number of listings while metadata disappear.
-const ROUNDS: usize = 50;
+use crate::race::RACE_ROUNDS;
 
 /// The nodes of a set of migrations.
 #[derive(Debug, Clone)]
@@ -98,7 +96,7 @@ impl Site {
     /// The names of the metadata are predictable, so they are read along with the listing. Others
     /// take one more request.
     pub(super) async fn look(&self, count: usize, synced: bool) -> Result<Seen, Error> {
-        for _ in 0..ROUNDS {
+        for _ in 0..RACE_ROUNDS {
             if let Some(seen) = self.look_once(count, synced).await? {
                 return Ok(seen);
             }

@@ -6,11 +6,8 @@ use zk_curator::{CuratorFramework, ErrorKind, OwnedNode};
 use super::Error;
 use crate::health::HealthWatch;
 use crate::node::PersistentNode;
-use crate::removal::is_race;
+use crate::race::{RACE_ROUNDS, is_race};
 use zk_curator::value::ToData;
-
-/// The maximum number of attempts of a [`Binding::rebind`] that competes with other clients.
-const ROUNDS: usize = 50;
 
 /// A name that is bound as long as a session: see
 /// [`NameService::bind_ephemeral`](super::NameService::bind_ephemeral).
@@ -83,7 +80,7 @@ impl Binding {
             match write.certain(&self.receipt).commit().await {
                 Ok(_) => return Ok(()),
                 // Another call of this kind, or another node in its place.
-                Err(error) if is_race(&error) && round < ROUNDS => {}
+                Err(error) if is_race(&error) && round < RACE_ROUNDS => {}
                 Err(error) if error.kind() == ErrorKind::OwnershipLost => return Err(not_bound()),
                 Err(error) => return Err(error.of_operation("rebind").into()),
             }

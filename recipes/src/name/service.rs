@@ -8,16 +8,14 @@ use zk_curator::op::{
     CheckOp, ChildData, CreateOp, DeleteOp, SetDataOp, Transaction, TransactionOp,
 };
 use zk_curator::path::ZPath;
-use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind};
+use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
 
 use super::{Binding, Bound, Error, KeptBinding, NameWatch, Version};
 use crate::node::PersistentNode;
 use crate::path::child;
-use crate::removal::is_race;
+use crate::race::{RACE_ROUNDS, is_race};
 use zk_curator::value::ToData;
 
-/// The maximum number of times that the parent is created while other clients delete it.
-const ROUNDS: usize = 50;
 /// The prefix of the name of the child that distinguishes a binding from others of the same name.
 const IDENTITY: &str = "_b_";
 /// The start of the names of [receipts](zk_curator::certain::is_receipt). No other name starts like
@@ -73,7 +71,7 @@ impl NameService {
 
     /// Creates the node of a name, once, and the parent if it is missing.
     async fn create(&self, path: &str, create: impl Fn() -> Transaction) -> Result<Applied, Error> {
-        let mut rounds = 0..ROUNDS;
+        let mut rounds = 0..RACE_ROUNDS;
         loop {
             let error = match create().certain(&self.receipt).commit().await {
                 Ok(applied) => return Ok(applied),
@@ -198,7 +196,7 @@ impl NameService {
         let transaction = identity.into_iter().fold(self.zk.transaction(), Transaction::with);
         match transaction.with(change).certain(&self.receipt).commit().await {
             Ok(_) => Ok(true),
-            Err(error) if is_race(&error) && error.code() != Some(ErrorCode::NotEmpty) => Ok(false),
+            Err(error) if is_race(&error) => Ok(false),
             Err(error) => Err(error.of_operation(operation).into()),
         }
     }

@@ -400,7 +400,7 @@ impl NodeReconciler {
             biased;
             () = async {
                 match session_lost {
-                    Some(lost) => lost.cancelled().await,
+                    Some(lost) => lost.await,
                     None => std::future::pending().await,
                 }
             } => {}

@@ -73,7 +73,7 @@ impl PartitionWatch {
         let member = async move {
             let sender = Arc::new(sender);
             let body = |partition: Partition| own(partition, Arc::clone(&sender));
-            partitioner.run_until(shutdown, body).await
+            partitioner.run(body).until(shutdown).await
         };
         zk.spawn_then(member, move |end| {
             let end = match end {

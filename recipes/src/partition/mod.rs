@@ -35,7 +35,7 @@
 //! 4. A part that is assigned to another member is revoked: its body ends within the time to
 //!    [drain](SetPartitioner::drain), or is dropped. Then the lock is released, and the next owner
 //!    begins.
-//! 5. A member that [stops](SetPartitioner::run_until) revokes all its parts, and leaves the group
+//! 5. A member that [stops](crate::Run::until) revokes all its parts, and leaves the group
 //!    after it has released the last one.
 //!
 //! A change of members costs a follower two requests. Acquiring a part costs three (in two round
@@ -98,7 +98,7 @@
 //!         Ok::<_, std::io::Error>(())
 //!     }
 //! };
-//! shards.run_until(stop.clone(), body).await?;
+//! shards.run(body).until(stop.clone()).await?;
 //! assert!(shards.view().await?.members.is_empty());
 //! # zk.close().await?;
 //! # Ok(()) }

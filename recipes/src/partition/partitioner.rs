@@ -20,6 +20,7 @@ use super::view::PartitionView;
 use crate::health::{Health, HealthReporter, HealthWatch};
 use crate::node::PersistentNode;
 use crate::path::child;
+use crate::run::Run;
 use crate::shutdown::Shutdown;
 
 /// The default of [`SetPartitioner::settle`].
@@ -217,6 +218,11 @@ impl SetPartitioner {
     /// part, and the [health](Self::health) is `Waiting`: a body whose work is not done once and
     /// for all must not return `Ok`.
     ///
+    /// [Until a stop](Run::until): then all parts are revoked, bodies may continue for the time to
+    /// drain, and the member leaves the group after it has released the last part. The run returns
+    /// when the nodes of this member are deleted; if the servers do not answer within the time that
+    /// the retry policy allows, they are deleted in the background.
+    ///
     /// # Errors
     /// * [`Error::InvalidSetting`].
     /// * [`Error::Body`] with [`end_on_error`](Self::end_on_error). The other bodies have drained,
@@ -231,47 +237,21 @@ impl SetPartitioner {
     /// # Cancel safety
     /// Dropping the future drops the bodies, releases the parts and leaves the group in the
     /// background.
-    pub async fn run<F, Fut, E>(&self, body: F) -> Result<(), Error>
+    pub fn run<F, Fut, E>(&self, body: F) -> Run<impl Future<Output = Result<(), Error>>>
     where
         F: Fn(Partition) -> Fut,
         Fut: Future<Output = Result<(), E>>,
         E: fmt::Display,
     {
-        self.run_until(Shutdown::never(), body).await
-    }
-
-    /// As [`run`](Self::run), until the [stop](Shutdown): then all parts are revoked, bodies may
-    /// continue for the time to drain of the [`Shutdown`], and the member leaves the group after it
-    /// has released the last part.
-    ///
-    /// Returns when the nodes of this member are deleted; if the servers do not answer within the
-    /// time that the retry policy allows, they are deleted in the background.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run).
-    ///
-    /// # Panics
-    /// As [`run`](Self::run).
-    ///
-    /// # Cancel safety
-    /// As [`run`](Self::run).
-    pub async fn run_until<F, Fut, E>(
-        &self,
-        shutdown: impl Into<Shutdown>,
-        body: F,
-    ) -> Result<(), Error>
-    where
-        F: Fn(Partition) -> Fut,
-        Fut: Future<Output = Result<(), E>>,
-        E: fmt::Display,
-    {
-        let running = Running(&self.health);
-        let ended = self.take_part(shutdown.into(), body).await;
-        drop(running);
-        if let Err(Error::Framework(error)) = &ended {
-            self.health.report(Health::Failed(error.clone()));
-        }
-        ended
+        Run::new(|stop| async move {
+            let running = Running(&self.health);
+            let ended = self.take_part(stop.shutdown(), body).await;
+            drop(running);
+            if let Err(Error::Framework(error)) = &ended {
+                self.health.report(Health::Failed(error.clone()));
+            }
+            ended
+        })
     }
 
     async fn take_part<F, Fut, E>(&self, shutdown: Shutdown, body: F) -> Result<(), Error>

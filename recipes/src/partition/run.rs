@@ -175,39 +175,9 @@ where
         while let Some(input) = inputs.pop() {
             for effect in machine.step(Instant::now(), input) {
                 debug!(path = site.path, ?effect, "partition");
-                let (part, job) = match effect {
-                    Effect::Acquire(part) => {
-                        let busy = Busy { control: Arc::default(), held: None };
-                        parts.insert(part.clone(), busy);
-                        (part, Job::Acquire)
-                    }
-                    Effect::Start(part) => match take_lock(&mut parts, &part) {
-                        Some(held) => (part, Job::Own(held)),
-                        None => continue,
-                    },
-                    Effect::Release(part) => match take_lock(&mut parts, &part) {
-                        Some(held) => (part, Job::Release(held)),
-                        None => continue,
-                    },
-                    Effect::Cancel(part) => {
-                        parts[&part].control.cancel.cancel();
-                        continue;
-                    }
-                    Effect::Stop(part) => {
-                        warn!(path = site.path, part, "the time to drain has passed");
-                        parts[&part].control.stop.cancel();
-                        continue;
-                    }
-                    Effect::Revoke(part) => {
-                        parts[&part].control.revoke();
-                        continue;
-                    }
-                    Effect::Reprieve(part) => {
-                        if parts[&part].control.reprieve() {
-                            inputs.push(Input::Reprieved(part));
-                        }
-                        continue;
-                    }
+                let Some((part, job)) = perform_now(&site.path, effect, &mut parts, &mut inputs)
+                else {
+                    continue;
                 };
                 let control = Arc::clone(&parts[&part].control);
                 let work = Work { site: Arc::clone(&site), part, control, care };
@@ -218,6 +188,42 @@ where
         condition.report(&machine);
     }
     closing.failed.map_or(Ok(()), Err)
+}
+
+/// Performs an effect, or returns the job that does it.
+fn perform_now(
+    path: &str,
+    effect: Effect,
+    parts: &mut BTreeMap<String, Busy>,
+    inputs: &mut Vec<Input>,
+) -> Option<(String, Job)> {
+    match effect {
+        Effect::Acquire(part) => {
+            let busy = Busy { control: Arc::default(), held: None };
+            parts.insert(part.clone(), busy);
+            return Some((part, Job::Acquire));
+        }
+        Effect::Start(part) => {
+            let held = take_lock(parts, &part)?;
+            return Some((part, Job::Own(held)));
+        }
+        Effect::Release(part) => {
+            let held = take_lock(parts, &part)?;
+            return Some((part, Job::Release(held)));
+        }
+        Effect::Cancel(part) => parts[&part].control.cancel.cancel(),
+        Effect::Stop(part) => {
+            warn!(path, part, "the time to drain has passed");
+            parts[&part].control.stop.cancel();
+        }
+        Effect::Revoke(part) => parts[&part].control.revoke(),
+        Effect::Reprieve(part) => {
+            if parts[&part].control.reprieve() {
+                inputs.push(Input::Reprieved(part));
+            }
+        }
+    }
+    None
 }
 
 /// Takes the lock of a part for a job.

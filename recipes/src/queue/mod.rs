@@ -31,8 +31,8 @@
 //!
 //! # A graceful stop
 //! `run` of a consumer or a worker continues until the framework is closed.
-//! `run_until(shutdown, …, body)` ends when the token of the [`Shutdown`](crate::Shutdown) is
-//! cancelled, for example at a SIGTERM:
+//! [`run(…).until(shutdown)`](crate::Run::until) ends when the token of the
+//! [`Shutdown`](crate::Shutdown) is cancelled, for example at a SIGTERM:
 //!
 //! 1. No further item is taken from the queue. An item that is being claimed is still delivered,
 //!    because the claim may count as a delivery, unless the time to drain is zero.
@@ -40,10 +40,10 @@
 //!    Items whose bodies fail, or have failed before, are released or dead-lettered without the
 //!    pause before redelivery.
 //! 3. The remaining bodies are dropped, and then their claims.
-//! 4. `run_until` returns when the claims are deleted, so that other consumers can claim the items,
+//! 4. The run returns when the claims are deleted, so that other consumers can claim the items,
 //!    or when the session is over, but after twice the session timeout at the latest.
 //!
-//! Close the framework only after `run_until` has returned: `close` ends everything that needs the
+//! Close the framework only after the run has returned: `close` ends everything that needs the
 //! session.
 //!
 //! ZooKeeper keeps all items in memory and writes them to the log of every server: use its queues

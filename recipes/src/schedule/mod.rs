@@ -114,7 +114,7 @@
 //!     first = told.recv().await;
 //!     stop.cancel();
 //! };
-//! let (ran, ()) = tokio::join!(cleanup.run_until(stop.clone(), body), told);
+//! let (ran, ()) = tokio::join!(cleanup.run(body).until(stop.clone()), told);
 //! ran?;
 //!
 //! let slots = cleanup.slots().await?;

@@ -20,7 +20,7 @@ use super::site::Site;
 use super::slot::{Slot, SlotInfo, SlotState};
 use super::timing::Timing;
 use crate::random::fraction;
-use crate::shutdown::Shutdown;
+use crate::run::Run;
 
 /// The default number of slots that are kept.
 const KEPT: u32 = 24;
@@ -164,6 +164,12 @@ impl OncePer {
     /// While a body runs, this process claims no other slot; other members do. An error of the body
     /// is recorded, and ends nothing.
     ///
+    /// [Until a stop](Run::until): no slot is claimed after that. A running body may continue for
+    /// the time to drain; then it is dropped, and its slot has failed. A claim that is under way at
+    /// the stop and succeeds still runs within that time. The run returns when the ephemeral nodes
+    /// of this member are deleted, or the session is over; if the servers do not answer, after four
+    /// times the session timeout at most, and the nodes are deleted in the background.
+    ///
     /// # Errors
     /// * [`Error::InvalidSetting`].
     /// * [`Error::Framework`] with `InvalidPath`, `Closed`, and errors that do not pass, such as
@@ -177,56 +183,29 @@ impl OncePer {
     /// Dropping the future drops `body`. A slot that is already claimed stays recorded as running,
     /// also if its body has not begun; a slot that runs [at least once](Self::at_least_once) is
     /// taken over by another member.
-    pub async fn run<F, Fut, E>(&self, body: F) -> Result<(), Error>
+    pub fn run<F, Fut, E>(&self, body: F) -> Run<impl Future<Output = Result<(), Error>>>
     where
         F: Fn(Slot) -> Fut,
         Fut: Future<Output = Result<(), E>>,
         E: fmt::Display,
     {
-        self.run_until(Shutdown::never(), body).await
-    }
-
-    /// As [`run`](Self::run), until the [stop](Shutdown): no slot is claimed after that. A running
-    /// body may continue for the time to drain; then it is dropped, and its slot has failed. A
-    /// claim that is under way at the stop and succeeds still runs within that time.
-    ///
-    /// Returns when the ephemeral nodes of this member are deleted, or the session is over; if the
-    /// servers do not answer, after four times the session timeout at most, and the nodes are
-    /// deleted in the background.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run).
-    ///
-    /// # Panics
-    /// As [`run`](Self::run).
-    ///
-    /// # Cancel safety
-    /// As [`run`](Self::run).
-    pub async fn run_until<F, Fut, E>(
-        &self,
-        shutdown: impl Into<Shutdown>,
-        body: F,
-    ) -> Result<(), Error>
-    where
-        F: Fn(Slot) -> Fut,
-        Fut: Future<Output = Result<(), E>>,
-        E: fmt::Display,
-    {
-        let (alive, mut over) = mpsc::channel(1);
-        let (member, ending) = (self.member(alive)?, shutdown.into().ending());
-        Box::pin(member.work(&ending, &body)).await?;
-        // A claim that was under way deletes its runner when it is answered.
-        let longest = self.zk.session().map_or(TOLERANCE, |session| session.timeout) * 2;
-        let has_ended = tokio::select! {
-            biased;
-            _ = over.recv() => true,
-            () = ending.lost(&self.zk) => true,
-            () = sleep(longest) => false,
-        };
-        if !has_ended || !self.zk.wait_until_released().await {
-            warn!(path = self.path, "the nodes of a member are deleted in the background");
-        }
-        Ok(())
+        Run::new(|stop| async move {
+            let (alive, mut over) = mpsc::channel(1);
+            let (member, ending) = (self.member(alive)?, stop.ending());
+            Box::pin(member.work(&ending, &body)).await?;
+            // A claim that was under way deletes its runner when it is answered.
+            let longest = self.zk.session().map_or(TOLERANCE, |session| session.timeout) * 2;
+            let has_ended = tokio::select! {
+                biased;
+                _ = over.recv() => true,
+                () = ending.lost(&self.zk) => true,
+                () = sleep(longest) => false,
+            };
+            if !has_ended || !self.zk.wait_until_released().await {
+                warn!(path = self.path, "the nodes of a member are deleted in the background");
+            }
+            Ok(())
+        })
     }
 
     /// Returns the recorded slots, from the oldest to the newest.

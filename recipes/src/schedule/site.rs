@@ -12,10 +12,9 @@ use super::claim::{Claim, Runner, Since};
 use super::plan;
 use super::record::{Mode, Old, Record, State, may_be_forgotten, older, outdated, was_forgotten};
 use crate::path::child;
+use crate::race::{RACE_ROUNDS, is_conflict};
 use crate::random::fraction;
 
-/// The number of attempts at a claim while the parent is deleted.
-const ROUNDS: usize = 50;
 /// The reason why a slot is deleted that is not done.
 const TOO_MANY: &str = "deleted, for as many newer slots are not done as are kept";
 /// The shortest pause before a slot is taken over.
@@ -147,7 +146,7 @@ impl Site {
         let attempt = seen.map_or(1, |seen| seen.attempt.saturating_add(1));
         let record = self.record(attempt, self.zk.new_guid());
         let (path, runner) = (self.slot(start), self.runner(start));
-        let mut rounds = 0..ROUNDS;
+        let mut rounds = 0..RACE_ROUNDS;
         let applied = loop {
             let transaction = match seen {
                 None => self.zk.transaction().create(&path, record.encode()),
@@ -306,7 +305,7 @@ impl Site {
                 Ok(true)
             }
             // Another member was faster.
-            Err(error) if is_changed(&error) => Ok(false),
+            Err(error) if error.code().is_some_and(is_conflict) => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -407,10 +406,4 @@ impl Site {
         }
         refused
     }
-}
-
-/// Returns `true` if a transaction was refused because a slot or its runner has changed since it
-/// was read.
-fn is_changed(error: &Error) -> bool {
-    matches!(error.code(), Some(ErrorCode::NodeExists | ErrorCode::NoNode | ErrorCode::BadVersion))
 }

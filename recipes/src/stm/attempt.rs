@@ -40,7 +40,7 @@ pub struct Tx {
 pub(super) struct State {
     pub(super) reads: ReadSet,
     pub(super) writes: WriteSet,
-    pub(super) changed: Option<Changed>,
+    pub(super) stage: Stage,
     /// The number of times that the reads were replaced. A response to an earlier request may show
     /// an older state than they do.
     generation: u64,
@@ -48,9 +48,19 @@ pub(super) struct State {
     is_protected: bool,
     /// The age that the first read may show. Later ones show no earlier state.
     age: Age,
-    /// `true` if the body has returned: only the commit reads.
-    has_returned: bool,
-    is_over: bool,
+}
+
+/// The stage of an attempt.
+#[derive(Debug, Default)]
+pub(super) enum Stage {
+    /// The body reads and writes.
+    #[default]
+    Body,
+    /// The body has returned: only the commit reads.
+    Returned,
+    /// A node that the body had read has changed: nothing is read any more.
+    Changed(Changed),
+    Over,
 }
 
 /// The result of a read that is added to the others.
@@ -91,7 +101,7 @@ impl State {
                 Added::Fits
             }
             Err((path, reads)) => {
-                self.changed = Some(Changed { path, reads });
+                self.stage = Stage::Changed(Changed { path, reads });
                 Added::Differs
             }
         }
@@ -379,7 +389,7 @@ impl Tx {
     pub(super) async fn load_writes(&self) -> Result<(), Error> {
         let queries: Vec<Query> = {
             let mut state = self.current()?;
-            state.has_returned = true;
+            state.stage = Stage::Returned;
             let written = state.writes.paths().map(|path| Query::Data(path.clone()));
             let mut queries: Vec<Query> = written.collect();
             for (prefix, _) in state.writes.sequential() {
@@ -416,19 +426,22 @@ impl Tx {
 
     /// Ends the attempt.
     pub(super) fn end(&self) -> State {
-        let over = State { is_over: true, ..State::default() };
+        let over = State { stage: Stage::Over, ..State::default() };
         std::mem::replace(&mut *self.state.lock(), over)
     }
 
     /// Returns the state for the body.
     fn open(&self) -> Result<MutexGuard<'_, State>, Error> {
         let state = self.current()?;
-        if state.has_returned { Err(Error::Interrupted) } else { Ok(state) }
+        if matches!(state.stage, Stage::Body) { Ok(state) } else { Err(Error::Interrupted) }
     }
 
     fn current(&self) -> Result<MutexGuard<'_, State>, Error> {
         let state = self.state.lock();
-        if state.is_over || state.changed.is_some() { Err(Error::Interrupted) } else { Ok(state) }
+        match state.stage {
+            Stage::Body | Stage::Returned => Ok(state),
+            Stage::Changed(_) | Stage::Over => Err(Error::Interrupted),
+        }
     }
 }
 

@@ -1,8 +1,6 @@
 //! The requests of transactions.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use tokio::time::Instant;
@@ -18,9 +16,7 @@ use super::error::Error;
 use super::plan::{Kind, Plan, Planned};
 use super::read_set::{Answer, Answers, Query, ReadSet};
 use super::space::{self, Scope, is_in};
-
-/// The number of times that a missing root is created for one read, while others delete it.
-const ROUNDS: usize = 50;
+use crate::race::{Flight, RACE_ROUNDS};
 
 /// The age that a read may show.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -37,8 +33,8 @@ pub(super) struct Site {
     pub(super) zk: CuratorFramework,
     pub(super) scope: Scope,
     receipts: Option<Receipts>,
-    /// The duration of the last commit in microseconds.
-    flight: AtomicU64,
+    /// Of commits.
+    pub(super) flight: Flight,
 }
 
 #[derive(Debug)]
@@ -55,6 +51,13 @@ pub(super) struct Applied {
     pub(super) zxid: Option<i64>,
     /// The paths of the sequential nodes, if they are known.
     pub(super) created: Option<Vec<String>>,
+}
+
+impl Applied {
+    /// The result of a transaction that writes nothing.
+    pub(super) const fn nothing() -> Self {
+        Self { zxid: None, created: Some(Vec::new()) }
+    }
 }
 
 /// The reason why a transaction was not applied, or may not have been.
@@ -77,12 +80,7 @@ impl Site {
             let pool = ReceiptPool::below(zk, parent.as_str());
             Receipts { pool, parent, root }
         });
-        Self { zk: zk.clone(), scope, receipts, flight: AtomicU64::new(0) }
-    }
-
-    /// Returns the duration of the last commit.
-    pub(super) fn flight(&self) -> Duration {
-        Duration::from_micros(self.flight.load(Ordering::Relaxed))
+        Self { zk: zk.clone(), scope, receipts, flight: Flight::default() }
     }
 
     /// Reads nodes, and the roots of their spaces, in one request. Creates missing roots.
@@ -116,7 +114,7 @@ impl Site {
     ) -> Result<ReadSet, Error> {
         let mut all = self.roots_of(&queries)?;
         all.extend(queries);
-        let mut rounds = 0..ROUNDS;
+        let mut rounds = 0..RACE_ROUNDS;
         loop {
             // The server that answers has applied at least this.
             let floor = self.zk.last_zxid_seen().unwrap_or(0);
@@ -264,8 +262,7 @@ impl Site {
             }),
         };
         let (zxid, results) = done.map_err(|error| self.failure(&kinds, error))?;
-        let took = u64::try_from(sent.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.flight.store(took, Ordering::Relaxed);
+        self.flight.ended(sent);
         let created = |results: Vec<OpResult>| {
             let each =
                 results.iter().zip(&kinds).filter(|(_, (_, kind))| *kind == Kind::Sequential);

@@ -2,12 +2,10 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 
-use tokio::time::timeout;
 use tracing::debug;
-use zk_curator::internal::sleep;
 use zk_curator::{CuratorFramework, Ownership};
 
-use super::attempt::{Changed, State, Tx};
+use super::attempt::{Changed, Stage, State, Tx};
 use super::contention::Contention;
 use super::error::Error;
 use super::plan::Plan;
@@ -15,15 +13,11 @@ use super::read_set::{Query, ReadSet};
 use super::site::{Age, Applied, Failure, Site};
 use super::space::Scope;
 use super::write_set::WriteSet;
-use crate::counter::PromotedToLock;
-use crate::lock::{self, InterProcessMutex, MutexGuard};
-use crate::random::fraction;
+use crate::lock::MutexGuard;
+use crate::race::{Conflicts, PromotedToLock, RACE_ROUNDS};
 
 /// The default number of retries.
 const RETRIES: u32 = 50;
-/// The number of times that a transaction creates the node for its receipts, while others delete
-/// it.
-const ROUNDS: u32 = 50;
 
 /// Transactions over many nodes. Cheap to clone; clones share receipts. See the [module](super).
 #[derive(Debug, Clone)]
@@ -271,6 +265,7 @@ enum Next {
 struct Race<'t> {
     of: &'t Transaction,
     met: Contention,
+    conflicts: Conflicts,
     /// The lock, after too many conflicts.
     guard: Option<MutexGuard>,
     rounds: u32,
@@ -286,9 +281,10 @@ impl<'t> Race<'t> {
     fn new(of: &'t Transaction) -> Self {
         Self {
             of,
-            met: Contention::new(),
+            met: Contention::default(),
+            conflicts: Conflicts::new(),
             guard: None,
-            rounds: ROUNDS,
+            rounds: RACE_ROUNDS,
             age: if of.confirmed { Age::Newest } else { Age::Any },
             most_reads: 0,
             uncounted: 0,
@@ -321,8 +317,8 @@ impl<'t> Race<'t> {
             Ok(_) => tx.load_writes().await,
             Err(_) => Ok(()),
         };
-        let State { reads, writes, changed, .. } = tx.end();
-        if let Some(Changed { path, reads }) = changed {
+        let State { reads, writes, stage, .. } = tx.end();
+        if let Stage::Changed(Changed { path, reads }) = stage {
             return Ok(Ended::Conflict(Conflict { path, next: Next::Learned(reads) }));
         }
         let site = &self.of.site;
@@ -346,8 +342,7 @@ impl<'t> Race<'t> {
         if plan.only_reads() {
             let is_unchecked = writes.is_empty() && !self.of.confirmed;
             if (is_unchecked || reads.is_newest()) && self.of.fences.is_empty() {
-                let applied = Applied { zxid: None, created: Some(Vec::new()) };
-                return Ok(Ended::Committed { value, applied });
+                return Ok(Ended::Committed { value, applied: Applied::nothing() });
             }
             if reads.is_newest() {
                 // A node that is still owned now was owned when the reads were true.
@@ -435,6 +430,7 @@ impl<'t> Race<'t> {
         let Conflict { path, next } = conflict;
         let site = &self.of.site;
         self.met.note(path);
+        self.conflicts.note();
         if let Next::Learned(reads) = &next
             && reads.len() > self.most_reads
         {
@@ -443,9 +439,11 @@ impl<'t> Race<'t> {
         }
         if attempts - self.uncounted > self.of.retries && self.guard.is_none() {
             let Some(lock) = &self.of.lock else { return Err(self.give_up(attempts).await) };
-            self.guard = Some(self.acquire(lock).await?);
+            let guard = lock.acquire(&site.zk, "stm").await?;
+            let timeout = || Error::LockTimeout { path: lock.path.clone() };
+            self.guard = Some(guard.ok_or_else(timeout)?);
         } else if matches!(next, Next::Again(_)) {
-            sleep(self.met.pause(site.flight(), fraction(&site.zk))).await;
+            self.conflicts.pause(&site.zk, &site.flight).await;
         }
         match next {
             // Still the present state, as far as anybody knows.
@@ -459,16 +457,5 @@ impl<'t> Race<'t> {
         let last = self.of.site.zk.exists(path.as_str()).await;
         let mzxid = last.ok().flatten().map(|stat| stat.mzxid);
         Error::Conflict { path, attempts, mzxid }
-    }
-
-    async fn acquire(&self, lock: &PromotedToLock) -> Result<MutexGuard, Error> {
-        let PromotedToLock { path, timeout: longest } = lock;
-        let mutex = InterProcessMutex::within(&self.of.site.zk, path.as_str(), "stm");
-        let mutex = mutex.shared_in_session();
-        match timeout(*longest, mutex.acquire()).await {
-            Ok(Ok(guard)) => Ok(guard),
-            Ok(Err(lock::Error::Framework(error))) => Err(error.into()),
-            Ok(Err(_)) | Err(_) => Err(Error::LockTimeout { path: path.clone() }),
-        }
     }
 }

@@ -13,16 +13,15 @@ use zk_curator::internal::sleep_until;
 use zk_curator::op::{CheckOp, ChildrenBuilder, CreateOp, DeleteOp, SetDataOp, TransactionOp};
 use zk_curator::path::ZPath;
 use zk_curator::watch::Watch;
-use zk_curator::{CreateMode, CuratorFramework, ErrorKind, EventType, WatchEnded, WatchedEvent};
+use zk_curator::{
+    CreateMode, CuratorFramework, ErrorCode, ErrorKind, EventType, WatchEnded, WatchedEvent,
+};
 
 use super::machine::{self, Change, Content, Next, Place, Votes};
 use super::record::{Record, identity};
 use super::{DONE, Error, Form, Outcome};
 use crate::path::child;
-use crate::removal::is_race;
-
-/// The maximum number of attempts while other parties interfere, or outcomes are unknown.
-const ROUNDS: usize = 50;
+use crate::race::{RACE_ROUNDS, is_race};
 
 /// A transaction in which a party takes part, and its known state.
 pub(super) struct Transaction {
@@ -137,7 +136,7 @@ impl Transaction {
                             self.seen = Seen::default();
                             return Ok(outcome);
                         }
-                        Written::Look(error) if failures == ROUNDS => return Err(error.into()),
+                        Written::Look(error) if failures == RACE_ROUNDS => return Err(error.into()),
                         Written::Look(error) => unknown = Some(error),
                     }
                     failures += 1;
@@ -310,7 +309,11 @@ impl Transaction {
         }
         match transaction.commit().await {
             Ok(_) => Ok(Written::Done),
-            Err(error) if error.may_have_applied() || is_race(&error) => {
+            Err(error)
+                if error.may_have_applied()
+                    || is_race(&error)
+                    || error.code() == Some(ErrorCode::NotEmpty) =>
+            {
                 Ok(Written::Look(error.of_operation(operation)))
             }
             Err(error) => Err(error.of_operation(operation).into()),
@@ -352,8 +355,8 @@ impl Transaction {
     }
 
     /// Tries something again, at most so often.
-    pub(super) const fn rounds() -> std::ops::RangeInclusive<usize> {
-        1..=ROUNDS
+    pub(super) const fn rounds() -> std::ops::RangeInclusive<u32> {
+        1..=RACE_ROUNDS
     }
 
     pub(super) fn gone(&self) -> Error {

@@ -18,7 +18,7 @@ fn a_dropped_run_leaves_nothing() {
                     part.revoked().await;
                     Ok::<_, String>(())
                 };
-                stopped_by(spend(5 * SECOND), |stop| set.run_until(stop, body)).await.unwrap();
+                stopped_by(spend(5 * SECOND), |stop| set.run(body).until(stop)).await.unwrap();
             },
             async |(server, zk), _| {
                 zk.close().await.unwrap();
@@ -53,7 +53,7 @@ fn a_dropped_run_gives_parts_back() {
                 drop(at_work);
                 Ok::<_, String>(())
             };
-            stopped_by(spend(15 * SECOND), |stop| set.run_until(stop, body)).await.unwrap();
+            stopped_by(spend(15 * SECOND), |stop| set.run(body).until(stop)).await.unwrap();
         },
         async |(stage, other, zk), _| {
             past(SETTLED).await;

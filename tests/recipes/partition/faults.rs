@@ -262,7 +262,7 @@ fn stop_while_it_joins_returns_after_its_node_is_deleted() {
         let late = rule_if(&server, about(&node), Verdict::Delay(5 * SECOND)).times(1);
         let (set, began) = (partitioner(&zk, "a", 2), Instant::now());
         let body = async |_: Partition| Ok::<_, String>(());
-        stopped_by(spend(SECOND), |stop| set.run_until(stop, body)).await.unwrap();
+        stopped_by(spend(SECOND), |stop| set.run(body).until(stop)).await.unwrap();
         assert_eq!(late.hits(), 1);
         assert!(began.elapsed() >= 5 * SECOND, "{:?}", began.elapsed());
         assert!(!server.probe().exists(&node));

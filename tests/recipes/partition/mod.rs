@@ -113,7 +113,7 @@ impl Stage {
                     Ok::<_, String>(())
                 }
             };
-            partitioner.run_until(shutdown, body).await
+            partitioner.run(body).until(shutdown).await
         });
         Running { zk: zk.clone(), stop, task }
     }

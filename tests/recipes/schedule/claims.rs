@@ -302,7 +302,7 @@ fn run_until_drains_and_then_drops_the_body() {
         });
         let drain = Duration::from_secs(drain);
         let run = async |stop| {
-            once.run_until(Shutdown::on(stop).drain(drain), body).await.unwrap();
+            once.run(body).until(Shutdown::on(stop).drain(drain)).await.unwrap();
         };
         stopped_by(stop, run).await;
         let took = stage.since.elapsed().as_secs();
@@ -322,7 +322,7 @@ fn no_slot_is_claimed_after_the_stop() {
         let body = async |_: Slot| Err::<(), _>("never");
         let body = |slot| Box::pin(body(slot));
         let run =
-            async |stop| once.run_until(Shutdown::on(stop).drain(MINUTE), body).await.unwrap();
+            async |stop| once.run(body).until(Shutdown::on(stop).drain(MINUTE)).await.unwrap();
         stopped_by(std::future::ready(()), run).await;
         stopped_by(reached(stage.at(15, 59)), run).await;
         assert_eq!(stage.since.elapsed(), Duration::from_secs(59));
@@ -334,7 +334,7 @@ fn no_slot_is_claimed_after_the_stop() {
         });
         let stop = reached(stage.at(16, 0) + Duration::from_millis(500));
         let run = async |stop| {
-            once.run_until(Shutdown::on(stop).drain(Duration::ZERO), body).await.unwrap();
+            once.run(body).until(Shutdown::on(stop).drain(Duration::ZERO)).await.unwrap();
         };
         stopped_by(stop, run).await;
         assert!(delayed.hits() > 0);
@@ -418,7 +418,7 @@ async fn members_share_slots(server: Server) {
                     std::future::ready(Ok::<(), String>(()))
                 };
                 let run = async |stop| {
-                    running.run_until(Shutdown::on(stop).drain(MINUTE), body).await.unwrap();
+                    running.run(body).until(Shutdown::on(stop).drain(MINUTE)).await.unwrap();
                 };
                 stopped_by(stop, run).await;
             }

@@ -122,7 +122,7 @@ fn dropped_anywhere_a_slot_is_run_by_others_or_recorded() {
                 };
                 let once = of(stage, zk, "a");
                 let run = async |stop| {
-                    once.run_until(Shutdown::on(stop).drain(MINUTE), body).await.unwrap();
+                    once.run(body).until(Shutdown::on(stop).drain(MINUTE)).await.unwrap();
                 };
                 stopped_by(stage.until_done(16), run).await;
             },
@@ -233,7 +233,7 @@ fn a_run_that_is_stopped_without_servers_ends_with_its_session() {
         let stop = CancellationToken::new();
         let shutdown = Shutdown::on(stop.clone()).drain(60 * MINUTE);
         let run = tokio::spawn(async move {
-            once.run_until(shutdown, async |_: Slot| Ok::<_, String>(())).await
+            once.run(async |_: Slot| Ok::<_, String>(())).until(shutdown).await
         });
         reached(stage.since + MINUTE - MINUTE / 60).await;
         stage.server.partition();

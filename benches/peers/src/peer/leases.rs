@@ -55,7 +55,7 @@ pub(crate) async fn once_per(stage: &mut Stage) -> Result<()> {
             }
             Result::Ok(())
         };
-        try_join_all(schedules.iter().map(|slots| slots.run_until(stop.clone(), body))).await?;
+        try_join_all(schedules.iter().map(|slots| slots.run(body).until(stop.clone()))).await?;
         let latencies = latencies.into_inner();
         let check = format!("runs={} distinct={}", latencies.len(), slots.borrow().len());
         Ok(Outcome { operations: latencies.len(), latencies, check })

@@ -126,7 +126,7 @@ impl Member {
                     Ok::<_, String>(())
                 }
             };
-            set.run_until(stopped, body).await.map_err(|error| error.to_string())
+            set.run(body).until(stopped).await.map_err(|error| error.to_string())
         });
         Self { zk, stop, task }
     }

@@ -107,7 +107,7 @@ impl Machine {
             }
         };
         self.heard(sent_at);
-        self.last_response = now;
+        self.times.last_response = now;
         match ErrorCode::from_code(header.err) {
             None => {
                 let token = SaslToken::decode(input, "sasl")?.token.unwrap_or_default();

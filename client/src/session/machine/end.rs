@@ -88,7 +88,7 @@ impl Machine {
         self.reach.read_only = false;
         self.phase = Phase::Waiting { until: self.hosts.not_before(now) };
         if was_connected {
-            self.lost_at = now;
+            self.times.lost_at = now;
             info!(%why, "connection lost");
             self.states.failed(why);
             self.states.publish(SessionState::Disconnected);

@@ -11,7 +11,7 @@ use zk_curator_proto::records::{
     ConnectResponse, EventType, MultiResult, ReplyHeader, WatcherEvent,
 };
 use zk_curator_proto::{
-    DecodeError, Decoder, ErrorCode, Record, Request, Response, XID_AUTH, XID_NOTIFICATION,
+    DecodeError, Decoder, ErrorCode, OpCode, Record, Request, Response, XID_AUTH, XID_NOTIFICATION,
     XID_PING, XID_SET_WATCHES,
 };
 
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::path::visible;
 use crate::session::{ExpiredBy, SessionState, Submission, WatchEffect, WatchPlan};
-use crate::watch::{Fired, WatchKind};
+use crate::watch::{Asked, Fired, WatchKind};
 use crate::{Error, SessionCredentials, SessionId, SessionInfo, WatchedEvent};
 
 /// The response of a TLS server to a client without TLS: the type of a record, and the version.
@@ -211,7 +211,7 @@ impl Machine {
         let password = response.password.unwrap_or_default();
         if self.session.is_none() {
             // Nothing was lost before there was a session.
-            self.lost_at = now;
+            self.times.lost_at = now;
         }
         self.states.granted(SessionCredentials::new(id, password.clone(), 0));
         self.session = Some(Session { info, password });
@@ -219,7 +219,7 @@ impl Machine {
         self.reach.read_only = response.read_only;
         self.reach.of_ensemble |= !response.read_only;
         self.heard(sent_at);
-        self.last_response = now;
+        self.times.last_response = now;
         debug!(session = %id, timeout, "the server accepts the session");
         match self.sasl.first.take() {
             Some(token) => self.send_sasl(token, deadline, now),
@@ -296,7 +296,7 @@ impl Machine {
                 // Only responses prove that the server receives our requests. Events do not: a
                 // network that is cut in one direction lets them through while the server counts
                 // down to the end of the session.
-                self.last_response = now;
+                self.times.last_response = now;
                 self.hosts.succeeded(now);
             }
             Err(why) => self.disconnect(now, why),
@@ -336,52 +336,7 @@ impl Machine {
                 }
                 (true, Some(_)) => self.end(SessionState::AuthFailed),
             },
-            XID_SET_WATCHES => {
-                // The zxid is not taken before the last chunk. If the connection is lost before the
-                // next chunks are re-armed, these must ask for changes from the old zxid again.
-                let chunk = self.rearming.pop_front();
-                // The server applies no transaction between this header and the re-arming, and the
-                // earlier chunks were not re-armed later.
-                let unchanged =
-                    header.zxid > 0 && chunk.as_ref().and_then(rearmed_from) == Some(header.zxid);
-                match (error, chunk) {
-                    (None, Some(_)) => {}
-                    // These codes concern the session, and not the watches.
-                    (Some(ErrorCode::SessionExpired | ErrorCode::UnknownSession), _)
-                    | (_, None) => {
-                        return Err("the server did not re-arm the watches");
-                    }
-                    // The code is temporary, so another connection succeeds. A repetition on this
-                    // connection would come after requests whose responses show changes that the
-                    // watches must report first.
-                    (Some(code), _) if code.is_passing() => {
-                        return Err("the server did not re-arm the watches yet");
-                    }
-                    // It may be only this server, or temporary.
-                    (Some(_), Some(Request::SetWatches(_)))
-                        if self.rearm_refusals < MOST_REARM_REFUSALS =>
-                    {
-                        self.rearm_refusals += 1;
-                        return Err("the server did not re-arm the watches");
-                    }
-                    (Some(code), Some(refused)) => {
-                        warn!(%code, "the server does not re-arm watches: they end");
-                        self.watches.refused(&refused, code);
-                    }
-                }
-                if self.rearming.is_empty() {
-                    self.rearm_refusals = 0;
-                    // The zxid is updated before the watches are notified, so the state that they
-                    // compare with next is not older. They were notified before that they were
-                    // disarmed.
-                    if !self.reach.read_only {
-                        self.has_seen(header.zxid);
-                    }
-                    for (path, upkeep) in self.watches.rearmed(unchanged) {
-                        self.keep_up(&path, upkeep, now);
-                    }
-                }
-            }
+            XID_SET_WATCHES => self.on_rearmed(header.zxid, error, now)?,
             xid => {
                 let request = match self.in_flight.front() {
                     Some(request) if request.xid == xid => self.in_flight.pop_front(),
@@ -395,11 +350,63 @@ impl Machine {
         Ok(())
     }
 
+    /// Handles the response to a request that re-arms watches on a new connection.
+    fn on_rearmed(
+        &mut self,
+        zxid: i64,
+        error: Option<ErrorCode>,
+        now: Instant,
+    ) -> Result<(), &'static str> {
+        // The zxid is not taken before the last chunk. If the connection is lost before the
+        // next chunks are re-armed, these must ask for changes from the old zxid again.
+        let chunk = self.rearming.pop_front();
+        // The server applies no transaction between this header and the re-arming, and the
+        // earlier chunks were not re-armed later.
+        let unchanged = zxid > 0 && chunk.as_ref().and_then(rearmed_from) == Some(zxid);
+        match (error, chunk) {
+            (None, Some(_)) => {}
+            // These codes concern the session, and not the watches.
+            (Some(ErrorCode::SessionExpired | ErrorCode::UnknownSession), _) | (_, None) => {
+                return Err("the server did not re-arm the watches");
+            }
+            // The code is temporary, so another connection succeeds. A repetition on this
+            // connection would come after requests whose responses show changes that the
+            // watches must report first.
+            (Some(code), _) if code.is_passing() => {
+                return Err("the server did not re-arm the watches yet");
+            }
+            // It may be only this server, or temporary.
+            (Some(_), Some(Request::SetWatches(_)))
+                if self.rearm_refusals < MOST_REARM_REFUSALS =>
+            {
+                self.rearm_refusals += 1;
+                return Err("the server did not re-arm the watches");
+            }
+            (Some(code), Some(refused)) => {
+                warn!(%code, "the server does not re-arm watches: they end");
+                self.watches.refused(&refused, code);
+            }
+        }
+        if self.rearming.is_empty() {
+            self.rearm_refusals = 0;
+            // The zxid is updated before the watches are notified, so the state that they
+            // compare with next is not older. They were notified before that they were
+            // disarmed.
+            if !self.reach.read_only {
+                self.has_seen(zxid);
+            }
+            for (path, upkeep) in self.watches.rearmed(unchanged) {
+                self.keep_up(&path, upkeep, now);
+            }
+        }
+        Ok(())
+    }
+
     fn on_reply(
         &mut self,
         request: InFlight,
         zxid: i64,
-        mut error: Option<ErrorCode>,
+        error: Option<ErrorCode>,
         body: Body<'_>,
         now: Instant,
     ) {
@@ -416,37 +423,8 @@ impl Machine {
         let Submission { opcode, reply, watch } = match request.what {
             Sent::Request(submission) => submission,
             Sent::Removal => return self.detach_if_done(),
-            Sent::Repair(repair) => {
-                // As for a request to re-arm watches: the next connection arms all of them.
-                if error.is_some_and(ErrorCode::is_passing) {
-                    return self.disconnect(now, "the server did not re-arm the watches yet");
-                }
-                if let Some(why) = error {
-                    warn!(%why, "the server does not arm watches again: they end");
-                    self.watches.not_repaired(&repair, why);
-                } else {
-                    for (path, upkeep) in self.watches.repaired(&repair, zxid) {
-                        self.keep_up(&path, upkeep, now);
-                    }
-                }
-                return self.detach_if_done();
-            }
-            Sent::Close => {
-                // A read-only server cannot end a session of the ensemble, whatever it responds.
-                let is_told = matches!(error, None | Some(ErrorCode::SessionExpired))
-                    && !(self.reach.read_only && self.reach.of_ensemble);
-                if self.farewell.is_some() {
-                    return if is_told {
-                        self.end_farewell(&Ok(()));
-                    } else {
-                        self.disconnect(now, "the server did not end the session");
-                    };
-                }
-                if let Some(closing) = &mut self.closing {
-                    closing.acknowledged = is_told;
-                }
-                return self.end(SessionState::Closed);
-            }
+            Sent::Repair(repair) => return self.on_repaired(&repair, error, zxid, now),
+            Sent::Close => return self.on_close_answered(error, now),
         };
         // A standalone server responds `UnknownSession` for a session that has just ended.
         if let Some(ErrorCode::SessionExpired | ErrorCode::UnknownSession) = error {
@@ -455,49 +433,11 @@ impl Machine {
             self.answers.push(reply, Err(Error::SessionExpired { sent: false }));
             return self.end(SessionState::Expired(ExpiredBy::Server));
         }
-        match watch.map(|watch| *watch) {
-            Some(WatchEffect::Arm(plan, path, sink)) => {
-                let kind = match (plan, error) {
-                    (WatchPlan::Data | WatchPlan::Exists, None) => Some(WatchKind::Data),
-                    (WatchPlan::Child, None) => Some(WatchKind::Child),
-                    (WatchPlan::Exists, Some(ErrorCode::NoNode)) => Some(WatchKind::Exist),
-                    (WatchPlan::Persistent(kind), None) => Some(kind),
-                    _ => None,
-                };
-                let armed = kind.map(|kind| (kind, sink));
-                let upkeep = self.watches.answered(&path, armed, request.asked, self.last_zxid);
-                self.keep_up(&path, upkeep, now);
-            }
-            Some(WatchEffect::Remove(watcher_type, path))
-                if error.is_none()
-                    || (error == Some(ErrorCode::NoWatcher)
-                        && self.watches.has_some_of(&path, watcher_type)) =>
-            {
-                error = None;
-                // As with events: a client that learns of the end finds the responses that came
-                // before it.
-                self.deliver();
-                let upkeep = self.watches.removed(&path, watcher_type, self.last_zxid);
-                self.keep_up(&path, upkeep, now);
-            }
-            _ => {}
-        }
-        let result = match (error, body) {
-            (Some(ErrorCode::Unimplemented), _) => Err(Error::Unimplemented { request: opcode }),
-            (Some(code), _) => Err(Error::Refused(code)),
-            (None, Body::Read(input)) => {
-                Response::decode_body(opcode, input).map_err(Error::Malformed)
-            }
-            (None, Body::Skipped { length }) => {
-                let path = request
-                    .reads
-                    .as_deref()
-                    .map_or("", |path| visible(&self.queue.chroot, path))
-                    .to_owned();
-                warn!(?opcode, path, length, limit = self.max_response, "response over the limit");
-                Err(Error::ResponseTooLarge { path, length, limit: self.max_response })
-            }
+        let error = match watch {
+            Some(watch) => self.on_watch_answered(*watch, error, request.asked, now),
+            None => error,
         };
+        let result = self.decoded(opcode, request.reads.as_deref(), error, body);
         // Servers before 3.6 say so only in the response to a transaction, and keep the connection.
         // They would refuse all others, too, until the session is resumed on a new connection.
         self.has_moved |= match &result {
@@ -509,6 +449,100 @@ impl Machine {
         };
         self.answers.push(reply, result);
         self.detach_if_done();
+    }
+
+    /// Handles the response to a request that re-arms watches which others have replaced.
+    fn on_repaired(&mut self, repair: &Request, error: Option<ErrorCode>, zxid: i64, now: Instant) {
+        // As for a request to re-arm watches: the next connection arms all of them.
+        if error.is_some_and(ErrorCode::is_passing) {
+            return self.disconnect(now, "the server did not re-arm the watches yet");
+        }
+        if let Some(why) = error {
+            warn!(%why, "the server does not arm watches again: they end");
+            self.watches.not_repaired(repair, why);
+        } else {
+            for (path, upkeep) in self.watches.repaired(repair, zxid) {
+                self.keep_up(&path, upkeep, now);
+            }
+        }
+        self.detach_if_done();
+    }
+
+    fn on_close_answered(&mut self, error: Option<ErrorCode>, now: Instant) {
+        // A read-only server cannot end a session of the ensemble, whatever it responds.
+        let is_told = matches!(error, None | Some(ErrorCode::SessionExpired))
+            && !(self.reach.read_only && self.reach.of_ensemble);
+        match (&self.farewell, is_told) {
+            (Some(_), true) => self.end_farewell(&Ok(())),
+            (Some(_), false) => self.disconnect(now, "the server did not end the session"),
+            (None, _) => {
+                if let Some(closing) = &mut self.closing {
+                    closing.acknowledged = is_told;
+                }
+                self.end(SessionState::Closed);
+            }
+        }
+    }
+
+    /// Handles the effect of a response on the watches. Returns the error that is left for the
+    /// caller.
+    fn on_watch_answered(
+        &mut self,
+        watch: WatchEffect,
+        error: Option<ErrorCode>,
+        asked: Asked,
+        now: Instant,
+    ) -> Option<ErrorCode> {
+        match watch {
+            WatchEffect::Arm(plan, path, sink) => {
+                let kind = match (plan, error) {
+                    (WatchPlan::Data | WatchPlan::Exists, None) => Some(WatchKind::Data),
+                    (WatchPlan::Child, None) => Some(WatchKind::Child),
+                    (WatchPlan::Exists, Some(ErrorCode::NoNode)) => Some(WatchKind::Exist),
+                    (WatchPlan::Persistent(kind), None) => Some(kind),
+                    _ => None,
+                };
+                let armed = kind.map(|kind| (kind, sink));
+                let upkeep = self.watches.answered(&path, armed, asked, self.last_zxid);
+                self.keep_up(&path, upkeep, now);
+                error
+            }
+            WatchEffect::Remove(watcher_type, path)
+                if error.is_none()
+                    || (error == Some(ErrorCode::NoWatcher)
+                        && self.watches.has_some_of(&path, watcher_type)) =>
+            {
+                // As with events: a client that learns of the end finds the responses that came
+                // before it.
+                self.deliver();
+                let upkeep = self.watches.removed(&path, watcher_type, self.last_zxid);
+                self.keep_up(&path, upkeep, now);
+                None
+            }
+            WatchEffect::Remove(..) => error,
+        }
+    }
+
+    /// Returns the result for the caller; `reads` is the node that was read.
+    fn decoded(
+        &self,
+        opcode: OpCode,
+        reads: Option<&str>,
+        error: Option<ErrorCode>,
+        body: Body<'_>,
+    ) -> Result<Response, Error> {
+        match (error, body) {
+            (Some(ErrorCode::Unimplemented), _) => Err(Error::Unimplemented { request: opcode }),
+            (Some(code), _) => Err(Error::Refused(code)),
+            (None, Body::Read(input)) => {
+                Response::decode_body(opcode, input).map_err(Error::Malformed)
+            }
+            (None, Body::Skipped { length }) => {
+                let path = reads.map_or("", |path| visible(&self.queue.chroot, path)).to_owned();
+                warn!(?opcode, path, length, limit = self.max_response, "response over the limit");
+                Err(Error::ResponseTooLarge { path, length, limit: self.max_response })
+            }
+        }
     }
 
     /// Takes the last transaction of the server from a response. The server sends the events of a
@@ -524,7 +558,7 @@ impl Machine {
     /// that server does not notify the ensemble.
     pub(super) fn heard(&mut self, sent_at: Instant) {
         if !(self.reach.read_only && self.reach.of_ensemble) {
-            self.seen_alive = self.seen_alive.max(sent_at);
+            self.times.seen_alive = self.times.seen_alive.max(sent_at);
             self.publish_validity();
         }
     }

@@ -88,7 +88,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
     };
     let shutdown = Shutdown::on(stop).drain(Duration::ZERO);
-    selector.run_until(shutdown.clone(), body).await?;
+    selector.run(body).until(shutdown.clone()).await?;
     shutdown.close(&zk).await;
     Ok(())
 }

@@ -61,9 +61,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
             });
             let worker = jobs.worker(format!("worker-{}", std::process::id()));
             worker
-                .run_until(shutdown.clone(), 2, |task| async {
+                .run(2, |task| async {
                     make(task).await.map(|made| made.map(Into::into))
-                })
+                }).until(shutdown.clone())
                 .await?;
             println!("drained");
         }

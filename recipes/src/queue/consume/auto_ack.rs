@@ -11,7 +11,7 @@ use zk_curator::path::ZPath;
 use zk_curator::{ErrorKind, Ownership, Stat};
 
 use super::consumer::Consumer;
-use super::kind::{Engine, Finish, QueueKind, Source};
+use super::kind::{Engine, Finish, QueueKind, Source, TakenItem};
 use super::pipeline::{Pipeline, Stage, Stages};
 use super::removal::{Removed, delete_all, delete_with_receipt};
 use crate::queue::error::Error;
@@ -23,8 +23,6 @@ use crate::queue::wire::layout::{QueueLayout, at_least_one};
 
 /// The time for which a check of the parent is valid.
 const FRESH: Duration = Duration::from_millis(100);
-/// The default number of prefetched items.
-const PREFETCH: usize = 16;
 
 /// A [`Consumer`] of this kind removes each item **before it delivers it**. So an item is delivered
 /// at most once, as by Apache Curator's queues without a lock path: if the consumer crashes, the
@@ -162,7 +160,7 @@ struct Removal {
 
 impl Removals {
     fn new(feed: FeedDriver, removing: Removing) -> Self {
-        let pipeline = Pipeline::new(PREFETCH, matches!(removing, Removing::Delete));
+        let pipeline = Pipeline::new(Self::PREFETCH, matches!(removing, Removing::Delete));
         Self {
             feed,
             removing,
@@ -454,21 +452,18 @@ impl Removals {
 
 impl Source<AutoAck> for Removals {
     const IS_TAKEN: bool = true;
+    const PREFETCH: usize = 16;
 
     fn layout(&self) -> &QueueLayout {
         &self.feed.layout
-    }
-
-    fn set_prefetch(&mut self, items: usize) {
-        self.pipeline.prefetch = items;
     }
 
     fn feed(&mut self) -> &mut FeedDriver {
         &mut self.feed
     }
 
-    async fn prepare(&mut self) -> Result<(), Error> {
-        at_least_one("prefetch", self.pipeline.prefetch)?;
+    async fn prepare(&mut self, prefetch: usize) -> Result<(), Error> {
+        self.pipeline.prefetch = at_least_one("prefetch", prefetch)?;
         at_least_one("ack_batch", self.pipeline.ack_batch)?;
         self.feed.check_settings()
     }
@@ -509,21 +504,23 @@ impl Source<AutoAck> for Removals {
         }
         !self.feed.core.is_blocked()
     }
+}
 
-    fn label(item: &Item) -> &str {
-        &item.path
+impl TakenItem<AutoAck> for Item {
+    fn label(&self) -> &str {
+        &self.path
     }
 
-    fn claim(_item: &Item) -> Option<&Ownership> {
+    fn claim(&self) -> Option<&Ownership> {
         None
     }
 
-    fn messages(item: &Item) -> Vec<Bytes> {
-        item.items.clone()
+    fn messages(&self) -> Vec<Bytes> {
+        self.items.clone()
     }
 
     /// The item has left the queue already.
-    fn finish(_item: Item, _done: Result<(), String>) -> Finish {
+    fn finish(self, _done: Result<(), String>) -> Finish {
         Finish::done(ready(Ok(())))
     }
 }

@@ -14,7 +14,7 @@ use zk_curator::{ErrorKind, Ownership};
 
 use super::claiming::{Action, Claiming, Outcome};
 use super::delivery::Delivery;
-use super::kind::{Engine, Finish, QueueKind, Source};
+use super::kind::{Engine, Finish, QueueKind, Source, TakenItem};
 use crate::queue::error::Error;
 use crate::queue::feed::driver::{FeedDriver, Turn};
 use crate::queue::feed::items::Seen;
@@ -81,7 +81,7 @@ pub(in crate::queue) trait ClaimKind:
         ready(Ok(Some(delivery)))
     }
 
-    /// See [`Source::finish`].
+    /// See [`TakenItem::finish`].
     fn finish(delivery: Delivery<Self>, done: Result<Self::Done, String>) -> Finish;
 }
 
@@ -90,7 +90,7 @@ pub(in crate::queue) trait Held<M> {
     /// The name of the item in the log.
     fn label<'a>(&'a self, path: &'a str) -> &'a str;
 
-    /// See [`Source::messages`].
+    /// See [`TakenItem::messages`].
     fn messages(&self) -> Vec<M>;
 }
 
@@ -255,6 +255,7 @@ impl<K: ClaimKind> Claims<K> {
 
 impl<K: ClaimKind> Source<K> for Claims<K> {
     const WATCHES_CLAIM: bool = K::WATCHES_CLAIM;
+    const PREFETCH: usize = 1;
 
     fn layout(&self) -> &QueueLayout {
         &self.feed.layout
@@ -264,12 +265,8 @@ impl<K: ClaimKind> Source<K> for Claims<K> {
         &mut self.feed
     }
 
-    fn set_prefetch(&mut self, items: usize) {
-        self.core.prefetch = items;
-    }
-
-    async fn prepare(&mut self) -> Result<(), Error> {
-        at_least_one("prefetch", self.core.prefetch)?;
+    async fn prepare(&mut self, prefetch: usize) -> Result<(), Error> {
+        self.core.prefetch = at_least_one("prefetch", prefetch)?;
         self.feed.check_settings()?;
         self.kind.prepare().await
     }
@@ -350,25 +347,27 @@ impl<K: ClaimKind> Source<K> for Claims<K> {
             self.core.expect_others();
         }
     }
+}
 
-    fn label(delivery: &Delivery<K>) -> &str {
-        delivery.item.label(&delivery.path)
+impl<K: ClaimKind> TakenItem<K> for Delivery<K> {
+    fn label(&self) -> &str {
+        self.item.label(&self.path)
     }
 
-    fn attempt(delivery: &Delivery<K>) -> u32 {
-        delivery.attempt
+    fn attempt(&self) -> u32 {
+        self.attempt
     }
 
-    fn claim(delivery: &Delivery<K>) -> Option<&Ownership> {
-        Some(delivery.claim.ownership())
+    fn claim(&self) -> Option<&Ownership> {
+        Some(self.claim.ownership())
     }
 
-    fn messages(delivery: &Delivery<K>) -> Vec<K::Message> {
-        delivery.item.messages()
+    fn messages(&self) -> Vec<K::Message> {
+        self.item.messages()
     }
 
-    fn finish(delivery: Delivery<K>, done: Result<K::Done, String>) -> Finish {
-        K::finish(delivery, done)
+    fn finish(self, done: Result<K::Done, String>) -> Finish {
+        K::finish(self, done)
     }
 }
 

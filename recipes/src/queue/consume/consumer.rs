@@ -4,7 +4,7 @@ use std::time::Duration;
 use futures_util::stream::{Stream, unfold};
 
 use super::delivery::Delivery;
-use super::kind::{QueueKind, Source};
+use super::kind::{QueueKind, Source, TakenItem};
 use super::redelivery::Backoff;
 use crate::measure;
 use crate::queue::error::Error;
@@ -29,19 +29,20 @@ use crate::queue::error::Error;
 pub struct Consumer<K: QueueKind> {
     pub(in crate::queue) source: K::Source,
     pub(in crate::queue) backoff: Backoff,
+    pub(in crate::queue) prefetch: usize,
 }
 
 impl<K: QueueKind> Consumer<K> {
     pub(in crate::queue) fn of(source: K::Source) -> Self {
-        Self { source, backoff: Backoff::default() }
+        Self { source, backoff: Backoff::default(), prefetch: K::Source::PREFETCH }
     }
 
     /// Sets the number of items that are prefetched, or claimed at a time, from 1. They are held in
     /// memory. No other consumer can claim an item that is already claimed. Default: 16 for
     /// [`AutoAck`](super::auto_ack::AutoAck), 1 for all other kinds.
     #[must_use]
-    pub fn prefetch(mut self, items: usize) -> Self {
-        self.source.set_prefetch(items);
+    pub const fn prefetch(mut self, items: usize) -> Self {
+        self.prefetch = items;
         self
     }
 
@@ -61,7 +62,7 @@ impl<K: QueueKind> Consumer<K> {
     /// # Cancel safety
     /// Nothing is lost: an item that was taken in between is returned next.
     pub async fn next(&mut self) -> Result<K::Delivery, Error> {
-        self.source.prepare().await?;
+        self.source.prepare(self.prefetch).await?;
         let mut turn = None;
         loop {
             // 1. The next item of the current list.
@@ -85,7 +86,7 @@ impl<K: QueueKind> Consumer<K> {
     /// # Cancel safety
     /// As [`next`](Self::next).
     pub async fn try_next(&mut self) -> Result<Option<K::Delivery>, Error> {
-        self.source.prepare().await?;
+        self.source.prepare(self.prefetch).await?;
         self.source.begin_poll();
         let mut has_looked = false;
         loop {
@@ -120,7 +121,7 @@ impl<K: QueueKind> Consumer<K> {
 
     fn count(&self, delivery: &K::Delivery) {
         let layout = self.source.layout();
-        measure::delivered(&layout.zk, layout.kind.recipe(), K::Source::attempt(delivery));
+        measure::delivered(&layout.zk, layout.kind.recipe(), delivery.attempt());
     }
 }
 

@@ -13,7 +13,7 @@ use crate::queue::wire::layout::QueueLayout;
 #[expect(private_bounds, reason = "sealed: only this crate implements it")]
 pub trait QueueKind: Engine<Source: Source<Self>> + Sized + 'static {
     /// An item as [`next`](crate::queue::Consumer::next) returns it.
-    type Delivery: Send + 'static;
+    type Delivery: TakenItem<Self> + Send + 'static;
     /// An item as the body of [`run`](crate::queue::Consumer::run) gets it, without the duty to
     /// settle it.
     type Message: Send;
@@ -30,7 +30,7 @@ pub(in crate::queue) trait Engine {
 }
 
 /// The source of the items of a [`Consumer`](super::consumer::Consumer), which processes a list of
-/// items.
+/// items. A ninth method means that it needs a driver of its own.
 pub(in crate::queue) trait Source<K: QueueKind>: Send + Sized {
     /// `true` if an item that was taken but not delivered is lost; `false` if it returns to the
     /// queue.
@@ -38,16 +38,16 @@ pub(in crate::queue) trait Source<K: QueueKind>: Send + Sized {
     /// `true` if the body of `run` is dropped even when another client deletes the claim, which
     /// costs a request for a watch; `false` if it is dropped only at the end of the session.
     const WATCHES_CLAIM: bool = false;
+    /// The default number of items that are taken at a time.
+    const PREFETCH: usize;
 
     fn layout(&self) -> &QueueLayout;
 
     fn feed(&mut self) -> &mut FeedDriver;
 
-    /// Sets the number of items that are taken at a time.
-    fn set_prefetch(&mut self, items: usize);
-
-    /// Refuses settings that make no sense, and prepares the source.
-    fn prepare(&mut self) -> impl Future<Output = Result<(), Error>> + Send;
+    /// Refuses settings that make no sense, and prepares the source to take this number of items at
+    /// a time.
+    fn prepare(&mut self, prefetch: usize) -> impl Future<Output = Result<(), Error>> + Send;
 
     /// Returns the next item of the list; `None` at its end.
     fn of_list(
@@ -67,23 +67,26 @@ pub(in crate::queue) trait Source<K: QueueKind>: Send + Sized {
     /// Returns the next item that was taken from the queue, or claimed, by a call that was dropped;
     /// `None` if there is none.
     fn rest(&mut self) -> impl Future<Output = Option<K::Delivery>> + Send;
+}
 
-    /// The name of an item in the log.
-    fn label(delivery: &K::Delivery) -> &str;
+/// An item that was taken from a queue, or claimed.
+pub(in crate::queue) trait TakenItem<K: QueueKind> {
+    /// The name of the item in the log.
+    fn label(&self) -> &str;
 
     /// The number of the delivery of the item, from 1, as far as deliveries are counted.
-    fn attempt(_delivery: &K::Delivery) -> u32 {
+    fn attempt(&self) -> u32 {
         1
     }
 
-    /// Returns the claim to an item, if items are claimed.
-    fn claim(delivery: &K::Delivery) -> Option<&Ownership>;
+    /// Returns the claim to the item, if items are claimed.
+    fn claim(&self) -> Option<&Ownership>;
 
     /// Returns the values that the body of `run` gets, one after another.
-    fn messages(delivery: &K::Delivery) -> Vec<K::Message>;
+    fn messages(&self) -> Vec<K::Message>;
 
-    /// Returns the action that settles an item after the body of `run` has succeeded or failed.
-    fn finish(delivery: K::Delivery, done: Result<K::Done, String>) -> Finish;
+    /// Returns the action that settles the item after the body of `run` has succeeded or failed.
+    fn finish(self, done: Result<K::Done, String>) -> Finish;
 }
 
 /// Settles an item.
@@ -125,5 +128,15 @@ impl Finish {
         settle: impl Future<Output = Result<(), Error>> + Send + 'static,
     ) -> Self {
         Self { fate, is_held: true, settle: Box::pin(settle) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_source_has_eight_hooks_at_most() {
+        let (_, of_source) = include_str!("kind.rs").split_once("trait Source<").unwrap();
+        let (of_source, _) = of_source.split_once("\n}\n").unwrap();
+        assert!(of_source.matches("    fn ").count() <= 8, "{of_source}");
     }
 }

@@ -52,7 +52,7 @@ impl Consumer<AutoAck> {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn peek(&mut self) -> Result<Peeked<'_>, Error> {
-        self.source.prepare().await?;
+        self.source.prepare(self.prefetch).await?;
         let mut turn = None;
         loop {
             if let Some(first) = self.source.first().await? {
@@ -71,7 +71,7 @@ impl Consumer<AutoAck> {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn try_peek(&mut self) -> Result<Option<Peeked<'_>>, Error> {
-        self.source.prepare().await?;
+        self.source.prepare(self.prefetch).await?;
         let mut has_looked = false;
         loop {
             if let Some(first) = self.source.first().await? {

@@ -10,10 +10,11 @@ use tracing::warn;
 use zk_curator::{CancellationToken, CuratorFramework, Ownership};
 
 use super::consumer::Consumer;
-use super::kind::{Finish, QueueKind, Source};
+use super::kind::{Finish, QueueKind, Source, TakenItem};
 use super::redelivery::{Backoff, MOST_HELD};
 use crate::queue::error::Error;
 use crate::queue::wire::layout::at_least_one;
+use crate::run::Run;
 use crate::shutdown::Shutdown;
 
 impl<K: QueueKind> Consumer<K> {
@@ -32,6 +33,13 @@ impl<K: QueueKind> Consumer<K> {
     /// the items behind it are delivered. While 64 items are held back, no further item is taken.
     /// `body` is dropped when the claim is lost.
     ///
+    /// [Until a stop](Run::until): after it no further item is taken, and running bodies may
+    /// continue for the time to drain. An item is settled immediately if its body fails. After this
+    /// time the remaining bodies are dropped, and their items return to their places; for a job this
+    /// counts as an attempt. Items that an `AutoAck` consumer is removing at the stop are still
+    /// delivered; those of dropped bodies are lost. The run returns when all claims are released,
+    /// or the session is over. See [the graceful stop](crate::queue#a-graceful-stop).
+    ///
     /// # Errors
     /// [`Error::Framework`] with `Closed`, and any other error that a retry cannot overcome;
     /// [`Error::Zero`] for a setting that is 0. Errors of single items, and items whose claim was
@@ -39,40 +47,17 @@ impl<K: QueueKind> Consumer<K> {
     ///
     /// # Cancel safety
     /// The items of `body` return to the queue; those of an `AutoAck` consumer are lost.
-    pub async fn run<F, Fut, E>(self, limit: usize, body: F) -> Result<(), Error>
-    where
-        F: Fn(K::Message) -> Fut,
-        Fut: Future<Output = Result<K::Done, E>>,
-        E: fmt::Display,
-    {
-        self.run_until(Shutdown::never(), limit, body).await
-    }
-
-    /// Like [`run`](Self::run), until the [stop](Shutdown). After it no further item is taken, and
-    /// running bodies may continue for the time to drain. An item is settled immediately if its
-    /// body fails. After this time the remaining bodies are dropped, and their items return to
-    /// their places; for a job this counts as an attempt. Items that an `AutoAck` consumer is
-    /// removing at the stop are still delivered; those of dropped bodies are lost. Returns when all
-    /// claims are released, or the session is over. See
-    /// [the graceful stop](crate::queue#a-graceful-stop).
-    ///
-    /// # Errors
-    /// As [`run`](Self::run).
-    ///
-    /// # Cancel safety
-    /// As [`run`](Self::run).
-    pub async fn run_until<F, Fut, E>(
+    pub fn run<F, Fut, E>(
         self,
-        shutdown: impl Into<Shutdown>,
         limit: usize,
         body: F,
-    ) -> Result<(), Error>
+    ) -> Run<impl Future<Output = Result<(), Error>>>
     where
         F: Fn(K::Message) -> Fut,
         Fut: Future<Output = Result<K::Done, E>>,
         E: fmt::Display,
     {
-        run(self, limit, shutdown.into(), body).await
+        Run::new(|stop| async move { run(self, limit, stop.shutdown(), body).await })
     }
 }
 
@@ -189,11 +174,11 @@ where
     Fut: Future<Output = Result<K::Done, E>>,
     E: fmt::Display,
 {
-    let (label, attempt) = (K::Source::label(&delivery).to_owned(), K::Source::attempt(&delivery));
-    let claim = K::Source::claim(&delivery).cloned();
+    let (label, attempt) = (delivery.label().to_owned(), delivery.attempt());
+    let claim = delivery.claim().cloned();
     let work = async {
         let mut done = K::Done::default();
-        for message in K::Source::messages(&delivery) {
+        for message in delivery.messages() {
             match body(message).await {
                 Ok(result) => done = result,
                 // The other items of the delivery were removed from the queue, too.
@@ -214,7 +199,7 @@ where
         done = work => done.map_err(|error| error.to_string()),
     };
     let error = done.as_ref().err().cloned();
-    let Finish { fate, is_held, settle } = K::Source::finish(delivery, done);
+    let Finish { fate, is_held, settle } = delivery.finish(done);
     let pause = if is_held { backoff.after(attempt, zk) } else { Duration::ZERO };
     if let Some(error) = error {
         warn!(item = label, attempt, ?pause, %error, "{fate}");

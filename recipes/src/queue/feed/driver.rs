@@ -329,7 +329,7 @@ impl FeedDriver {
         let turn_lost = turn.map(|turn| turn.ownership().session_lost());
         let turn_lost = async {
             match turn_lost {
-                Some(lost) => lost.cancelled().await,
+                Some(lost) => lost.await,
                 None => pending().await,
             }
         };

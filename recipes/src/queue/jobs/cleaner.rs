@@ -34,7 +34,7 @@ pub(super) async fn run(
     let selector = LeaderSelector::within(&places.zk, places.below("cleaner"), "jobs");
     loop {
         // Correctness does not depend on a single cleaner; it saves requests.
-        let elected = selector.run(|_| work(places, policy, health)).await;
+        let elected = selector.run_once(|_| work(places, policy, health)).await;
         health.report(Health::Waiting);
         match elected {
             Ok(error) | Err(leader::Error::Framework(error)) => return Err(error.into()),

@@ -26,9 +26,7 @@ use crate::queue::produce::producer::Producer;
 use crate::queue::wire::layout::{QueueLayout, at_least_one};
 use crate::queue::wire::name::{ItemMeta, Kind};
 use crate::queue::wire::value::encode;
-
-/// The maximum number of attempts if the state changes between a read and a write.
-const ROUNDS: usize = 50;
+use crate::race::RACE_ROUNDS;
 
 /// Jobs at a path: see [the module](super). Cheap to clone.
 #[derive(Debug, Clone)]
@@ -168,7 +166,9 @@ impl Jobs {
                         id: id.to_owned(),
                     });
                 }
-                ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. } if round < ROUNDS => {
+                ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. }
+                    if round < RACE_ROUNDS =>
+                {
                     self.places.prepare().await?;
                 }
                 _ => return Err(error),
@@ -202,7 +202,7 @@ impl Jobs {
         let id = &*id.into();
         self.check_id(id)?;
         let zk = &self.places.zk;
-        for _ in 0..ROUNDS {
+        for _ in 0..RACE_ROUNDS {
             // The job may just have been submitted through another server.
             zk.exists(self.places.pending.path.as_str()).linearizable().await?;
             // In this order, because a delayed job becomes pending.

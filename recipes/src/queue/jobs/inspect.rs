@@ -19,6 +19,7 @@ use crate::queue::error::Error;
 use crate::queue::wire::codec::CorruptItem;
 use crate::queue::wire::name::{Bucket, ItemMeta, Kind};
 use crate::queue::wire::value::decode;
+use crate::race::RACE_ROUNDS;
 
 /// The number of records that one request reads.
 const RECORDS: usize = 256;
@@ -28,8 +29,6 @@ const PAYLOADS: usize = 16;
 /// The maximum number of buckets of pending jobs whose names are counted. Those of more are counted
 /// by the servers.
 const NAMED: usize = 16;
-/// The maximum number of reads of a job that moves from state to state.
-const ROUNDS: usize = 50;
 
 /// A job, and its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -295,7 +294,7 @@ fn failed(id: &str, (data, stat): &(Bytes, Stat)) -> Option<JobInfo> {
 
 /// Reads a job, with its payload; `None` if no job has this id.
 pub(super) async fn get(places: &Places, id: &str) -> Result<Option<JobInfo>, Error> {
-    for _ in 0..ROUNDS {
+    for _ in 0..RACE_ROUNDS {
         let kept = End::ALL.map(|end| kept::path(places, end, id));
         let ends = kept.iter().fold(places.zk.multi_read(), |reads, path| reads.get_data(path));
         let reads =

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 use zk_curator::certain::ReceiptPool;
 use zk_curator::op::Transaction;
-use zk_curator::{CreateMode, ErrorCode, ErrorKind};
+use zk_curator::{CreateMode, ErrorCode, ErrorKind, OpResult, OwnedNode};
 
 use super::cleaner;
 use super::job::{ClaimedJob, Leased, Task};
@@ -96,6 +96,45 @@ impl ClaimKind for Leased {
     }
 }
 
+/// Makes sure that the transaction which begins an attempt is applied: `false` if another worker
+/// has the job.
+async fn is_executing(
+    lease: &OwnedNode,
+    places: &Places,
+    name: &str,
+    path: &str,
+    mut executed: Result<Vec<OpResult>, zk_curator::Error>,
+    execute: impl Fn(Transaction) -> Transaction,
+) -> Result<bool, Error> {
+    // Which operation of the transaction deletes the place: the lease is made sure of before, at
+    // first in sight.
+    let mut place = 1;
+    while let Err(error) = executed {
+        if error.may_have_applied() {
+            if places.zk.exists(path).linearizable().await.map_err(|_| error)?.is_some() {
+                break;
+            }
+            // It was not applied, and can no longer be applied.
+        } else if is_gone(&error, place) || error.kind() == ErrorKind::OwnershipLost {
+            return Ok(false);
+        } else if let ErrorKind::TransactionFailed { code: ErrorCode::NotEmpty, .. } = error.kind()
+        {
+            // Only the place is deleted.
+            return match places.pending.foreign_child(&places.of("pending", name), None).await? {
+                Some(path) => Err(Error::Foreign { path }),
+                None => Ok(false),
+            };
+        } else if is_gone(&error, place + 1) {
+            places.prepare().await?;
+        } else if !(place == 1 && is_gone(&error, 0)) {
+            return Err(error.into());
+        }
+        place = 0;
+        executed = execute(lease.ownership().fenced().uncompressed()).await;
+    }
+    Ok(true)
+}
+
 /// Claims a job and reads it, in one round trip unless other workers contend for it.
 async fn claim(
     item: Unclaimed,
@@ -126,7 +165,7 @@ async fn claim(
     let executed = execute(zk.transaction().check(&lease_path, None));
     let read = || zk.get_data(places.of("all", id)).into_future();
     let claimed = join(lease.into_future(), executed.into_future());
-    let ((lease, mut executed), read_ahead) = if is_contended {
+    let ((lease, executed), read_ahead) = if is_contended {
         (claimed.await, None)
     } else {
         let (claimed, read) = join(claimed, read()).await;
@@ -138,33 +177,9 @@ async fn claim(
         Err(error) if error.kind() == ErrorKind::NodeExists => return Ok(Claimed::Gone),
         Err(error) => return Err(error.into()),
     };
-    // Which operation of the transaction deletes the place: the lease is made sure of before, at
-    // first in sight.
-    let mut place = 1;
-    while let Err(error) = executed {
-        if error.may_have_applied() {
-            if zk.exists(&path).linearizable().await.map_err(|_| error)?.is_some() {
-                break;
-            }
-            // It was not applied, and can no longer be applied.
-        } else if is_gone(&error, place) || error.kind() == ErrorKind::OwnershipLost {
-            return Ok(Claimed::Gone);
-        } else if let ErrorKind::TransactionFailed { code: ErrorCode::NotEmpty, .. } = error.kind()
-        {
-            // Only the place is deleted.
-            return match places.pending.foreign_child(&places.of("pending", &name), None).await? {
-                Some(path) => Err(Error::Foreign { path }),
-                None => Ok(Claimed::Gone),
-            };
-        } else if is_gone(&error, place + 1) {
-            places.prepare().await?;
-        } else if !(place == 1 && is_gone(&error, 0)) {
-            return Err(error.into());
-        }
-        place = 0;
-        executed = execute(lease.ownership().fenced().uncompressed()).await;
+    if !is_executing(&lease, &places, &name, &path, executed, execute).await? {
+        return Ok(Claimed::Gone);
     }
-    let attempt = times.saturating_add(1);
     let read = match read_ahead {
         Some(read) => read,
         None => read().await,
@@ -173,11 +188,11 @@ async fn claim(
         Err(error) if error.kind() == ErrorKind::NoNode => (false, Bytes::new()),
         read => (true, read?),
     };
-    let unpacked = places.pending.unpack(data);
-    let (data, why) = match unpacked {
+    let (data, why) = match places.pending.unpack(data) {
         Ok(data) => (data, None),
         Err(why) => (Bytes::new(), Some(why)),
     };
+    let attempt = times.saturating_add(1);
     let task = Task::new(data, id.to_owned(), attempt, lease.ownership().clone());
     let item = ClaimedJob { places: places.clone(), max_attempts, task, held };
     let job: Delivery<Leased> = Delivery { claim: lease, receipts, path, attempt, item };

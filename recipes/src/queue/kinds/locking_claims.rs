@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 use futures_util::future::join;
 use tracing::warn;
 use zk_curator::certain::ReceiptPool;
-use zk_curator::{CreateMode, ErrorKind};
+use zk_curator::{CreateMode, ErrorKind, Stat};
 
 use super::locking_delivery::{ClaimedItem, Home, Locking, Message, Stored};
 use crate::queue::consume::claims::{ClaimKind, Claimed, Claims, Unclaimed};
@@ -77,6 +77,11 @@ fn claim_of(item: &str) -> String {
     format!("{item}/{CLAIM}")
 }
 
+/// When the node was created, by the clock of the servers.
+fn time_of(stat: &Stat) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(stat.ctime).unwrap_or(0))
+}
+
 /// Claims an item and reads it, in one round trip unless others contend for it.
 async fn claim(
     item: Unclaimed,
@@ -129,16 +134,15 @@ async fn claim(
             // without a delivery has not.
             let deliveries = stat.version.cast_unsigned().saturating_add(2).min(claims);
             let (body, rejected) = rejection::unwrap(&data);
-            let at = SystemTime::UNIX_EPOCH
-                + Duration::from_millis(u64::try_from(stat.ctime).unwrap_or(0));
+            let rejection =
+                rejected.map(|(deliveries, why)| Rejection { deliveries, why, at: time_of(&stat) });
             let attempt = times.saturating_add(deliveries);
+            let unpacked = layout.unpack(body.clone());
             let message = Message {
-                data: layout
-                    .unpack(body.clone())
-                    .map_err(|why| Error::Corrupt { path: path.clone(), why })?,
+                data: unpacked.map_err(|why| Error::Corrupt { path: path.clone(), why })?,
                 id: id.to_owned(),
                 attempt,
-                rejection: rejected.map(|(deliveries, why)| Rejection { deliveries, why, at }),
+                rejection,
                 claim: claim.ownership().clone(),
             };
             let item = ClaimedItem {

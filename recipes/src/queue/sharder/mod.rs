@@ -21,6 +21,7 @@ use crate::path::child;
 use crate::queue::error::Error;
 use crate::queue::wire::layout::at_least_one;
 use crate::random::{fraction, index};
+use crate::run::Run;
 use crate::shutdown::Shutdown;
 
 /// Several queues as one: puts go to a random queue that is not full, and a leader adds a queue
@@ -163,40 +164,30 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharder<Q> {
     /// the reason. A `body` that has ended is not run again for its queue. `body` is dropped when
     /// its queue no longer exists.
     ///
+    /// [Until a stop](Run::until): after it, `body` is not started for further queues; running
+    /// bodies may continue for the time to drain, and are then dropped. The run returns when
+    /// everything that they held is released: see
+    /// [`wait_until_released`](CuratorFramework::wait_until_released). A body that consumes its
+    /// queue needs a clone of the shutdown: see [the graceful stop](super#a-graceful-stop).
+    ///
     /// # Errors
     /// The first error of a `body`; the other bodies are dropped.
     ///
     /// # Cancel safety
     /// The error of `body`.
-    pub async fn run<F, Fut, E>(&self, body: F) -> Result<(), E>
+    pub fn run<F, Fut, E>(&self, body: F) -> Run<impl Future<Output = Result<(), E>>>
     where
         F: Fn(Q) -> Fut,
         Fut: Future<Output = Result<(), E>>,
     {
-        self.run_until(Shutdown::never(), body).await
+        Run::new(|stop| async move { self.run_bodies(&stop.shutdown(), body).await })
     }
 
-    /// As [`run`](Self::run), until the [stop](Shutdown). After it, `body` is not started for
-    /// further queues; running bodies may continue for the time to drain, and are then dropped.
-    /// Returns when everything that they held is released: see
-    /// [`wait_until_released`](CuratorFramework::wait_until_released). A body that consumes its
-    /// queue needs a clone of the shutdown: see [the graceful stop](super#a-graceful-stop).
-    ///
-    /// # Errors
-    /// As [`run`](Self::run).
-    ///
-    /// # Cancel safety
-    /// As [`run`](Self::run).
-    pub async fn run_until<F, Fut, E>(
-        &self,
-        shutdown: impl Into<Shutdown>,
-        body: F,
-    ) -> Result<(), E>
+    async fn run_bodies<F, Fut, E>(&self, shutdown: &Shutdown, body: F) -> Result<(), E>
     where
         F: Fn(Q) -> Fut,
         Fut: Future<Output = Result<(), E>>,
     {
-        let shutdown = shutdown.into();
         let mut begun = BTreeSet::new();
         let mut running = FuturesUnordered::new();
         while !shutdown.has_begun() {

@@ -18,6 +18,12 @@ export interface Endpoint {
 /** The parameters of a call, or its result. */
 export type Fields = Record<string, unknown>;
 
+/** The time limit of a wait. */
+export interface TimeLimit {
+    /** The maximum time in milliseconds, from 0 to 4,294,967,295. Default: 30,000. */
+    timeoutMs?: number;
+}
+
 interface Pending {
     readonly call: string;
     readonly timer: NodeJS.Timeout;

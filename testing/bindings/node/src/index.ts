@@ -1,5 +1,6 @@
 export { findBinary } from "./binary";
 export { type Condition } from "./condition";
+export { type TimeLimit } from "./connection";
 export { TestServerError, type ErrorCode } from "./error";
 export { testCluster, testServer, type Test } from "./node-test";
 export { Probe, type NodeState, type SessionState, type WatchState } from "./probe";
@@ -13,6 +14,5 @@ export {
     type Info,
     type JournalEntry,
     type MemberState,
-    type TimeLimit,
 } from "./server";
 export { sessionId, type Session } from "./session";

@@ -1,6 +1,5 @@
-import type { Fields } from "./connection";
+import type { Fields, TimeLimit } from "./connection";
 import { TestServerError } from "./error";
-import type { ControlledServer, TimeLimit } from "./server";
 import { sessionText, type Session } from "./session";
 
 /**
@@ -76,14 +75,20 @@ export interface RuleOptions {
     verdict: Verdict;
 }
 
+/** The server that has a rule. */
+interface Ruled {
+    call(method: string, fields?: Fields): Promise<Fields>;
+    until(condition: { rule: Rule; hits: number }, limit?: TimeLimit): Promise<number>;
+}
+
 /** A rule of a server. `await using` removes it at the end of the block. */
 export class Rule {
     /** The name of the rule. */
     readonly name: string;
-    readonly #server: ControlledServer;
+    readonly #server: Ruled;
 
     /** @internal */
-    constructor(server: ControlledServer, name: string) {
+    constructor(server: Ruled, name: string) {
         this.#server = server;
         this.name = name;
     }

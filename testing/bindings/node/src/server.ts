@@ -1,18 +1,12 @@
 import { setTimeout } from "node:timers/promises";
 
 import { conditionFields, type Condition } from "./condition";
-import { Connection, type Fields } from "./connection";
+import { Connection, type Fields, type TimeLimit } from "./connection";
 import { TestServerError } from "./error";
 import { Probe } from "./probe";
 import { ServerProcess, type LaunchOptions } from "./process";
 import { Rule, ruleFields, unlessGone, type RuleOptions } from "./rule";
 import { sessionText, type Session } from "./session";
-
-/** The time limit of a wait. */
-export interface TimeLimit {
-    /** The maximum time in milliseconds, from 0 to 4,294,967,295. Default: 30,000. */
-    timeoutMs?: number;
-}
 
 /** A member of a cluster. */
 export interface MemberState {

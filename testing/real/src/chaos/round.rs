@@ -1,5 +1,6 @@
 //! A round: a time with faults, a time without, and then the judgement.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -57,30 +58,11 @@ pub(super) async fn play(
     });
     let mut lives = JoinSet::new();
     let mut disturbances = JoinSet::new();
-    for (scenario, subject) in chaos.subjects.iter().enumerate() {
+    for scenario in 0..chaos.subjects.len() {
         for number in 0..chaos.clients {
             let link = Link::start(&addresses).await.map_err(ChaosError::io("start a proxy"))?;
-            let index = u32::try_from(scenario).unwrap_or_default() * chaos.clients + number;
-            let life = Life {
-                scenario: subject.name.clone(),
-                number,
-                incarnation: 0,
-                clients: chaos.clients,
-                seed: seed.wrapping_mul(1_000_003).wrapping_add(u64::from(index) << 32),
-                connect_string: format!("{}{}", link.connect_string(), ground.chroot(scenario)),
-                session_timeout: chaos.session_timeout,
-                origin: journal.clock().origin(),
-            };
-            let client = Client {
-                scenario,
-                index,
-                life,
-                link,
-                lives: AtomicU32::new(0),
-                granted: Arc::default(),
-                weather: weather.clone(),
-            };
-            let client = Arc::new(client);
+            let client =
+                Arc::new(client(chaos, scenario, number, link, ground.chroot(scenario), &weather));
             let program = Arc::clone(program);
             let living = Arc::clone(&client);
             lives.spawn(async move {
@@ -113,14 +95,44 @@ pub(super) async fn play(
     heartbeat.abort();
     let lost = witness.await?;
     leftovers::close(&observer).await?;
-    let left = ground.leftovers(ensemble, chaos.patience).await?;
-    for (scenario, left) in left {
+    for (scenario, left) in ground.leftovers(ensemble, chaos.patience).await? {
         journal.violated(scenario, "nothing is left", left);
     }
     if let Some(broken) = ground.clear().await? {
         journal.violated(None, "nothing is left", broken);
     }
     Ok(Round::judged(chaos, journal.take(), lost))
+}
+
+/// The client with this number in a scenario.
+fn client(
+    chaos: &Chaos,
+    scenario: usize,
+    number: u32,
+    link: Link,
+    chroot: impl fmt::Display,
+    weather: &Weather,
+) -> Client {
+    let index = u32::try_from(scenario).unwrap_or_default() * chaos.clients + number;
+    let life = Life {
+        scenario: chaos.subjects[scenario].name.clone(),
+        number,
+        incarnation: 0,
+        clients: chaos.clients,
+        seed: weather.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(index) << 32),
+        connect_string: format!("{}{chroot}", link.connect_string()),
+        session_timeout: chaos.session_timeout,
+        origin: weather.journal.clock().origin(),
+    };
+    Client {
+        scenario,
+        index,
+        life,
+        link,
+        lives: AtomicU32::new(0),
+        granted: Arc::default(),
+        weather: weather.clone(),
+    }
 }
 
 /// Waits until every client has finished. A client that takes too long is killed.

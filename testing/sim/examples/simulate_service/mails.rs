@@ -44,7 +44,7 @@ pub(crate) async fn careful(
         recorder.record(Step::Finishing { queue: MAILS, item: &item });
         Ok::<_, Infallible>(())
     };
-    let consumed = mails.consumer().run_until(is_drained.clone(), 4, body);
+    let consumed = mails.consumer().run(4, body).until(is_drained.clone());
     tokio::try_join!(put, consumed)?;
     // ANCHOR_END: careful
     Ok(())

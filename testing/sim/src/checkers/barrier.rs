@@ -71,7 +71,6 @@ impl Checker for BarrierEpochs {
         let mut doubts: BTreeMap<ProcessId, usize> = BTreeMap::new();
         let mut ended: BTreeMap<ProcessId, usize> = BTreeMap::new();
         for (place, record) in history.records().iter().enumerate() {
-            let broken = |what: String, places: Vec<usize>| Err(Violation::new(NAME, what, places));
             match &record.event {
                 Event::Lifecycle(Lifecycle::Paused) => {
                     doubts.insert(record.who, place);
@@ -82,74 +81,29 @@ impl Checker for BarrierEpochs {
                 }
                 Event::Barrier(Barrier::Entering { barrier, member, round }) => {
                     let round = rounds.entry((barrier, *round)).or_default();
-                    let came = Member::came(record.who, place);
-                    round.members.insert(member, came);
+                    round.members.insert(member, Member::came(record.who, place));
                 }
                 Event::Barrier(Barrier::Entered { barrier, member, round }) => {
-                    let all = rounds.entry((barrier, *round)).or_default();
-                    if all.members.len() < self.members {
-                        let mut places: Vec<usize> =
-                            all.members.values().map(|came| came.entering).collect();
-                        places.push(place);
-                        places.sort_unstable();
-                        let came = all.members.len();
-                        return broken(
-                            format!("{member} has entered when {came} had arrived"),
-                            places,
-                        );
-                    }
-                    match all.members.get_mut(member) {
-                        Some(came) => came.entered = Some(place),
-                        None => {
-                            return broken(
-                                format!("{member} has entered, but had not arrived"),
-                                vec![place],
-                            );
-                        }
-                    }
+                    let round = rounds.entry((barrier, *round)).or_default();
+                    round.entered(self.members, member, place)?;
                 }
                 Event::Barrier(Barrier::Leaving { barrier, member, round }) => {
-                    let all = rounds.entry((barrier, *round)).or_default();
-                    match all.members.get_mut(member).filter(|inside| inside.entered.is_some()) {
+                    let round = rounds.entry((barrier, *round)).or_default();
+                    match round.members.get_mut(member).filter(|inside| inside.entered.is_some()) {
                         Some(inside) => inside.leaving = Some(place),
                         None => {
-                            return broken(
-                                format!("{member} leaves, but was not inside"),
-                                vec![place],
-                            );
+                            let what = format!("{member} leaves, but was not inside");
+                            return Err(Violation::new(NAME, what, vec![place]));
                         }
                     }
                 }
                 Event::Barrier(Barrier::Left { barrier, member, round }) => {
-                    let all = rounds.entry((barrier, *round)).or_default();
-                    let Some(leaving) = all.members.get(member).and_then(|inside| inside.leaving)
-                    else {
-                        return broken(
-                            format!("{member} has left, but had not arrived at the exit"),
-                            vec![place],
-                        );
-                    };
-                    let exact = all.members.len() <= self.members;
-                    let inside = |other: &&Member| {
-                        exact || other.entered.is_some_and(|entered| entered < leaving)
-                    };
-                    let stays =
-                        |other: &&Member| other.leaving.is_none() && !other.may_be_out(&doubts);
-                    if let Some(other) = all.members.values().filter(inside).find(stays) {
-                        let why = format!(
-                            "{member} has left when {} had not arrived at the exit",
-                            other.who
-                        );
-                        return broken(why, vec![other.entered.unwrap_or(other.entering), place]);
-                    }
-                    if let Some(me) = all.members.get_mut(member) {
-                        me.left = Some(place);
-                    }
+                    let round = rounds.entry((barrier, *round)).or_default();
+                    round.left(self.members, member, place, &doubts)?;
                 }
                 Event::Barrier(Barrier::Withdrew { barrier, member, round }) => {
-                    if let Some(came) =
-                        rounds.entry((barrier, *round)).or_default().members.get_mut(member)
-                    {
+                    let round = rounds.entry((barrier, *round)).or_default();
+                    if let Some(came) = round.members.get_mut(member) {
                         came.withdrew = Some(place);
                     }
                 }
@@ -169,6 +123,51 @@ impl Checker for BarrierEpochs {
 }
 
 impl<'a> Round<'a> {
+    /// Notes that a member has entered: everybody must have arrived.
+    fn entered(&mut self, members: usize, member: &'a Name, place: usize) -> Result<(), Violation> {
+        let came = self.members.len();
+        if came < members {
+            let mut places: Vec<_> = self.members.values().map(|came| came.entering).collect();
+            places.push(place);
+            places.sort_unstable();
+            let what = format!("{member} has entered when {came} had arrived");
+            return Err(Violation::new(NAME, what, places));
+        }
+        let Some(came) = self.members.get_mut(member) else {
+            let what = format!("{member} has entered, but had not arrived");
+            return Err(Violation::new(NAME, what, vec![place]));
+        };
+        came.entered = Some(place);
+        Ok(())
+    }
+
+    /// Notes that a member has left: everybody must have arrived at the exit, or be out.
+    fn left(
+        &mut self,
+        members: usize,
+        member: &'a Name,
+        place: usize,
+        doubts: &BTreeMap<ProcessId, usize>,
+    ) -> Result<(), Violation> {
+        let Some(leaving) = self.members.get(member).and_then(|inside| inside.leaving) else {
+            let what = format!("{member} has left, but had not arrived at the exit");
+            return Err(Violation::new(NAME, what, vec![place]));
+        };
+        let exact = self.members.len() <= members;
+        let inside =
+            |other: &&Member| exact || other.entered.is_some_and(|entered| entered < leaving);
+        let stays = |other: &&Member| other.leaving.is_none() && !other.may_be_out(doubts);
+        if let Some(other) = self.members.values().filter(inside).find(stays) {
+            let what = format!("{member} has left when {} had not arrived at the exit", other.who);
+            let places = vec![other.entered.unwrap_or(other.entering), place];
+            return Err(Violation::new(NAME, what, places));
+        }
+        if let Some(me) = self.members.get_mut(member) {
+            me.left = Some(place);
+        }
+        Ok(())
+    }
+
     /// Finds a member that is stuck, and the record since which it is.
     fn everybody_passes(
         &self,

@@ -123,16 +123,22 @@ fn is_part_of(one: &UsedUp, other: &UsedUp) -> bool {
     one.iter().all(|(operation, count)| other.get(operation).is_some_and(|more| count <= more))
 }
 
-impl Checker for Linearizable {
-    fn check(&self, history: &History) -> Result<(), Violation> {
-        let mut answers: BTreeMap<Id, Answer> = BTreeMap::new();
-        for (place, record) in history.records().iter().enumerate() {
-            if let Event::Shared(Shared::Return { id, answer }) = record.event
-                && answers.insert(id, answer).is_some()
-            {
-                return Err(Violation::new(NAME, "a call returns twice", vec![place]));
-            }
+/// Returns the answers of all calls that have returned.
+fn answers(history: &History) -> Result<BTreeMap<Id, Answer>, Violation> {
+    let mut answers: BTreeMap<Id, Answer> = BTreeMap::new();
+    for (place, record) in history.records().iter().enumerate() {
+        if let Event::Shared(Shared::Return { id, answer }) = record.event
+            && answers.insert(id, answer).is_some()
+        {
+            return Err(Violation::new(NAME, "a call returns twice", vec![place]));
         }
+    }
+    Ok(answers)
+}
+
+impl Linearizable {
+    /// Returns the objects, each with the sum of what calls may still do to it.
+    fn objects<'h>(&self, history: &'h History) -> BTreeMap<&'h Name, Object> {
         let mut objects: BTreeMap<&Name, Object> = BTreeMap::new();
         for record in history.records() {
             if let Event::Shared(Shared::Call { object, operation, .. }) = &record.event {
@@ -152,6 +158,14 @@ impl Checker for Linearizable {
                 }
             }
         }
+        objects
+    }
+}
+
+impl Checker for Linearizable {
+    fn check(&self, history: &History) -> Result<(), Violation> {
+        let answers = answers(history)?;
+        let mut objects = self.objects(history);
         let mut called: BTreeMap<Id, (&Name, usize)> = BTreeMap::new();
         for (place, record) in history.records().iter().enumerate() {
             match &record.event {

@@ -40,45 +40,55 @@ impl Member {
     }
 }
 
+/// A write of a node: the place of its record, the time, the transaction, the path, the creation of
+/// the node, and the kind.
+type Write<'h> = (usize, Duration, i64, &'h Name, i64, Written);
+
+/// Returns the members, and the writes of the servers.
+fn read(history: &History) -> (BTreeMap<&Name, Member>, Vec<Write<'_>>) {
+    let mut members: BTreeMap<&Name, Member> = BTreeMap::new();
+    let mut writes = Vec::new();
+    for (place, record) in history.records().iter().enumerate() {
+        let at = record.at;
+        match &record.event {
+            Event::Group(Group::Joining { member, .. }) => {
+                let (serving, ending, gone) = (Duration::MAX, None, None);
+                let (whose, joining, node) = (record.who, at, None);
+                let begun = Member { whose, joining, node, serving, ending, gone };
+                members.insert(member, begun);
+            }
+            Event::Discovery(Discovery::Serving { member, path }) => {
+                if let Some(member) = members.get_mut(member) {
+                    (member.node, member.serving) = (Some((path.clone(), place)), at);
+                }
+            }
+            Event::Discovery(Discovery::Ending { member }) => {
+                if let Some(member) = members.get_mut(member) {
+                    member.ending.get_or_insert(at);
+                }
+            }
+            Event::Group(Group::Parted { member, .. }) => {
+                if let Some(member) = members.get_mut(member) {
+                    member.gone = Some((at, place));
+                }
+            }
+            Event::Lifecycle(Lifecycle::Killed | Lifecycle::Finished) => {
+                for member in members.values_mut().filter(|member| member.whose == record.who) {
+                    member.ending.get_or_insert(at);
+                }
+            }
+            Event::Discovery(Discovery::Written { at, zxid, path, czxid, how }) => {
+                writes.push((place, *at, *zxid, path, *czxid, *how));
+            }
+            _ => {}
+        }
+    }
+    (members, writes)
+}
+
 impl Checker for Registered {
     fn check(&self, history: &History) -> Result<(), Violation> {
-        let mut members: BTreeMap<&Name, Member> = BTreeMap::new();
-        let mut writes = Vec::new();
-        for (place, record) in history.records().iter().enumerate() {
-            let at = record.at;
-            match &record.event {
-                Event::Group(Group::Joining { member, .. }) => {
-                    let (serving, ending, gone) = (Duration::MAX, None, None);
-                    let (whose, joining, node) = (record.who, at, None);
-                    let begun = Member { whose, joining, node, serving, ending, gone };
-                    members.insert(member, begun);
-                }
-                Event::Discovery(Discovery::Serving { member, path }) => {
-                    if let Some(member) = members.get_mut(member) {
-                        (member.node, member.serving) = (Some((path.clone(), place)), at);
-                    }
-                }
-                Event::Discovery(Discovery::Ending { member }) => {
-                    if let Some(member) = members.get_mut(member) {
-                        member.ending.get_or_insert(at);
-                    }
-                }
-                Event::Group(Group::Parted { member, .. }) => {
-                    if let Some(member) = members.get_mut(member) {
-                        member.gone = Some((at, place));
-                    }
-                }
-                Event::Lifecycle(Lifecycle::Killed | Lifecycle::Finished) => {
-                    for member in members.values_mut().filter(|member| member.whose == record.who) {
-                        member.ending.get_or_insert(at);
-                    }
-                }
-                Event::Discovery(Discovery::Written { at, zxid, path, czxid, how }) => {
-                    writes.push((place, *at, *zxid, path, *czxid, *how));
-                }
-                _ => {}
-            }
-        }
+        let (members, writes) = read(history);
         let mut served = BTreeSet::new();
         for member in members.values() {
             let Some((path, _)) = &member.node else { continue };

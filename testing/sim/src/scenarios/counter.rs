@@ -45,7 +45,7 @@ async fn work(client: Client, may_be_unproven: bool) -> Result<(), Failure> {
     }
     if rng.bool() {
         let lock = PromotedToLock::new("/counters/lock", Duration::from_secs(1));
-        counter = counter.optimistic_tries(2).promoted_to_lock(lock);
+        counter = counter.retries(1).then_lock(lock);
     }
     let counting =
         Counting::new(Caller::new(&client, &zk, COUNTER).proven(is_proven), counter.build())

@@ -37,7 +37,7 @@ pub(super) const PROMOTED: Scenario = Scenario::new(
     |sim| {
         sim.workload(|client| {
             let lock = || PromotedToLock::new(LOCK, Duration::from_secs(1));
-            work(client, move |counter| counter.optimistic_tries(1).promoted_to_lock(lock()))
+            work(client, move |counter| counter.retries(0).then_lock(lock()))
         })
         .checker(Linearizable::from(0))
         .checker(Doubts)

@@ -181,7 +181,7 @@ async fn run(
         client.record(Queue::Finishing { queue: queue(), item: name });
         Ok(rng.bool().then(|| Bytes::from("result")))
     };
-    Ok(worker.run_until(stop, limit, body).await?)
+    Ok(worker.run(limit, body).until(stop).await?)
 }
 
 /// Submits a job under this id.

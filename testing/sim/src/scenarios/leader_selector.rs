@@ -54,7 +54,7 @@ async fn work(client: Client) -> Result<(), Failure> {
 async fn has_pauses(client: &Client, zk: &CuratorFramework) -> Result<(), Failure> {
     let selector = LeaderSelector::new(zk, format!("/election-{}", client.unique()));
     let terms = AtomicU64::new(0);
-    let turns = selector.run_repeatedly(|_| {
+    let turns = selector.run(|_| {
         terms.fetch_add(1, Ordering::Relaxed);
         std::future::ready(())
     });
@@ -79,7 +79,7 @@ async fn now_and_then(client: &Client, selector: LeaderSelector) -> Result<(), F
         sleep(client.moment(pause)).await;
         let hold = acquiring(client);
         let began = Notify::new();
-        let run = selector.run(|leadership| {
+        let run = selector.run_once(|leadership| {
             began.notify_one();
             body(client, hold, leadership)
         });
@@ -117,7 +117,7 @@ async fn now_and_then(client: &Client, selector: LeaderSelector) -> Result<(), F
 async fn again_and_again(client: &Client, selector: LeaderSelector) -> Result<(), Failure> {
     let done = Notify::new();
     let next = AtomicU64::new(acquiring(client));
-    let turns = selector.run_repeatedly(|leadership| {
+    let turns = selector.run(|leadership| {
         let (round, requeue) = (client.next_round(), Requeue { client, next: &next });
         let done = &done;
         async move {

@@ -218,7 +218,7 @@ async fn run(
         client.record(Queue::Finishing { queue: queue(), item: name });
         Ok(())
     };
-    Ok(consumer.run_until(stop, limit, body).await?)
+    Ok(consumer.run(limit, body).until(stop).await?)
 }
 
 async fn settle(

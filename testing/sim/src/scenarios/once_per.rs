@@ -90,7 +90,7 @@ async fn at_most_once(client: Client) -> Result<(), Failure> {
             sleep(client.moment(Duration::from_millis(300))).await;
             if client.rng().bool() { Ok(()) } else { Err("a body that fails") }
         };
-        run(&client, stopped_by(stop, |stop| schedule.run_until(stop.drain(drain), &body))).await?;
+        run(&client, stopped_by(stop, |stop| schedule.run(&body).until(stop.drain(drain)))).await?;
     }
     Ok(())
 }
@@ -116,7 +116,7 @@ async fn at_least_once(client: Client) -> Result<(), Failure> {
     };
     while client.next_round().is_some() {
         let (stop, drain) = (sleep(client.moment(PERIOD * 3)), client.moment(PERIOD));
-        run(&client, stopped_by(stop, |stop| schedule.run_until(stop.drain(drain), &body))).await?;
+        run(&client, stopped_by(stop, |stop| schedule.run(&body).until(stop.drain(drain)))).await?;
     }
     client.faults_are_over().await;
     // Checks every slot that is recorded so far.
@@ -138,7 +138,7 @@ async fn at_least_once(client: Client) -> Result<(), Failure> {
             sleep(PERIOD).await;
         }
     };
-    stopped_by(done, |stop| schedule.run_until(stop.drain(PERIOD), &body)).await?;
+    stopped_by(done, |stop| schedule.run(&body).until(stop.drain(PERIOD))).await?;
     match too_early {
         Some(slot) => Err(format!("given up after {} runs: {}", slot.attempt, slot.name).into()),
         None => Ok(()),
@@ -178,7 +178,7 @@ async fn at_least_once_of_few(client: Client) -> Result<(), Failure> {
             rounds_after_faults -= 1;
         }
         let (stop, drain) = (sleep(client.moment(PERIOD * 3)), client.moment(PERIOD));
-        let member = stopped_by(stop, |stop| schedule.run_until(stop.drain(drain), &body));
+        let member = stopped_by(stop, |stop| schedule.run(&body).until(stop.drain(drain)));
         tokio::select! {
             biased;
             ran = run(&client, member) => ran?,

@@ -168,7 +168,7 @@ async fn run(
         let claims = &claims;
         async move { claims.work(part, is_last).await }
     };
-    let member = stopped_by(stop, |stop| set.run_until(stop.drain(DRAIN), body));
+    let member = stopped_by(stop, |stop| set.run(body).until(stop.drain(DRAIN)));
     let ended = if is_last { Some(member.await) } else { client.maybe_cancel(member).await };
     client.record(Division::Parted { member: id() });
     claims.end();

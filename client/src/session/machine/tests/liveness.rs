@@ -143,7 +143,7 @@ fn a_silent_server_that_grants_weeks_is_left_in_a_minute() {
         // The session is over at the time that the server announced.
         rig.pass(Duration::from_secs(3600));
         assert_eq!(rig.states(), []);
-        assert_eq!(rig.machine.expires_at(), Some(rig.machine.seen_alive + GRANTED));
+        assert_eq!(rig.machine.expires_at(), Some(rig.machine.times.seen_alive + GRANTED));
     }
 }
 

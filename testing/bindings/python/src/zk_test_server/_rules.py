@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Dict, Literal, Optional, Sequence, Type, Union
+from typing import Any, Callable, Dict, Literal, Optional, Protocol, Sequence, Type, Union
 
 from ._values import ALL, All, MemberLike, SessionLike, millis, session_text, unless_none
 from .errors import NoSuchRule, ServerEnded
-
-if TYPE_CHECKING:
-    from ._server import TestServer
 
 __all__ = ["Delay", "Fault", "Operation", "Refuse", "Rule", "Verdict"]
 
@@ -133,13 +130,21 @@ class Fault:
             pass
 
 
+class _Server(Protocol):
+    """The server that has a rule."""
+
+    def _call(self, call: str, **parameters: Any) -> Any: ...
+
+    def _until(self, condition: Dict[str, Any], timeout: float) -> float: ...
+
+
 class Rule:
     """An installed rule. It is active until `remove`, or until the end of its `with` block.
 
     The rule is active when `TestServer.add_rule` returns: `with` is not needed to activate it.
     """
 
-    def __init__(self, server: "TestServer", name: str) -> None:
+    def __init__(self, server: _Server, name: str) -> None:
         self._server = server
         self._removed: Optional[int] = None
         #: The name of the rule.

@@ -334,7 +334,7 @@ impl Consuming<'_> {
         let mode = if client.rng().bool() { ErrorMode::Return } else { ErrorMode::Requeue };
         let is_counted = self.kind == Kind::Counted;
         let consumer = if is_counted { consumer } else { consumer.on_error(mode) };
-        Ok(Box::pin(consumer.run_until(stop, limit, body)).await?)
+        Ok(Box::pin(consumer.run(limit, body).until(stop)).await?)
     }
 }
 

@@ -171,7 +171,7 @@ pub(super) async fn take(client: Client, taken: Taken) -> Result<(), Failure> {
         let (consumer, limit) =
             (queue.auto_ack_consumer().ack_batch(rng.usize(1..6)), rng.usize(1..5));
         let run =
-            |stop: Shutdown| Box::pin(consumer.run_until(stop.drain(Duration::MAX), limit, body));
+            |stop: Shutdown| Box::pin(consumer.run(limit, body).until(stop.drain(Duration::MAX)));
         stopped_by(is_empty, run).await?;
     }
     loop {

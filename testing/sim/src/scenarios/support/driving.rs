@@ -1,4 +1,4 @@
-//! The ways to receive items: one by one, as a stream, or by `run` and `run_until`.
+//! The ways to receive items: one by one, as a stream, or by `run` with or without a stop.
 
 use std::future::{Future, pending};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,27 +1,28 @@
+mod mutex;
+mod rules;
+
 use std::future::{Future, IntoFuture, pending};
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::future::{join, try_join};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use zk_curator::path::{SequenceSuffix, ZPath};
+use zk_curator::path::ZPath;
 use zk_curator::watch::{DataWatch, Watch};
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind, OwnedNode, Ownership};
 
 use super::guard::with_guard;
 use super::kazoo_semaphore::KazooSemaphore;
-use super::{AnyGuard, Error, Guard, InterProcessLock, tag};
+use super::{Error, Guard, tag};
 use crate::contender::Contender;
 use crate::measure::{self, Waiting};
-use crate::order::{Rule, is_in_order};
+use crate::order::Rule;
 use crate::participant::{Participant, participants, participants_at};
 use crate::path::child;
 
+pub use mutex::InterProcessSemaphoreMutex;
+
 /// The name in metrics.
 const RECIPE: &str = "semaphore";
-/// The name of an [`InterProcessSemaphoreMutex`] in metrics.
-const MUTEX_RECIPE: &str = "semaphore_mutex";
-
 /// The number of leases that are created at a time.
 const CREATES_AT_ONCE: usize = 64;
 
@@ -350,7 +351,7 @@ impl InterProcessSemaphore {
             // 4
             tokio::select! {
                 biased;
-                () = session_lost.cancelled() => return Ok(None),
+                () = session_lost => return Ok(None),
                 _ = leases_watch => {
                     (listing.names, listing.leases_watch) = self.list_leases(paths, true).await?;
                 }
@@ -476,158 +477,13 @@ struct Paths {
 }
 
 impl Listing {
-    /// Returns `true` if all of these leases exist and are ours, and there are not too many leases
-    /// up to the last of them.
-    ///
-    /// Leases that came later do not count: they are not granted before ours. There are none,
-    /// unless another client has deleted the turn of a waiter. If all leases counted, two such
-    /// waiters would wait for each other. Curator counts all, so whom it grants a lease is among
-    /// the first as well.
+    /// Returns `true` if these leases are granted, and are ours.
     fn grants(&self, leases: &[OwnedNode]) -> bool {
-        let numbers = || self.names.iter().filter_map(|name| lease_number(name));
-        let last = leases.iter().filter_map(|lease| lease_number(lease.name())).max();
-        let in_order = numbers().all(is_in_order);
-        let all = numbers().filter(|number| !in_order || Some(*number) <= last).count();
-        u32::try_from(all).is_ok_and(|all| all <= self.limit)
-            && self.has(leases)
-            && leases.iter().all(OwnedNode::is_ours)
+        let ours: Vec<_> = leases.iter().map(OwnedNode::name).collect();
+        rules::grants(&self.names, &ours, self.limit) && leases.iter().all(OwnedNode::is_ours)
     }
 
     fn has(&self, leases: &[OwnedNode]) -> bool {
-        leases.iter().all(|lease| self.names.iter().any(|name| name == lease.name()))
-    }
-}
-
-fn lease_number(name: &str) -> Option<i64> {
-    SequenceSuffix::after(name, tag::LEASE).map(|number| i64::from(number.get()))
-}
-
-/// A lock with one holder at a time that is a semaphore with one lease, wire-compatible with Apache
-/// Curator's `InterProcessSemaphoreMutex`. Where no Java contends for it,
-/// [`InterProcessMutex`](super::InterProcessMutex) does the same with half the requests.
-///
-/// Layout, protocol, guarantees, connection loss and cancel safety are those of
-/// [`InterProcessSemaphore`].
-///
-/// # Example
-/// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = zk_curator_testing::TestServer::start().await;
-/// # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
-/// # zk.start().await?;
-/// use zk_curator_recipes::lock::InterProcessSemaphoreMutex;
-///
-/// let lock = InterProcessSemaphoreMutex::new(&zk, "/locks/orders");
-/// let guard = lock.acquire().await?;
-/// assert!(lock.try_acquire().await?.is_none());
-/// guard.release().await?;
-/// # zk.close().await?;
-/// # Ok(()) }
-/// ```
-#[derive(Debug, Clone)]
-pub struct InterProcessSemaphoreMutex {
-    semaphore: InterProcessSemaphore,
-}
-
-impl InterProcessSemaphoreMutex {
-    /// The lock at a path. Nothing is sent; a path that is not valid is refused when the lock is
-    /// used.
-    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
-        Self::within(zk, path, MUTEX_RECIPE)
-    }
-
-    /// The lock at a path, as a part of another recipe, which has this name in metrics.
-    pub(crate) fn within(
-        zk: &CuratorFramework,
-        path: impl Into<String>,
-        recipe: &'static str,
-    ) -> Self {
-        let limit = Limit::Constant(1);
-        Self { semaphore: InterProcessSemaphore::limited(zk, path.into(), limit, recipe) }
-    }
-
-    /// The data of our nodes, for people who look who holds. Default: none.
-    #[must_use]
-    pub fn label(mut self, label: impl Into<Bytes>) -> Self {
-        self.semaphore = self.semaphore.label(label);
-        self
-    }
-
-    /// The path of the lock.
-    #[must_use]
-    pub fn path(&self) -> &str {
-        self.semaphore.path()
-    }
-
-    /// Acquires the lock, however long it takes: see [`InterProcessSemaphore::acquire`].
-    ///
-    /// # Errors
-    /// [`Error::Framework`]; nothing stays behind.
-    ///
-    /// # Cancel safety
-    /// Dropping the future leaves the queue.
-    pub async fn acquire(&self) -> Result<Lease, Error> {
-        self.semaphore.acquire().await
-    }
-
-    /// Acquires the lock if it is free; `None` if it is not. Never waits for other clients.
-    ///
-    /// # Errors
-    /// As [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
-    /// Nothing stays behind.
-    pub async fn try_acquire(&self) -> Result<Option<Lease>, Error> {
-        self.semaphore.try_acquire().await
-    }
-
-    /// Acquires the lock, runs `body`, and releases the lock on every way out: see
-    /// [`InterProcessSemaphore::with`].
-    ///
-    /// # Errors
-    /// * [`Error::Lost`] when the lock was lost before `body` was done, or before it was released.
-    /// * As [`acquire`](Self::acquire); then `body` did not run.
-    ///
-    /// # Panics
-    /// When `body` does; the lock is released.
-    ///
-    /// # Cancel safety
-    /// Dropping the future drops `body` and releases the lock in the background.
-    pub async fn with<F, Fut>(&self, body: F) -> Result<Fut::Output, Error>
-    where
-        F: FnOnce(Ownership) -> Fut,
-        Fut: Future,
-    {
-        self.semaphore.with(body).await
-    }
-
-    /// Returns the holder: see [`InterProcessSemaphore::participants`].
-    ///
-    /// # Errors
-    /// As every read of the framework.
-    ///
-    /// # Cancel safety
-    /// Nothing is changed.
-    pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
-        self.semaphore.participants().await
-    }
-}
-
-#[async_trait]
-impl InterProcessLock for InterProcessSemaphoreMutex {
-    fn path(&self) -> &str {
-        self.path()
-    }
-
-    fn server_path(&self) -> String {
-        self.semaphore.zk.server_path(self.path())
-    }
-
-    async fn acquire(&self) -> Result<AnyGuard, Error> {
-        Ok(self.acquire().await?.into_any())
-    }
-
-    async fn try_acquire(&self) -> Result<Option<AnyGuard>, Error> {
-        Ok(self.try_acquire().await?.map(Guard::into_any))
+        rules::has(&self.names, leases.iter().map(OwnedNode::name))
     }
 }

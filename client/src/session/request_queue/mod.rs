@@ -1,0 +1,442 @@
+//! The queue of requests and responses between the handles of a session and its driver.
+
+#[cfg(test)]
+mod tests;
+mod ticket;
+
+use std::fmt;
+use std::sync::{Arc, MutexGuard};
+use std::task::{Context, Poll, Waker};
+
+use slab::Slab;
+use zk_curator_proto::{Encoder, OpCode, Response};
+
+use super::{Command, Reply, Submission, WatchEffect};
+use crate::Error;
+use crate::locked::Locked;
+
+pub(crate) use ticket::Ticket;
+
+/// The largest buffers that are kept when they are empty: bytes of bodies; commands, responses and
+/// slots for them.
+/// places for them.
+const KEPT_BODIES: usize = 256 * 1024;
+const KEPT_PLACES: usize = 4096;
+
+type Answer = Result<Response, Error>;
+
+/// Requests on the way to the driver, in call order, and the responses to them.
+///
+/// One lock guards both. A request takes it once for the call and once for the response. The driver
+/// takes it once for each batch of requests and each batch of responses. Wakers are called after
+/// the lock is released.
+pub(crate) struct RequestQueue {
+    pub(crate) chroot: Box<str>,
+    pub(crate) max_frame: usize,
+    max_requests: usize,
+    max_bytes: usize,
+    inner: Locked<Inner>,
+}
+
+struct Inner {
+    batch: Batch,
+    /// The waker of the driver while it sleeps.
+    driver: Option<Waker>,
+    /// `true` if there are handles; and the number of responses that callers wait for. Both keep
+    /// the session open.
+    handles: bool,
+    awaited: usize,
+    /// `true` if no more commands are accepted; `true` if no more responses follow.
+    closed: bool,
+    ended: bool,
+    /// The number of requests that wait for responses.
+    requests: usize,
+    bytes: usize,
+    places: Slab<Place>,
+}
+
+/// The slot of the response to a request.
+enum Place {
+    /// A caller waits for it. `cost` is its share of the byte limit, if it counts.
+    Awaited { waker: Option<Waker>, cost: Option<usize>, stage: Stage },
+    /// No caller waits for it any more.
+    Left { cost: Option<usize> },
+    /// The response has arrived.
+    Answered(Answer),
+}
+
+/// The progress of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// The driver has the request. It marks it as sent only if it is `has_deadline`.
+    Handed { has_deadline: bool },
+    /// It waits for a connection, under this number.
+    Queued(u64),
+    /// It was sent.
+    Sent,
+}
+
+/// The commands since the driver last took a batch.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    pub(crate) commands: Vec<Command>,
+    /// The numbers of queued requests whose callers no longer wait.
+    pub(crate) withdrawn: Vec<u64>,
+    /// The bodies of the requests among the commands.
+    pub(crate) bodies: Encoder,
+    /// No more requests will come.
+    pub(crate) handles_dropped: bool,
+}
+
+/// Responses on the way to their callers, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Answers {
+    ready: Vec<(Reply, Answer)>,
+    wakers: Vec<Waker>,
+}
+
+impl Answers {
+    fn shrink(&mut self) {
+        shrink(&mut self.ready);
+        shrink(&mut self.wakers);
+    }
+
+    pub(crate) fn push(&mut self, reply: Reply, answer: Answer) {
+        self.ready.push((reply, answer));
+    }
+}
+
+impl RequestQueue {
+    pub(crate) fn new(
+        chroot: &str,
+        max_frame: usize,
+        max_requests: usize,
+        max_bytes: usize,
+    ) -> Self {
+        let inner = Inner {
+            batch: Batch::default(),
+            driver: None,
+            handles: true,
+            awaited: 0,
+            closed: false,
+            ended: false,
+            requests: 0,
+            bytes: 0,
+            places: Slab::new(),
+        };
+        Self {
+            chroot: chroot.into(),
+            max_frame,
+            max_requests,
+            max_bytes,
+            inner: Locked::new(inner),
+        }
+    }
+
+    /// Refuses a request whose body is too long.
+    pub(crate) const fn admit(&self, body: usize) -> Result<(), Error> {
+        let (length, limit) = (length_of(body), self.max_frame);
+        if length > limit { Err(Error::TooLarge { length, limit }) } else { Ok(()) }
+    }
+
+    /// Submits a request whose body `fill` writes. Fails with `None` if the client has ended.
+    ///
+    /// With `has_deadline`, the caller may give up, and then learns if the request was sent.
+    pub(crate) fn submit(
+        self: &Arc<Self>,
+        opcode: OpCode,
+        watch: Option<Box<WatchEffect>>,
+        has_deadline: bool,
+        fill: impl FnOnce(&mut Encoder),
+    ) -> Result<Ticket, Option<Error>> {
+        let mut inner = self.lock();
+        if inner.closed {
+            return Err(None);
+        }
+        let bodies = &mut inner.batch.bodies;
+        let start = bodies.len();
+        fill(bodies);
+        let body = start..bodies.len();
+        let length = length_of(body.len());
+        let (requests, bytes) = (inner.requests, inner.bytes);
+        let refusal = if let Err(error) = self.admit(body.len()) {
+            Some(error)
+        } else if requests >= self.max_requests || bytes.saturating_add(length) > self.max_bytes {
+            Some(Error::QueueFull { requests, bytes })
+        } else {
+            None
+        };
+        if refusal.is_some() {
+            inner.batch.bodies.truncate(start);
+            inner.batch.shrink();
+            return Err(refusal);
+        }
+        inner.requests += 1;
+        inner.bytes += length;
+        let (reply, ticket) = self.place(&mut inner, Some(length), Stage::Handed { has_deadline });
+        let submission = Submission { opcode, reply, watch };
+        inner.batch.commands.push(Command::Request { submission, body, has_deadline });
+        wake_driver(inner);
+        Ok(ticket)
+    }
+
+    /// Submits another command. Returns it if the client has ended.
+    pub(crate) fn send(&self, command: Command) -> Result<(), Command> {
+        let mut inner = self.lock();
+        if inner.closed {
+            return Err(command);
+        }
+        inner.batch.commands.push(command);
+        wake_driver(inner);
+        Ok(())
+    }
+
+    /// Does the same as [`RequestQueue::send`], for a command that has a response, without a time
+    /// limit, and that cannot be withdrawn.
+    pub(crate) fn ask(self: &Arc<Self>, command: impl FnOnce(Reply) -> Command) -> Option<Ticket> {
+        let mut inner = self.lock();
+        if inner.closed {
+            return None;
+        }
+        let (reply, ticket) = self.place(&mut inner, None, Stage::Sent);
+        inner.batch.commands.push(command(reply));
+        wake_driver(inner);
+        Some(ticket)
+    }
+
+    fn place(
+        self: &Arc<Self>,
+        inner: &mut Inner,
+        cost: Option<usize>,
+        stage: Stage,
+    ) -> (Reply, Ticket) {
+        let key = inner.places.insert(Place::Awaited { waker: None, cost, stage });
+        inner.awaited += 1;
+        (Reply(key), Ticket::new(Arc::clone(self), key))
+    }
+
+    /// Notes that the last handle was dropped.
+    pub(crate) fn on_last_handle_dropped(&self) {
+        let mut inner = self.lock();
+        inner.handles = false;
+        if inner.awaited == 0 {
+            wake_driver(inner);
+        }
+    }
+
+    /// Takes the submitted commands into a batch whose previous contents are done. Returns `true`
+    /// if there were any.
+    pub(crate) fn take(&self, batch: &mut Batch) -> bool {
+        batch.reset();
+        self.lock().take(batch)
+    }
+
+    /// Does the same as [`RequestQueue::take`], for a driver that sleeps if there is nothing.
+    /// `known` is `true` if the driver already knows that all handles were dropped.
+    pub(crate) fn poll_take(&self, batch: &mut Batch, known: bool, cx: &Context<'_>) -> Poll<()> {
+        batch.reset();
+        let mut inner = self.lock();
+        if inner.take(batch) || (batch.handles_dropped && !known) {
+            return Poll::Ready(());
+        }
+        inner.driver = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Accepts no more commands; the rest of them is in the batch.
+    pub(crate) fn close(&self, batch: &mut Batch) {
+        batch.reset();
+        let mut inner = self.lock();
+        inner.closed = true;
+        inner.take(batch);
+    }
+
+    /// Fails all waiting callers: no more responses follow.
+    pub(crate) fn end(&self) {
+        let mut left = Batch::default();
+        let mut inner = self.lock();
+        inner.closed = true;
+        inner.ended = true;
+        inner.take(&mut left);
+        let waker = |(_, place): (usize, &mut Place)| match place {
+            Place::Awaited { waker, .. } => waker.take(),
+            _ => None,
+        };
+        let mut wakers: Vec<_> = inner.places.iter_mut().filter_map(waker).collect();
+        drop(inner);
+        wake_all(&mut wakers);
+    }
+
+    /// Marks a request as sent. Returns `None` if its ticket was dropped.
+    pub(crate) fn mark_sent(&self, reply: Reply) -> Option<Reply> {
+        self.advance(reply, Stage::Sent)
+    }
+
+    /// Marks a request as waiting for a connection, under a number. Returns `None` if its ticket
+    /// was dropped.
+    pub(crate) fn mark_queued(&self, reply: Reply, number: u64) -> Option<Reply> {
+        self.advance(reply, Stage::Queued(number))
+    }
+
+    /// Discards a request that has no caller and that is not sent.
+    pub(crate) fn discard(&self, reply: Reply) {
+        drop(self.lock().remove(reply.0));
+    }
+
+    fn advance(&self, reply: Reply, next: Stage) -> Option<Reply> {
+        let mut inner = self.lock();
+        match inner.places.get_mut(reply.0) {
+            Some(Place::Awaited { stage, .. }) => {
+                *stage = next;
+                Some(reply)
+            }
+            _ => {
+                inner.remove(reply.0);
+                None
+            }
+        }
+    }
+
+    /// Returns `true` if no caller waits for the response.
+    pub(crate) fn is_left(&self, reply: &Reply) -> bool {
+        matches!(self.lock().places.get(reply.0), Some(Place::Left { .. }))
+    }
+
+    /// Delivers responses to their callers.
+    pub(crate) fn deliver(&self, answers: &mut Answers) {
+        if answers.ready.is_empty() {
+            return;
+        }
+        let mut inner = self.lock();
+        for (Reply(key), answer) in answers.ready.drain(..) {
+            match inner.places.get_mut(key) {
+                Some(place @ Place::Awaited { .. }) => {
+                    let before = std::mem::replace(place, Place::Answered(answer));
+                    let cost = before.cost();
+                    inner.release(cost);
+                    if let Place::Awaited { waker: Some(waker), .. } = before {
+                        answers.wakers.push(waker);
+                    }
+                }
+                _ => drop(inner.remove(key)),
+            }
+        }
+        drop(inner);
+        wake_all(&mut answers.wakers);
+        answers.shrink();
+    }
+
+    /// Returns the number of requests that wait for a response, and their bytes.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> (usize, usize) {
+        let inner = self.lock();
+        (inner.requests, inner.bytes)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock()
+    }
+}
+
+impl fmt::Debug for RequestQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestQueue").field("chroot", &self.chroot).finish_non_exhaustive()
+    }
+}
+
+/// Calls the wakers in order. It continues after one that panics, because the others would not be
+/// called later.
+fn wake_all(wakers: &mut Vec<Waker>) {
+    struct Rest<'a>(std::vec::Drain<'a, Waker>);
+
+    impl Rest<'_> {
+        fn wake(&mut self) {
+            self.0.by_ref().for_each(Waker::wake);
+        }
+    }
+
+    impl Drop for Rest<'_> {
+        fn drop(&mut self) {
+            self.wake();
+        }
+    }
+
+    Rest(wakers.drain(..)).wake();
+}
+
+/// Frees memory that was once needed for many elements.
+fn shrink<T>(empty: &mut Vec<T>) {
+    if empty.capacity() > KEPT_PLACES {
+        *empty = Vec::new();
+    }
+}
+
+fn wake_driver(mut inner: MutexGuard<'_, Inner>) {
+    let driver = inner.driver.take();
+    drop(inner);
+    if let Some(driver) = driver {
+        driver.wake();
+    }
+}
+
+impl Inner {
+    fn take(&mut self, batch: &mut Batch) -> bool {
+        batch.handles_dropped = !self.handles && self.awaited == 0;
+        if self.batch.commands.is_empty() && self.batch.withdrawn.is_empty() {
+            return false;
+        }
+        let handles_dropped = batch.handles_dropped;
+        std::mem::swap(&mut self.batch, batch);
+        batch.handles_dropped = handles_dropped;
+        true
+    }
+
+    /// Notes that a request does not wait any more.
+    fn release(&mut self, cost: Option<usize>) {
+        if let Some(cost) = cost {
+            self.requests -= 1;
+            self.bytes -= cost;
+        }
+    }
+
+    fn remove(&mut self, key: usize) -> Option<Place> {
+        let place = self.places.try_remove(key)?;
+        self.release(place.cost());
+        if self.places.is_empty() && self.places.capacity() > KEPT_PLACES {
+            self.places = Slab::new();
+        }
+        Some(place)
+    }
+}
+
+impl Place {
+    const fn cost(&self) -> Option<usize> {
+        match self {
+            Self::Awaited { cost, .. } | Self::Left { cost } => *cost,
+            Self::Answered(_) => None,
+        }
+    }
+}
+
+impl Batch {
+    fn reset(&mut self) {
+        self.commands.clear();
+        shrink(&mut self.commands);
+        self.withdrawn.clear();
+        shrink(&mut self.withdrawn);
+        self.bodies.truncate(0);
+        self.shrink();
+    }
+
+    /// Frees memory that was once needed for something large.
+    fn shrink(&mut self) {
+        if self.bodies.is_empty() && self.bodies.capacity() > KEPT_BODIES {
+            self.bodies = Encoder::new();
+        }
+    }
+}
+
+/// Returns the length of a request with a body of this size: the header adds eight bytes.
+pub(super) const fn length_of(body: usize) -> usize {
+    body + 8
+}

@@ -1,0 +1,242 @@
+//! The faults: what they do to the servers and to the network.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use zk_curator_client::ErrorCode;
+use zk_curator_client::internal::Locked;
+use zk_curator_testing::rule::path_matches;
+use zk_curator_testing::{RuleRequest, Verdict};
+
+use super::World;
+use super::seats::ClientSlot;
+use crate::faults::{FaultAction, FaultKind};
+use crate::history::{Event, Lifecycle, Name, Operator, ProcessId};
+use crate::outcome::Injected;
+use crate::seed;
+
+impl World<'_> {
+    /// Records that a fault begins or ends, and returns the place of the record.
+    fn note(&self, index: usize, what: &str) -> usize {
+        let (number, fault) = &self.schedule[index];
+        let text = format!("[{number}] {}{what}", fault.action);
+        let place = self.run.place();
+        self.run.record(ProcessId::World, Event::Fault { text });
+        place
+    }
+
+    pub(super) async fn begin(&mut self, index: usize) {
+        let fault = &self.schedule[index].1;
+        *self.begun.entry(fault.action.kind()).or_default() += 1;
+        let begins = self.note(index, "");
+        self.injected.push(Injected { fault: self.schedule[index].0, begins, ends: None });
+        match &fault.action {
+            FaultAction::Disconnect { client } => {
+                for session in self.sessions_of(*client) {
+                    self.cluster.disconnect(session);
+                }
+            }
+            FaultAction::ChangeLeader => drop(self.cluster.change_leader()),
+            FaultAction::Expire { client } => {
+                for session in self.sessions_of(*client) {
+                    if self.cluster.expire(session) {
+                        let who = self
+                            .seats
+                            .iter()
+                            .find(|seat| seat.number == *client)
+                            .map(ClientSlot::who);
+                        self.run.record(who.unwrap_or(ProcessId::World), Lifecycle::Expired);
+                    }
+                }
+            }
+            FaultAction::Operate { place } => self.operate(*place),
+            FaultAction::Close { client, late } => {
+                let seat = self.seats.iter().find(|seat| seat.number == *client);
+                if let Some(seat) = seat.filter(|seat| seat.process.is_some()) {
+                    seat.ending.lock().ask(*late);
+                }
+            }
+            FaultAction::ReapContainers => drop(self.cluster.reap_containers()),
+            FaultAction::Jump { by } => self.jump(*by).await,
+            FaultAction::LoseRequests { client, one_in } => {
+                self.rule(index, *client, *one_in, None);
+            }
+            FaultAction::LoseReplies { client, one_in } => self.rule(index, *client, *one_in, None),
+            FaultAction::DelayRequests { client, one_in, most } => {
+                self.rule(index, *client, *one_in, Some(*most));
+            }
+            FaultAction::Throttle { server, one_in } => self.throttle(index, *server, *one_in),
+            FaultAction::Lag { server, by } if *server < self.sim.servers => {
+                let lag = match by {
+                    Some(by) => self.cluster.lag_by(*server, *by),
+                    None => self.cluster.lag(*server),
+                };
+                self.lags.insert(index, lag);
+            }
+            _ => {}
+        }
+        if !fault.action.is_at_once() {
+            self.active.insert(index);
+            self.reconcile().await;
+        }
+    }
+
+    pub(super) async fn end(&mut self, index: usize) {
+        if self.active.remove(&index) {
+            self.put_right(index);
+            self.reconcile().await;
+        }
+    }
+
+    pub(super) fn put_right(&mut self, index: usize) {
+        let (ends, number) = (self.note(index, ": over"), self.schedule[index].0);
+        if let Some(injected) = self.injected.iter_mut().find(|injected| injected.fault == number) {
+            injected.ends = Some(ends);
+        }
+        self.rules.remove(&index);
+        self.lags.remove(&index);
+    }
+
+    fn sessions_of(&self, client: u32) -> Vec<i64> {
+        let seat = self.seats.iter().find(|seat| seat.number == client);
+        seat.map(|seat| seat.host().sessions()).unwrap_or_default()
+    }
+
+    /// Deletes one of the nodes that an operator may delete.
+    fn operate(&self, place: u16) {
+        let may_go: Vec<String> =
+            self.sim.operated.iter().map(|pattern| self.on_server(pattern)).collect();
+        let probe = self.cluster.probe();
+        let mut paths = probe.latest().paths();
+        paths.retain(|path| may_go.iter().any(|pattern| path_matches(pattern, path)));
+        // Certain writes assume that nobody deletes a receipt before its first read.
+        let is_new_receipt = |path: &str| {
+            let is_receipt = path.rsplit('/').next().is_some_and(|name| name.starts_with("_r_"));
+            is_receipt && probe.latest().stat(path).is_some_and(|stat| stat.version <= 1)
+        };
+        paths.retain(|path| !is_new_receipt(path));
+        paths.sort_unstable();
+        let Some(path) = paths.get(paths.len() * usize::from(place) / (1 << 16)) else { return };
+        // Without a leader, no node can be deleted.
+        if let Ok(removed) = self.cluster.remove(path) {
+            let tokens = removed.into_iter().map(|stat| stat.czxid).collect();
+            self.run.record(
+                ProcessId::World,
+                Operator::Removed { path: Name::from(path.as_str()), tokens },
+            );
+        }
+    }
+
+    /// Installs the rule of a fault.
+    fn rule(&mut self, index: usize, client: u32, one_in: u32, late: Option<Duration>) {
+        let Some(seat) = self.seats.iter().find(|seat| seat.number == client) else {
+            return;
+        };
+        let host = Arc::clone(&seat.host);
+        let (number, fault) = &self.schedule[index];
+        let loses_reply = fault.action.kind() == FaultKind::LoseReplies;
+        let rng = Locked::new(seed::rng(self.sim.seed, "rule", *number as u64));
+        let rule = self.cluster.rule(move |request| {
+            let sessions = host.lock().sessions();
+            if !sessions.contains(&request.session_id()) {
+                return Verdict::Pass;
+            }
+            let mut rng = rng.lock();
+            match late {
+                _ if rng.u32(..one_in) > 0 => Verdict::Pass,
+                Some(most) => Verdict::Delay(moment(&mut rng, most)),
+                None if loses_reply => Verdict::LoseReply,
+                None => Verdict::LoseRequest,
+            }
+        });
+        self.rules.insert(index, rule);
+    }
+
+    /// Installs the rule of an overloaded server, or of all servers.
+    fn throttle(&mut self, index: usize, server: Option<usize>, one_in: u32) {
+        let rng = Locked::new(seed::rng(self.sim.seed, "throttle", self.schedule[index].0 as u64));
+        let decide = move |request: &RuleRequest<'_>| {
+            let mut rng = rng.lock();
+            if request.is_throttlable() && rng.u32(..one_in) == 0 {
+                Verdict::Refuse(ErrorCode::Throttled)
+            } else {
+                Verdict::Pass
+            }
+        };
+        let rule = match server {
+            None => self.cluster.rule(decide),
+            Some(server) if server < self.sim.servers => self.cluster.member(server).rule(decide),
+            Some(_) => return,
+        };
+        self.rules.insert(index, rule);
+    }
+
+    /// Advances the time while nothing runs.
+    async fn jump(&self, by: Duration) {
+        let running =
+            || self.seats.iter().filter(|seat| !seat.is_paused() && seat.process.is_some());
+        for seat in running() {
+            self.run.record(seat.who(), Lifecycle::Paused);
+        }
+        tokio::time::advance(by).await;
+        for seat in running() {
+            self.run.record(seat.who(), Lifecycle::Resumed);
+        }
+    }
+
+    /// Puts the world into the state that the active faults require.
+    pub(super) async fn reconcile(&mut self) {
+        let schedule = self.schedule;
+        let active: Vec<_> = self.active.iter().map(|index| &schedule[*index].1.action).collect();
+        self.reconcile_servers(&active).await;
+        let one_in = active.iter().filter_map(|action| match action {
+            FaultAction::Cancel { one_in } => Some(*one_in),
+            _ => None,
+        });
+        self.run.set_cancelling(one_in.min().unwrap_or(0));
+        for at in 0..self.seats.len() {
+            self.reconcile_client(at, &active);
+        }
+    }
+
+    async fn reconcile_servers(&mut self, active: &[&FaultAction]) {
+        for server in 0..self.sim.servers {
+            let is = |action: &FaultAction| active.contains(&action);
+            let member = self.cluster.member(server);
+            let up = !is(&FaultAction::KillServer { server }) && !is(&FaultAction::Outage);
+            if up != member.is_running() {
+                if up {
+                    // A restart in memory cannot fail: no port can be in use.
+                    drop(member.restart().await);
+                } else {
+                    member.stop().await;
+                }
+            }
+            let held = is(&FaultAction::StopServer { server });
+            if held && self.held.insert(server) {
+                member.hold();
+            } else if !held && self.held.remove(&server) {
+                member.release();
+            }
+        }
+        // Each isolated server is in a partition of its own.
+        let isolated: BTreeSet<usize> = active
+            .iter()
+            .filter_map(|action| match action {
+                FaultAction::IsolateServer { server } => Some(*server),
+                _ => None,
+            })
+            .collect();
+        if isolated != self.isolated {
+            let sides: Vec<Vec<usize>> = isolated.iter().map(|server| vec![*server]).collect();
+            let sides: Vec<&[usize]> = sides.iter().map(Vec::as_slice).collect();
+            self.cluster.partition(&sides);
+            self.isolated = isolated;
+        }
+    }
+}
+
+fn moment(rng: &mut fastrand::Rng, most: Duration) -> Duration {
+    Duration::from_micros(rng.u64(0..=u64::try_from(most.as_micros()).unwrap_or(u64::MAX)))
+}
