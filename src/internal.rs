@@ -12,10 +12,9 @@ pub use zk_curator_client::internal::{Locked, Signal, bounded, millis, sleep, sl
 pub use zk_curator_client::{ConnectString, Op};
 
 pub use crate::certain::{Id, Ids, Seen, protected_name, resolve};
+pub use crate::core::metrics::{Counter, Gauge, Histogram, Metered, MetricHandle, Series};
+pub use crate::metrics_table;
 pub use crate::setbacks::Setbacks;
-
-#[cfg(feature = "metrics")]
-pub use crate::observe::series::{framework_label, gauge_at, results_at};
 
 use crate::error::{Error, ErrorKind};
 use crate::framework::CuratorFramework;

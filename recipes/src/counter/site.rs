@@ -16,6 +16,7 @@ use super::error::Error;
 use super::promoted::PromotedToLock;
 use crate::lock::{self, InterProcessMutex, MutexGuard as LockGuard};
 use crate::measure;
+use crate::observe::{COUNTER_CONFLICTS, COUNTER_PROMOTIONS, COUNTER_WRITES};
 use crate::path::create_parents;
 use crate::random::fraction;
 
@@ -253,7 +254,7 @@ impl Site {
                 let took = sent.elapsed().min(LONGEST_PAUSE).as_micros();
                 let took = u64::try_from(took).unwrap_or(u64::MAX);
                 self.flight.store(took, Ordering::Relaxed);
-                measure::counter_written(&self.zk);
+                COUNTER_WRITES.of(&self.zk, []).add(1);
                 self.set_proof(proof.clone());
                 return Ok(match node.written(data, proof) {
                     Node::Present { czxid, version, data, proof } => {
@@ -358,7 +359,7 @@ impl Site {
     async fn lock(&self, tries: u32) -> Result<LockGuard, Error> {
         let path = || self.path.clone();
         let Some(lock) = &self.lock else { return Err(Error::Contended { path: path(), tries }) };
-        measure::counter_promoted(&self.zk);
+        COUNTER_PROMOTIONS.of(&self.zk, []).add(1);
         let acquire = InterProcessMutex::within(&self.zk, lock.path.as_str(), "counter");
         let acquire = acquire.shared_in_session();
         match timeout(lock.timeout, acquire.acquire()).await {
@@ -390,7 +391,7 @@ impl Conflicts {
 
     /// Waits before the next try, or acquires the lock.
     pub(super) async fn met(&mut self, site: &Site, is_lock_lost: bool) -> Result<(), Error> {
-        measure::counter_conflict(&site.zk);
+        COUNTER_CONFLICTS.of(&site.zk, []).add(1);
         self.met += 1;
         if is_lock_lost {
             self.guard = None;
