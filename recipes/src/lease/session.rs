@@ -95,9 +95,9 @@ struct Closing(CuratorFramework);
 
 impl Closing {
     /// Waits until the session with this number is over. The framework would open another one.
-    async fn after(&self, epoch: u64, term: &CancellationToken, mut tenure: Tenure) {
+    async fn after(&self, epoch: u64, term: &CancellationToken, mut held: Tenure) {
         until_over(&self.0, epoch, term).await;
-        tenure.end(self.0.state() != ConnectionState::Closed);
+        held.end(self.0.state() != ConnectionState::Closed);
     }
 }
 
@@ -238,9 +238,9 @@ impl SessionLeaseBuilder {
             return Err(Error::closed("start", ""));
         };
         let term = CancellationToken::new();
-        let (tenure, over) = (Tenure::of_lock(zk, RECIPE), term.clone());
+        let (held, over) = (Tenure::of_lock(zk, RECIPE), term.clone());
         let ending = Closing(zk.clone());
-        zk.spawn_then(async move { ending.after(epoch, &over, tenure).await }, |_| {});
+        zk.spawn_then(async move { ending.after(epoch, &over, held).await }, |_| {});
         Ok(SessionLease { zk: bound, session, epoch, term, _closing: closing })
     }
 }

@@ -41,7 +41,8 @@ crate::metrics_table! {
     OPERATION_DURATION: Histogram("operation") = "zk_curator_operation_duration_seconds";
     /// Attempts after the first.
     RETRIES: Counter("operation") = "zk_curator_retries_total";
-    /// Transitions: `connected`, `suspended`, `reconnected`, `lost`, `read_only`, `closed`.
+    /// Changes of the state of the connection. `state` is the new one: `connected`, `suspended`,
+    /// `reconnected`, `lost`, `read_only` or `closed`.
     STATE_CHANGES: Counter("state") = "zk_curator_state_changes_total";
     /// Sessions that ended before the framework was closed.
     SESSIONS_LOST: Counter() = "zk_curator_sessions_lost_total";

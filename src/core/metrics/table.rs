@@ -1,7 +1,6 @@
 /// Defines the metrics of a crate: for each row a handle of this name, its entry in the table, and
 /// its row in the documentation of the table. A row consists of the meaning, the name of the
-/// handle, the kind, the labels besides `framework`, and the name. A handle without use is a
-/// warning.
+/// handle, the kind, the labels besides `framework`, and the name.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! metrics_table {
