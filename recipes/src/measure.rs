@@ -37,7 +37,7 @@ impl Waiting {
 
 /// Holds a lock or a lease, or leads. If it is only dropped, it was not lost.
 #[derive(Debug)]
-pub(crate) struct Tenure {
+pub(crate) struct MeasuredHold {
     held: Series<Gauge>,
     duration: Series<Histogram>,
     lost: Series<Counter>,
@@ -45,7 +45,7 @@ pub(crate) struct Tenure {
     has_ended: bool,
 }
 
-impl Tenure {
+impl MeasuredHold {
     /// Holds a lock or a lease.
     pub(crate) fn of_lock(zk: &CuratorFramework, recipe: &'static str) -> Self {
         Self::begin(
@@ -82,7 +82,7 @@ impl Tenure {
     }
 }
 
-impl Drop for Tenure {
+impl Drop for MeasuredHold {
     fn drop(&mut self) {
         self.end(false);
     }
@@ -90,7 +90,7 @@ impl Drop for Tenure {
 
 /// Holds a lock. Dropped before the node of the lock, whose end is its loss otherwise.
 pub(crate) struct Holding {
-    tenure: Tenure,
+    measured: MeasuredHold,
     ownership: Metered<Ownership>,
     /// `true` if it was lost, if that is known.
     is_lost: Option<bool>,
@@ -99,7 +99,7 @@ pub(crate) struct Holding {
 impl Holding {
     pub(crate) fn begin(recipe: &'static str, ownership: &Ownership) -> Self {
         Self {
-            tenure: Tenure::of_lock(ownership.framework(), recipe),
+            measured: MeasuredHold::of_lock(ownership.framework(), recipe),
             ownership: Metered::new(|| ownership.clone()),
             is_lost: None,
         }
@@ -124,7 +124,7 @@ impl Holding {
 impl Drop for Holding {
     fn drop(&mut self) {
         let is_over = || self.ownership.get().is_some_and(Ownership::is_over);
-        self.tenure.end(self.is_lost.unwrap_or_else(is_over));
+        self.measured.end(self.is_lost.unwrap_or_else(is_over));
     }
 }
 

@@ -21,7 +21,7 @@ use super::authorship::Authors;
 use super::cleanup::{Cleanup, Registration, Resources};
 use super::handover::Handover;
 use super::identity::Deletes;
-use super::metrics::{Meter, Metered, Operations, STATE_CHANGES};
+use super::metrics::{Meter, Metered, OperationMetrics, STATE_CHANGES};
 use super::random::Random;
 use super::session::Session;
 use super::settings::{Addresses, Settings};
@@ -50,7 +50,7 @@ pub(crate) struct Core {
     /// The nodes, watches and cleanups.
     pub(crate) resources: Resources,
     /// The measured operations.
-    pub(crate) operations: Metered<Operations>,
+    pub(crate) operations: Metered<OperationMetrics>,
     /// The deletes of nodes whose names others may use.
     pub(crate) deletes: Deletes,
     /// The creates with an unknown outcome.
@@ -91,7 +91,7 @@ impl Core {
         Self {
             connect_string: Locked::new(settings.session.connect_string.clone()),
             given: Locked::new(settings.session.connect_string.clone()),
-            operations: Metered::new(|| Operations::new(&meter)),
+            operations: Metered::new(|| OperationMetrics::new(&meter)),
             resources: Resources::new(meter),
             settings,
             lifecycle: Locked::new(Lifecycle::Latent),

@@ -487,7 +487,7 @@ fn deliveries_of_queues_are_counted() {
 /// with it is never seen.
 #[test]
 fn series_exist_before_what_they_count() {
-    measured(async |sums, server, zk| {
+    measured(async |sums, _server, zk| {
         sums.shows("sessions_lost_total 0, operation_errors_total{kind=connection_loss} 0");
         sums.shows("state_changes_total{state=suspended} 0, janitor_backlog 0");
         // The series of an operation begin with its first use, before it has ended.

@@ -10,7 +10,7 @@ use zk_curator::{
 };
 
 use crate::contender::Kept;
-use crate::measure::Tenure;
+use crate::measure::MeasuredHold;
 
 /// Leadership for one term: until it is [over](Self::is_over). Cheap to clone and to give to
 /// tasks; without the duty to resign.
@@ -156,11 +156,11 @@ impl Leadership {
 
 /// Says in the log that a term begins and, when it is dropped, that it is over: whatever ends it.
 #[derive(Debug)]
-pub(super) struct Told(Leadership, Tenure);
+pub(super) struct Told(Leadership, MeasuredHold);
 
 impl Told {
     pub(super) fn begin(leadership: &Leadership, recipe: &'static str) -> Self {
-        let told = Self(leadership.clone(), Tenure::of_leader(&leadership.zk, recipe));
+        let told = Self(leadership.clone(), MeasuredHold::of_leader(&leadership.zk, recipe));
         let (framework, session) = told.about();
         let token = leadership.fencing_token();
         info!(framework, session, path = leadership.path(), %token, "leads");

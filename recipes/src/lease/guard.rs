@@ -8,7 +8,7 @@ use zk_curator::{FencingToken, Version};
 use super::error::Error;
 use super::held::Held;
 use super::site::Site;
-use crate::measure::Tenure;
+use crate::measure::MeasuredHold;
 use crate::schedule::plan;
 
 /// The name in metrics.
@@ -27,13 +27,13 @@ const LOOK: Duration = Duration::from_secs(1);
 pub struct TimedLeaseGuard {
     site: Site,
     held: Held,
-    tenure: Tenure,
+    measured: MeasuredHold,
 }
 
 impl TimedLeaseGuard {
     pub(super) fn new(site: Site, held: Held) -> Self {
-        let tenure = Tenure::of_lock(&site.zk, RECIPE);
-        Self { site, held, tenure }
+        let measured = MeasuredHold::of_lock(&site.zk, RECIPE);
+        Self { site, held, measured }
     }
 
     /// The path of the lease.
@@ -123,7 +123,7 @@ impl TimedLeaseGuard {
     pub async fn renew(&mut self, duration: Duration) -> Result<(), Error> {
         let renewed = self.site.renew(&mut self.held, duration).await;
         if let Err(Error::Lost { .. }) = renewed {
-            self.tenure.end(true);
+            self.measured.end(true);
         }
         renewed
     }
@@ -138,7 +138,7 @@ impl TimedLeaseGuard {
     /// The lease may be held until its end.
     pub async fn release(mut self) -> Result<(), Error> {
         let released = self.site.release(&mut self.held).await;
-        self.tenure.end(matches!(released, Err(Error::Lost { .. })));
+        self.measured.end(matches!(released, Err(Error::Lost { .. })));
         released
     }
 
@@ -160,7 +160,7 @@ impl TimedLeaseGuard {
 impl Drop for TimedLeaseGuard {
     fn drop(&mut self) {
         if self.held.deadline.is_over(&self.site.zk) {
-            self.tenure.end(true);
+            self.measured.end(true);
         }
     }
 }

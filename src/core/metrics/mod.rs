@@ -129,7 +129,7 @@ impl Meter {
 /// The operations of a framework. The series of an operation begin with its first use, before any
 /// of them counts.
 #[derive(Debug)]
-pub(crate) struct Operations {
+pub(crate) struct OperationMetrics {
     meter: Meter,
     in_progress: Series<Gauge>,
     /// By their places in [`OPERATIONS`].
@@ -147,7 +147,7 @@ struct OperationSeries {
     retries: Series<Counter>,
 }
 
-impl Operations {
+impl OperationMetrics {
     pub(crate) fn new(meter: &Meter) -> Self {
         Self {
             meter: meter.clone(),
@@ -205,12 +205,12 @@ impl OperationSeries {
 
 /// Measures one operation. If it is dropped before the end, the operation counts as cancelled.
 #[derive(Debug)]
-pub(crate) struct Measured<'a>(Metered<Option<Running<'a>>>);
+pub(crate) struct Measured<'a>(Metered<Option<OpenOperation<'a>>>);
 
 /// An operation until its end.
 #[derive(Debug)]
-struct Running<'a> {
-    operations: &'a Operations,
+struct OpenOperation<'a> {
+    operations: &'a OperationMetrics,
     series: &'a OperationSeries,
     since: Metered<Instant>,
     /// The series of the result.
@@ -218,7 +218,7 @@ struct Running<'a> {
 }
 
 impl<'a> Measured<'a> {
-    pub(crate) fn new(operations: &'a Metered<Operations>, operation: &'static str) -> Self {
+    pub(crate) fn new(operations: &'a Metered<OperationMetrics>, operation: &'static str) -> Self {
         debug_assert!(
             OPERATIONS.binary_search(&operation).is_ok(),
             "{operation} is not among the operations"
@@ -228,7 +228,7 @@ impl<'a> Measured<'a> {
             let series = operations.series(operation)?;
             operations.in_progress.add(1.0);
             let since = Metered::new(Instant::now);
-            Some(Running { operations, series, since, result: &series.cancelled })
+            Some(OpenOperation { operations, series, since, result: &series.cancelled })
         }))
     }
 
@@ -239,7 +239,7 @@ impl<'a> Measured<'a> {
     }
 }
 
-impl Running<'_> {
+impl OpenOperation<'_> {
     fn over(&mut self, error: Option<&Error>) {
         self.result = match error.map(Error::kind) {
             None => &self.series.ok,
@@ -251,7 +251,7 @@ impl Running<'_> {
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for OpenOperation<'_> {
     fn drop(&mut self) {
         self.operations.in_progress.add(-1.0);
         self.result.add(1);
