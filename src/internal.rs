@@ -15,10 +15,9 @@ pub use tokio_util::sync::CancellationToken;
 
 pub use crate::certain::{Id, Ids, Seen, protected_name, resolve};
 pub use crate::core::{RACE_ROUNDS, is_conflict};
+pub use crate::core::metrics::{Counter, Gauge, Histogram, Metered, MetricHandle, Series};
+pub use crate::metrics_table;
 pub use crate::setbacks::Setbacks;
-
-#[cfg(feature = "metrics")]
-pub use crate::observe::series::{framework_label, gauge_at, results_at};
 
 use crate::error::{Error, ErrorKind};
 use crate::framework::CuratorFramework;

@@ -23,7 +23,7 @@ use zk_curator_recipes::health::HealthWatch;
 
 use crate::discovery::ServiceDiscovery;
 use crate::instance::ServiceInstance;
-use crate::measure::Caching;
+use crate::measure::InstanceCounts;
 use crate::query::{Reason, Undecodable, decode};
 
 /// An instance in a cache, with its node.
@@ -114,7 +114,7 @@ impl<P: DeserializeOwned + Send + Sync + 'static> ServiceDiscovery<P> {
             root: cache.path().to_owned(),
             events: cache.events(),
             shared: Arc::clone(&shared),
-            measured: Caching::begin(&self.zk, cache.path()),
+            measured: InstanceCounts::begin(&self.zk, cache.path()),
             unread: 0,
         };
         let (ending, token, read) = (Arc::clone(&shared), stop.clone(), cache.clone());
@@ -152,7 +152,7 @@ struct Follower<P> {
     root: String,
     events: CacheEvents,
     shared: Arc<Shared<P>>,
-    measured: Caching,
+    measured: InstanceCounts,
     /// The nodes that could not be read at the load or at the last catch-up.
     unread: usize,
 }
@@ -232,11 +232,11 @@ impl<P> View<P> {
 
     /// Returns the numbers of enabled instances, drained instances, and nodes that are not readable
     /// instances.
-    fn numbers(&self, unread: usize) -> (usize, usize, usize) {
+    fn numbers(&self, unread: usize) -> [usize; 3] {
         let up = self.list.iter().filter(|listed| listed.instance.enabled).count();
         let undecodable = self.readable().count() - self.list.len();
         let unread = unread.max(self.members.len() - self.readable().count());
-        (up, self.list.len() - up, undecodable + unread)
+        [up, self.list.len() - up, undecodable + unread]
     }
 
     fn readable(&self) -> impl Iterator<Item = &Member<P>> {

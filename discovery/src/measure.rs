@@ -1,191 +1,112 @@
 //! The measurements of service discovery. Without the feature nothing is measured: see
 //! [`observe`](crate::observe).
 
-#[cfg(feature = "metrics")]
-mod facade {
-    use metrics::{Counter, Gauge, SharedString};
-    use zk_curator::CuratorFramework;
-    use zk_curator::internal::{framework_label, gauge_at, results_at};
+use zk_curator::CuratorFramework;
+use zk_curator::internal::{Counter, Gauge, Series};
 
-    #[expect(clippy::cast_precision_loss, reason = "exact below 2^53 instances")]
-    fn set(gauge: &Gauge, number: usize) {
-        gauge.set(number as f64);
+use crate::observe as table;
+
+/// A registration, until it has ended.
+#[derive(Debug)]
+pub(crate) struct Registering {
+    registrations: Series<Gauge>,
+    registered: Series<Gauge>,
+    superseded: Series<Counter>,
+    is_registered: bool,
+    has_ended: bool,
+}
+
+impl Registering {
+    pub(crate) fn begin(zk: &CuratorFramework) -> Self {
+        let this = Self {
+            registrations: table::REGISTRATIONS.of(zk, []),
+            registered: table::REGISTERED.of(zk, []),
+            superseded: table::SUPERSEDED.of(zk, []),
+            is_registered: false,
+            has_ended: false,
+        };
+        this.registrations.add(1.0);
+        this.registered.begin();
+        this.superseded.begin();
+        this
     }
 
-    /// A registration, until it has ended.
-    #[derive(Debug)]
-    pub(crate) struct Registering {
-        // Not the framework, which would stay open as long as this is kept.
-        framework: SharedString,
-        is_registered: bool,
-        has_ended: bool,
-    }
-
-    impl Registering {
-        pub(crate) fn begin(zk: &CuratorFramework) -> Self {
-            let this =
-                Self { framework: framework_label(zk), is_registered: false, has_ended: false };
-            this.add("zk_curator_discovery_registrations", 1.0);
-            this.add("zk_curator_discovery_registered", 0.0);
-            this.count_superseded(0);
-            this
-        }
-
-        pub(crate) fn is_registered(&mut self, is_registered: bool) {
-            if !self.has_ended && self.is_registered != is_registered {
-                self.is_registered = is_registered;
-                let change = if is_registered { 1.0 } else { -1.0 };
-                self.add("zk_curator_discovery_registered", change);
-            }
-        }
-
-        pub(crate) fn superseded(&self) {
-            self.count_superseded(1);
-        }
-
-        pub(crate) fn end(&mut self) {
-            self.is_registered(false);
-            if !std::mem::replace(&mut self.has_ended, true) {
-                self.add("zk_curator_discovery_registrations", -1.0);
-            }
-        }
-
-        fn add(&self, name: &'static str, change: f64) {
-            metrics::gauge!(name, "framework" => self.framework.clone()).increment(change);
-        }
-
-        fn count_superseded(&self, number: u64) {
-            let framework = self.framework.clone();
-            metrics::counter!("zk_curator_discovery_superseded_total", "framework" => framework)
-                .increment(number);
+    pub(crate) fn is_registered(&mut self, is_registered: bool) {
+        if !self.has_ended && self.is_registered != is_registered {
+            self.is_registered = is_registered;
+            self.registered.add(if is_registered { 1.0 } else { -1.0 });
         }
     }
 
-    impl Drop for Registering {
-        fn drop(&mut self) {
-            self.end();
-        }
+    pub(crate) fn superseded(&self) {
+        self.superseded.add(1);
     }
 
-    /// The instances in a cache, until it is dropped.
-    #[derive(Debug)]
-    pub(crate) struct Caching {
-        up: Gauge,
-        drained: Gauge,
-        undecodable: Gauge,
-    }
-
-    impl Caching {
-        pub(crate) fn begin(zk: &CuratorFramework, path: &str) -> Self {
-            Self {
-                up: gauge_at(zk, "zk_curator_discovery_instances", path),
-                drained: gauge_at(zk, "zk_curator_discovery_drained", path),
-                undecodable: gauge_at(zk, "zk_curator_discovery_undecodable", path),
-            }
-        }
-
-        pub(crate) fn shows(&self, numbers: impl FnOnce() -> (usize, usize, usize)) {
-            let (up, drained, undecodable) = numbers();
-            set(&self.up, up);
-            set(&self.drained, drained);
-            set(&self.undecodable, undecodable);
-        }
-    }
-
-    impl Drop for Caching {
-        fn drop(&mut self) {
-            for gauge in [&self.up, &self.drained, &self.undecodable] {
-                gauge.set(f64::NAN);
-            }
-        }
-    }
-
-    /// The calls of a provider, until it is dropped.
-    pub(crate) struct Calls {
-        ok: Counter,
-        failed: Counter,
-        unavailable: Counter,
-        down: Gauge,
-    }
-
-    impl Calls {
-        pub(crate) fn begin(zk: &CuratorFramework, path: &str) -> Self {
-            let calls = |result| results_at(zk, "zk_curator_discovery_calls_total", path, result);
-            let down = gauge_at(zk, "zk_curator_discovery_down", path);
-            down.set(0.0);
-            Self {
-                ok: calls("ok"),
-                failed: calls("failed"),
-                unavailable: calls("unavailable"),
-                down,
-            }
-        }
-
-        pub(crate) fn ok(&self) {
-            self.ok.increment(1);
-        }
-
-        pub(crate) fn failed(&self) {
-            self.failed.increment(1);
-        }
-
-        pub(crate) fn unavailable(&self) {
-            self.unavailable.increment(1);
-        }
-
-        pub(crate) fn down(&self, instances: usize) {
-            set(&self.down, instances);
-        }
-    }
-
-    impl Drop for Calls {
-        fn drop(&mut self) {
-            self.down.set(f64::NAN);
+    pub(crate) fn end(&mut self) {
+        self.is_registered(false);
+        if !std::mem::replace(&mut self.has_ended, true) {
+            self.registrations.add(-1.0);
         }
     }
 }
 
-#[cfg(not(feature = "metrics"))]
-mod facade {
-    use zk_curator::CuratorFramework;
-
-    #[derive(Debug)]
-    pub(crate) struct Registering;
-
-    impl Registering {
-        pub(crate) const fn begin(_zk: &CuratorFramework) -> Self {
-            Self
-        }
-
-        pub(crate) const fn is_registered(&self, _is_registered: bool) {}
-        pub(crate) const fn superseded(&self) {}
-        pub(crate) const fn end(&self) {}
-    }
-
-    #[derive(Debug)]
-    pub(crate) struct Caching;
-
-    impl Caching {
-        pub(crate) const fn begin(_zk: &CuratorFramework, _path: &str) -> Self {
-            Self
-        }
-
-        /// Without the feature, nothing is counted.
-        pub(crate) fn shows(&self, _numbers: impl FnOnce() -> (usize, usize, usize)) {}
-    }
-
-    pub(crate) struct Calls;
-
-    impl Calls {
-        pub(crate) const fn begin(_zk: &CuratorFramework, _path: &str) -> Self {
-            Self
-        }
-
-        pub(crate) const fn ok(&self) {}
-        pub(crate) const fn failed(&self) {}
-        pub(crate) const fn unavailable(&self) {}
-        pub(crate) const fn down(&self, _instances: usize) {}
+impl Drop for Registering {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
-pub(crate) use facade::*;
+/// The instances in a cache, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct InstanceCounts([Series<Gauge>; 3]);
+
+impl InstanceCounts {
+    pub(crate) fn begin(zk: &CuratorFramework, path: &str) -> Self {
+        let gauges = [table::INSTANCES, table::DRAINED, table::UNDECODABLE];
+        let gauges = gauges.map(|gauge| gauge.of(zk, [path]));
+        gauges.iter().for_each(Series::<Gauge>::begin);
+        Self(gauges)
+    }
+
+    /// Records the numbers of live, drained and undecodable instances.
+    pub(crate) fn shows(&self, numbers: impl FnOnce() -> [usize; 3]) {
+        if cfg!(feature = "metrics") {
+            for (gauge, number) in self.0.iter().zip(numbers()) {
+                gauge.set_number(number);
+            }
+        }
+    }
+}
+
+impl Drop for InstanceCounts {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|gauge| gauge.set(f64::NAN));
+    }
+}
+
+/// The calls of a provider, until it is dropped.
+pub(crate) struct Calls {
+    pub(crate) ok: Series<Counter>,
+    pub(crate) failed: Series<Counter>,
+    pub(crate) unavailable: Series<Counter>,
+    pub(crate) down: Series<Gauge>,
+}
+
+impl Calls {
+    pub(crate) fn begin(zk: &CuratorFramework, path: &str) -> Self {
+        let calls = |result| {
+            let calls = table::CALLS.of(zk, [path, result]);
+            calls.begin();
+            calls
+        };
+        let down = table::DOWN.of(zk, [path]);
+        down.set(0.0);
+        Self { ok: calls("ok"), failed: calls("failed"), unavailable: calls("unavailable"), down }
+    }
+}
+
+impl Drop for Calls {
+    fn drop(&mut self) {
+        self.down.set(f64::NAN);
+    }
+}

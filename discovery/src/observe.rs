@@ -1,16 +1,6 @@
 //! The metrics of service discovery, with the feature `metrics`: see [`zk_curator::observe`] for
 //! those of the framework, and [`zk_curator_recipes::observe`] for the staleness of caches.
-//!
-//! | name | kind | labels | counts |
-//! |---|---|---|---|
-//! | `zk_curator_discovery_registrations` | gauge | `framework` | registrations that this process keeps, registered or not |
-//! | `zk_curator_discovery_registered` | gauge | `framework` | of these, the ones whose node exists, as far as this client knows; includes registrations with a suspended connection |
-//! | `zk_curator_discovery_superseded_total` | counter | `framework` | registrations that have ended because another process has registered the same id |
-//! | `zk_curator_discovery_instances` | gauge | `framework`, `path` | instances in a cache that are not drained. NaN after its end |
-//! | `zk_curator_discovery_drained` | gauge | `framework`, `path` | drained instances in a cache. NaN after its end |
-//! | `zk_curator_discovery_undecodable` | gauge | `framework`, `path` | nodes in a cache that are not readable instances. NaN after its end |
-//! | `zk_curator_discovery_calls_total` | counter | `framework`, `path`, `result` | calls of a provider. `result` is `ok` or `failed` as they were reported, or `unavailable` if no instance could be picked |
-//! | `zk_curator_discovery_down` | gauge | `framework`, `path` | instances that were down when the last call was made. NaN after the end of the provider |
+//! [`METRICS`] is their table, with the labels.
 //!
 //! `framework` is the [name](zk_curator::CuratorFrameworkBuilder::name) of the framework, empty by
 //! default. `path` is the path of the service within the namespace, for the first 1,000 paths that
@@ -22,58 +12,29 @@
 
 pub use zk_curator::observe::{Metric, MetricKind};
 
-use MetricKind::{Counter, Gauge};
+zk_curator::internal::metrics_table! {
+    /// The metrics of service discovery.
+    METRICS;
 
-const FRAMEWORK: &[&str] = &["framework"];
-const PATH: &[&str] = &["framework", "path"];
-const RESULT: &[&str] = &["framework", "path", "result"];
-
-/// The metrics of service discovery.
-pub const METRICS: &[Metric] = &[
-    Metric::new(
-        "zk_curator_discovery_registrations",
-        Gauge,
-        FRAMEWORK,
-        "Registrations that this process keeps",
-    ),
-    Metric::new(
-        "zk_curator_discovery_registered",
-        Gauge,
-        FRAMEWORK,
-        "Registrations whose node is there",
-    ),
-    Metric::new(
-        "zk_curator_discovery_superseded_total",
-        Counter,
-        FRAMEWORK,
-        "Registrations that have ended because another process has registered the same id",
-    ),
-    Metric::new(
-        "zk_curator_discovery_instances",
-        Gauge,
-        PATH,
-        "Instances in a cache that are not drained",
-    ),
-    Metric::new("zk_curator_discovery_drained", Gauge, PATH, "Drained instances in a cache"),
-    Metric::new(
-        "zk_curator_discovery_undecodable",
-        Gauge,
-        PATH,
-        "Nodes in a cache that are not readable instances",
-    ),
-    Metric::new(
-        "zk_curator_discovery_calls_total",
-        Counter,
-        RESULT,
-        "Calls of a provider, by their result",
-    ),
-    Metric::new(
-        "zk_curator_discovery_down",
-        Gauge,
-        PATH,
-        "Instances that were down when the last call was made",
-    ),
-];
+    /// Registrations that this process keeps, registered or not.
+    REGISTRATIONS: Gauge() = "zk_curator_discovery_registrations";
+    /// Registrations whose node exists, as far as this client knows, including those with a
+    /// suspended connection.
+    REGISTERED: Gauge() = "zk_curator_discovery_registered";
+    /// Registrations that have ended because another process has registered the same id.
+    SUPERSEDED: Counter() = "zk_curator_discovery_superseded_total";
+    /// Instances in a cache that are not drained. NaN after its end.
+    INSTANCES: Gauge("path") = "zk_curator_discovery_instances";
+    /// Drained instances in a cache. NaN after its end.
+    DRAINED: Gauge("path") = "zk_curator_discovery_drained";
+    /// Nodes in a cache that are not readable instances. NaN after its end.
+    UNDECODABLE: Gauge("path") = "zk_curator_discovery_undecodable";
+    /// Calls of a provider. `result` is `ok` or `failed` as they were reported, or `unavailable` if
+    /// no instance could be picked.
+    CALLS: Counter("path", "result") = "zk_curator_discovery_calls_total";
+    /// Instances that were down when the last call was made. NaN after the end of the provider.
+    DOWN: Gauge("path") = "zk_curator_discovery_down";
+}
 
 /// Passes the units and the help of all metrics, including those of the framework and of recipes,
 /// to the recorder of the crate `metrics`. Call it once, after the recorder is installed.

@@ -1,37 +1,5 @@
 //! The metrics of recipes, with the feature `metrics`: see [`zk_curator::observe`] for those of the
-//! framework.
-//!
-//! | name | kind | labels | counts |
-//! |---|---|---|---|
-//! | `zk_curator_lock_acquire_duration_seconds` | histogram | `framework`, `recipe` | how long `acquire` took until the lock was held |
-//! | `zk_curator_lock_hold_duration_seconds` | histogram | `framework`, `recipe` | how long locks were held |
-//! | `zk_curator_locks_held` | gauge | `framework`, `recipe` | locks and leases that are held; timed leases as long as they have a guard |
-//! | `zk_curator_locks_lost_total` | counter | `framework`, `recipe` | locks and leases that were lost while they were held, timed leases also when they end before their guard does |
-//! | `zk_curator_lock_handovers_total` | counter | `framework` | times that a [`HandoverMutex`](crate::lock::HandoverMutex) was passed on within the process |
-//! | `zk_curator_leader_candidates` | gauge | `framework`, `recipe` | elections that this process takes part in, as the leader or as a candidate |
-//! | `zk_curator_leader` | gauge | `framework`, `recipe` | elections that this process leads |
-//! | `zk_curator_leader_terms_total` | counter | `framework`, `recipe` | terms of leadership that have begun |
-//! | `zk_curator_leader_terms_lost_total` | counter | `framework`, `recipe` | terms that were lost, and not given up |
-//! | `zk_curator_leader_term_duration_seconds` | histogram | `framework`, `recipe` | how long terms lasted |
-//! | `zk_curator_queue_depth` | gauge | `framework`, `path` | items that a consumer in this process has found when it listed the queue last. Of buckets that it did not list, those before the last of their priority count as full, and 16 others are counted by a request each |
-//! | `zk_curator_queue_deliveries_total` | counter | `framework`, `recipe` | items that were delivered |
-//! | `zk_curator_queue_redeliveries_total` | counter | `framework`, `recipe` | those that were delivered before, where that is counted |
-//! | `zk_curator_queue_dead_letters_total` | counter | `framework`, `recipe` | items that were put aside, and jobs that failed permanently |
-//! | `zk_curator_counter_writes_total` | counter | `framework` | writes of counters and atomic values |
-//! | `zk_curator_counter_merged_total` | counter | `framework` | operations that have shared the write of another one |
-//! | `zk_curator_counter_conflicts_total` | counter | `framework` | writes that were refused because another process was faster |
-//! | `zk_curator_counter_promotions_total` | counter | `framework` | operations that have asked for the lock |
-//! | `zk_curator_counter_unknown_total` | counter | `framework` | operations with an unknown outcome |
-//! | `zk_curator_caches` | gauge | `framework` | caches that follow their roots, those of shared values included |
-//! | `zk_curator_caches_stale` | gauge | `framework` | of these, caches that are loading or may have missed changes |
-//! | `zk_curator_cache_stale_since_seconds` | gauge | `framework`, `path` | when the cache of this root began to load, or to be stale, in seconds since 1970; 0 while it is fresh. NaN after its end |
-//! | `zk_curator_schedule_next_slot_time_seconds` | gauge | `framework`, `path` | the start of the next slot that this member waits for, in seconds since 1970: in the past, the slot is due and this member has neither claimed it nor seen it claimed. NaN while no member runs here |
-//! | `zk_curator_schedule_runs_total` | counter | `framework`, `result` | runs of slots that have ended in this process. `result` is `done`, `failed`, or `lost` if another member may have taken the slot over |
-//! | `zk_curator_schedule_missed_slots_total` | counter | `framework` | slots that no member has claimed, counted by the member that claims the next one |
-//! | `zk_curator_partitions_assigned` | gauge | `framework`, `path` | parts of this set that are assigned to the member in this process. NaN while no member runs here |
-//! | `zk_curator_partitions_owned` | gauge | `framework`, `path` | parts of this set that the member owns, including those that it gives up. For long below the assigned ones, another member does not give up a part. NaN while no member runs here |
-//! | `zk_curator_partitions_acquired_total` | counter | `framework` | parts that were acquired |
-//! | `zk_curator_partitions_lost_total` | counter | `framework` | parts that were lost, and not given up |
+//! framework. [`METRICS`] is their table, with the labels.
 //!
 //! `framework` is the [name](zk_curator::CuratorFrameworkBuilder::name) of the framework, empty by
 //! default. `recipe` is `mutex`, `read_lock`, `write_lock`, `semaphore`, `timed_lease` or
@@ -51,170 +19,79 @@
 
 pub use zk_curator::observe::{Metric, MetricKind};
 
-use MetricKind::{Counter, Gauge, Histogram};
+zk_curator::internal::metrics_table! {
+    /// The metrics of recipes.
+    METRICS;
 
-const FRAMEWORK: &[&str] = &["framework"];
-const RECIPE: &[&str] = &["framework", "recipe"];
-const PATH: &[&str] = &["framework", "path"];
-const RESULT: &[&str] = &["framework", "result"];
-
-/// The metrics of recipes.
-pub const METRICS: &[Metric] = &[
-    Metric::new(
-        "zk_curator_lock_acquire_duration_seconds",
-        Histogram,
-        RECIPE,
-        "How long acquire took until the lock was held",
-    ),
-    Metric::new(
-        "zk_curator_lock_hold_duration_seconds",
-        Histogram,
-        RECIPE,
-        "How long locks were held",
-    ),
-    Metric::new("zk_curator_locks_held", Gauge, RECIPE, "Locks and leases that are held"),
-    Metric::new(
-        "zk_curator_locks_lost_total",
-        Counter,
-        RECIPE,
-        "Locks that were lost while they were held",
-    ),
-    Metric::new(
-        "zk_curator_lock_handovers_total",
-        Counter,
-        FRAMEWORK,
-        "Times that a lock was passed on within the process",
-    ),
-    Metric::new(
-        "zk_curator_leader_candidates",
-        Gauge,
-        RECIPE,
-        "Elections that this process takes part in",
-    ),
-    Metric::new("zk_curator_leader", Gauge, RECIPE, "Elections that this process leads"),
-    Metric::new(
-        "zk_curator_leader_terms_total",
-        Counter,
-        RECIPE,
-        "Terms of leadership that have begun",
-    ),
-    Metric::new(
-        "zk_curator_leader_terms_lost_total",
-        Counter,
-        RECIPE,
-        "Terms that were lost, and not given up",
-    ),
-    Metric::new(
-        "zk_curator_leader_term_duration_seconds",
-        Histogram,
-        RECIPE,
-        "How long terms lasted",
-    ),
-    Metric::new(
-        "zk_curator_queue_depth",
-        Gauge,
-        PATH,
-        "Items that a consumer in this process has found when it listed the queue last, in all buckets",
-    ),
-    Metric::new("zk_curator_queue_deliveries_total", Counter, RECIPE, "Items that were delivered"),
-    Metric::new(
-        "zk_curator_queue_redeliveries_total",
-        Counter,
-        RECIPE,
-        "Items that were delivered before, where that is counted",
-    ),
-    Metric::new(
-        "zk_curator_queue_dead_letters_total",
-        Counter,
-        RECIPE,
-        "Items that were put aside, and jobs that failed permanently",
-    ),
-    Metric::new(
-        "zk_curator_counter_writes_total",
-        Counter,
-        FRAMEWORK,
-        "Writes of counters and atomic values",
-    ),
-    Metric::new(
-        "zk_curator_counter_merged_total",
-        Counter,
-        FRAMEWORK,
-        "Operations that have shared the write of another one",
-    ),
-    Metric::new(
-        "zk_curator_counter_conflicts_total",
-        Counter,
-        FRAMEWORK,
-        "Writes that were refused because another process was faster",
-    ),
-    Metric::new(
-        "zk_curator_counter_promotions_total",
-        Counter,
-        FRAMEWORK,
-        "Operations that have asked for the lock",
-    ),
-    Metric::new(
-        "zk_curator_counter_unknown_total",
-        Counter,
-        FRAMEWORK,
-        "Operations with an unknown outcome",
-    ),
-    Metric::new("zk_curator_caches", Gauge, FRAMEWORK, "Caches that follow their roots"),
-    Metric::new(
-        "zk_curator_caches_stale",
-        Gauge,
-        FRAMEWORK,
-        "Caches that are loading or may have missed changes",
-    ),
-    Metric::new(
-        "zk_curator_cache_stale_since_seconds",
-        Gauge,
-        PATH,
-        "When a cache began to load, or to be stale, in seconds since 1970; 0 while it is fresh",
-    ),
-    Metric::new(
-        "zk_curator_schedule_next_slot_time_seconds",
-        Gauge,
-        PATH,
-        "The start of the next slot that this process waits for, in seconds since 1970",
-    ),
-    Metric::new(
-        "zk_curator_schedule_runs_total",
-        Counter,
-        RESULT,
-        "Runs of slots that have ended, by their result",
-    ),
-    Metric::new(
-        "zk_curator_schedule_missed_slots_total",
-        Counter,
-        FRAMEWORK,
-        "Slots that no member has claimed",
-    ),
-    Metric::new(
-        "zk_curator_partitions_assigned",
-        Gauge,
-        PATH,
-        "Parts of a set that are assigned to the member in this process",
-    ),
-    Metric::new(
-        "zk_curator_partitions_owned",
-        Gauge,
-        PATH,
-        "Parts of a set that the member in this process owns",
-    ),
-    Metric::new(
-        "zk_curator_partitions_acquired_total",
-        Counter,
-        FRAMEWORK,
-        "Parts that were acquired",
-    ),
-    Metric::new(
-        "zk_curator_partitions_lost_total",
-        Counter,
-        FRAMEWORK,
-        "Parts that were lost, and not given up",
-    ),
-];
+    /// The time that `acquire` took until the lock was held.
+    LOCK_ACQUIRE_DURATION: Histogram("recipe") = "zk_curator_lock_acquire_duration_seconds";
+    /// The time for which locks were held.
+    LOCK_HOLD_DURATION: Histogram("recipe") = "zk_curator_lock_hold_duration_seconds";
+    /// Locks and leases that are held; timed leases as long as they have a guard.
+    LOCKS_HELD: Gauge("recipe") = "zk_curator_locks_held";
+    /// Locks and leases that were lost while they were held, timed leases also when they end before
+    /// their guard does.
+    LOCKS_LOST: Counter("recipe") = "zk_curator_locks_lost_total";
+    /// Times that a `HandoverMutex` was passed on within the process.
+    LOCK_HANDOVERS: Counter() = "zk_curator_lock_handovers_total";
+    /// Elections that this process takes part in, as the leader or as a candidate.
+    LEADER_CANDIDATES: Gauge("recipe") = "zk_curator_leader_candidates";
+    /// Elections that this process leads.
+    LEADER: Gauge("recipe") = "zk_curator_leader";
+    /// Terms of leadership that have begun.
+    LEADER_TERMS: Counter("recipe") = "zk_curator_leader_terms_total";
+    /// Terms that were lost, and not given up.
+    LEADER_TERMS_LOST: Counter("recipe") = "zk_curator_leader_terms_lost_total";
+    /// The time for which terms lasted.
+    LEADER_TERM_DURATION: Histogram("recipe") = "zk_curator_leader_term_duration_seconds";
+    /// Items that a consumer in this process has found when it listed the queue last. Of buckets
+    /// that it did not list, those before the last of their priority count as full, and 16 others
+    /// are counted by a request each.
+    QUEUE_DEPTH: Gauge("path") = "zk_curator_queue_depth";
+    /// Items that were delivered.
+    QUEUE_DELIVERIES: Counter("recipe") = "zk_curator_queue_deliveries_total";
+    /// Items that were delivered again, where deliveries are counted.
+    QUEUE_REDELIVERIES: Counter("recipe") = "zk_curator_queue_redeliveries_total";
+    /// Items that became dead letters, and jobs that failed permanently.
+    QUEUE_DEAD_LETTERS: Counter("recipe") = "zk_curator_queue_dead_letters_total";
+    /// Writes of counters and atomic values.
+    COUNTER_WRITES: Counter() = "zk_curator_counter_writes_total";
+    /// Operations that have shared the write of another one.
+    COUNTER_MERGED: Counter() = "zk_curator_counter_merged_total";
+    /// Writes that were refused because another process was faster.
+    COUNTER_CONFLICTS: Counter() = "zk_curator_counter_conflicts_total";
+    /// Operations that have asked for the lock.
+    COUNTER_PROMOTIONS: Counter() = "zk_curator_counter_promotions_total";
+    /// Operations with an unknown outcome.
+    COUNTER_UNKNOWN: Counter() = "zk_curator_counter_unknown_total";
+    /// Caches that follow their roots, including those of shared values.
+    CACHES: Gauge() = "zk_curator_caches";
+    /// Caches that are loading or may have missed changes.
+    CACHES_STALE: Gauge() = "zk_curator_caches_stale";
+    /// The time at which the cache of this root began to load, or became stale, in seconds since
+    /// 1970; 0 while it is fresh. NaN after its end.
+    CACHE_STALE_SINCE: Gauge("path") = "zk_curator_cache_stale_since_seconds";
+    /// The start of the next slot that this member waits for, in seconds since 1970. In the past,
+    /// the slot is due, and this member has neither claimed it nor seen it claimed. NaN while no
+    /// member runs here.
+    SCHEDULE_NEXT_SLOT: Gauge("path") = "zk_curator_schedule_next_slot_time_seconds";
+    /// Runs of slots that have ended in this process. `result` is `done`, `failed`, or `lost` if
+    /// another member may have taken the slot over.
+    SCHEDULE_RUNS: Counter("result") = "zk_curator_schedule_runs_total";
+    /// Slots that no member has claimed, counted by the member that claims the next one.
+    SCHEDULE_MISSED_SLOTS: Counter() = "zk_curator_schedule_missed_slots_total";
+    /// Parts of this set that are assigned to the member in this process. NaN while no member runs
+    /// here.
+    PARTITIONS_ASSIGNED: Gauge("path") = "zk_curator_partitions_assigned";
+    /// Parts of this set that the member owns, including those that it gives up. If there are fewer
+    /// than assigned ones for long, another member does not give up a part. NaN while no member
+    /// runs here.
+    PARTITIONS_OWNED: Gauge("path") = "zk_curator_partitions_owned";
+    /// Parts that were acquired.
+    PARTITIONS_ACQUIRED: Counter() = "zk_curator_partitions_acquired_total";
+    /// Parts that were lost, and not given up.
+    PARTITIONS_LOST: Counter() = "zk_curator_partitions_lost_total";
+}
 
 /// Gives units and help of all metrics, of the framework too, to the recorder of the crate
 /// `metrics`: call it once, after the recorder is installed.

@@ -21,7 +21,7 @@ use super::authorship::Authors;
 use super::cleanup::{Cleanup, Registration, Resources};
 use super::handover::Handover;
 use super::identity::Deletes;
-use super::metrics::Meter;
+use super::metrics::{Meter, Metered, OperationMetrics, STATE_CHANGES};
 use super::random::Random;
 use super::session::Session;
 use super::settings::{Addresses, Settings};
@@ -49,6 +49,8 @@ pub(crate) struct Core {
     cleanups: mpsc::UnboundedSender<(Cleanup, Registration)>,
     /// The nodes, watches and cleanups.
     pub(crate) resources: Resources,
+    /// The measured operations.
+    pub(crate) operations: Metered<OperationMetrics>,
     /// The deletes of nodes whose names others may use.
     pub(crate) deletes: Deletes,
     /// The creates with an unknown outcome.
@@ -85,10 +87,12 @@ impl Core {
     pub(crate) fn new(settings: Settings) -> Self {
         let (cleanups, cleanup_queue) = mpsc::unbounded_channel();
         let random = Random::new(settings.seed);
+        let meter = Meter::new(settings.name.as_deref());
         Self {
             connect_string: Locked::new(settings.session.connect_string.clone()),
             given: Locked::new(settings.session.connect_string.clone()),
-            resources: Resources::new(Meter::new(settings.name.as_deref())),
+            operations: Metered::new(|| OperationMetrics::new(&meter)),
+            resources: Resources::new(meter),
             settings,
             lifecycle: Locked::new(Lifecycle::Latent),
             session: Signal::new(None),
@@ -429,7 +433,7 @@ impl Core {
     pub(crate) fn publish(&self, status: ConnectionStatus) {
         let before = self.status.look(|published| published.latest.clone());
         if before.epoch != status.epoch {
-            self.meter().state_changed(status.state);
+            STATE_CHANGES.series(self.meter(), [status.state.name()]).add(1);
             // The event of a loss also names the lost session and server.
             let (session, server) =
                 (status.session.or(before.session), status.server.clone().or(before.server));

@@ -37,22 +37,7 @@
 //! # Metrics
 //!
 //! Metrics use the crate `metrics`, with the feature `metrics`. Without the feature, nothing is
-//! measured.
-//!
-//! | name | kind | labels | meaning |
-//! |---|---|---|---|
-//! | `zk_curator_connected` | gauge | `framework` | 1 while a server serves the session, 0 while none does. NaN after the close |
-//! | `zk_curator_session_start_time_seconds` | gauge | `framework` | when the present session began, in seconds since 1970; 0 without one. NaN after the close |
-//! | `zk_curator_operations_in_progress` | gauge | `framework` | operations that wait for a response, or for a connection |
-//! | `zk_curator_owned_nodes` | gauge | `framework` | nodes of guards: locks that are held or waited for, leases, claims, receipts |
-//! | `zk_curator_watches` | gauge | `framework` | watches that callers wait on |
-//! | `zk_curator_operations_total` | counter | `framework`, `operation`, `result` | operations that have ended. `result` is `ok`, `refused` because of the state of a node (the kinds `no_node`, `node_exists`, `bad_version`, `not_empty` and `transaction_failed`), `failed` with any other error, or `cancelled` if the future was dropped |
-//! | `zk_curator_operation_errors_total` | counter | `framework`, `kind` | operations that have ended with an error, by the name of its [`ErrorKind`](crate::ErrorKind), such as `connection_loss` |
-//! | `zk_curator_operation_duration_seconds` | histogram | `framework`, `operation` | the duration of each operation, with retries and pauses |
-//! | `zk_curator_retries_total` | counter | `framework`, `operation` | attempts after the first |
-//! | `zk_curator_state_changes_total` | counter | `framework`, `state` | transitions: `connected`, `suspended`, `reconnected`, `lost`, `read_only`, `closed` |
-//! | `zk_curator_sessions_lost_total` | counter | `framework` | sessions that ended before the framework was closed |
-//! | `zk_curator_janitor_backlog` | gauge | `framework` | pending deletions |
+//! measured. [`METRICS`] is the table of the metrics, with their labels.
 //!
 //! `framework` is the [name](crate::CuratorFrameworkBuilder::name) of the framework, empty by
 //! default, so a process with several frameworks needs names. `operation` is the name that errors
@@ -65,10 +50,9 @@
 //! an idle framework has 45 series, and each operation that it uses adds six. Install the recorder
 //! before the start: otherwise a series is not shown before its first event. Only a few metrics of
 //! recipes and of service discovery have paths as labels: see `zk_curator_recipes::observe` and
-//! `zk_curator_discovery::observe`. `describe` passes units and help to the recorder. [`METRICS`]
-//! contains this table as data. A dashboard for Grafana and alert rules for Prometheus are in
-//! `docs/monitoring/`. Operations on [typed](crate::CuratorFramework) values count as the
-//! operations that they consist of.
+//! `zk_curator_discovery::observe`. `describe` passes units and help to the recorder. A dashboard
+//! for Grafana and alert rules for Prometheus are in `docs/monitoring/`. Operations on
+//! [typed](crate::CuratorFramework) values count as the operations that they consist of.
 //!
 //! # Held nodes
 //!
@@ -82,19 +66,17 @@
 //! steps.
 
 mod attempt;
-mod metric;
 mod recorder;
-#[cfg(feature = "metrics")]
-pub(crate) mod series;
 
 use std::fmt;
 
 pub use attempt::{Attempt, Held, Release};
-#[cfg(feature = "metrics")]
-pub use metric::describe;
-pub use metric::{METRICS, Metric, MetricKind};
 pub use recorder::{HoldMode, Outcome, Recorder, Step, TracingRecorder, UseOutcome};
 
+#[cfg(feature = "metrics")]
+pub use crate::core::metrics::describe;
+pub use crate::core::metrics::{METRICS, Metric, MetricKind};
+use crate::core::metrics::{MetricHandle, Series};
 pub use crate::core::{HeldCleanup, HeldNode, HeldWatch, WatchKind};
 use crate::framework::CuratorFramework;
 use crate::state::ConnectionStatus;
@@ -146,6 +128,13 @@ impl CuratorFramework {
             watches,
             owed,
         }
+    }
+}
+
+impl<K, const N: usize> MetricHandle<K, N> {
+    /// Returns the series of a framework with these values of the labels.
+    pub fn of(&self, zk: &CuratorFramework, values: [&str; N]) -> Series<K> {
+        self.series(zk.core().meter(), values)
     }
 }
 

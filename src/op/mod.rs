@@ -176,7 +176,7 @@ pub(crate) fn observed<T, F: Future<Output = Result<T>>>(
 ) -> impl Future<Output = Result<T>> + use<T, F> {
     let span = tracing::debug_span!("zookeeper", operation, path);
     let observed = async move {
-        let measured = Measured::new(core.meter(), operation);
+        let measured = Measured::new(&core.operations, operation);
         let result = future.await;
         measured.over(&result);
         if let Err(error) = &result {

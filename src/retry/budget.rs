@@ -57,7 +57,9 @@ impl<'a> Budget<'a> {
             }
             let core = self.core;
             tell!(debug, core, core.status(), %error, ?delay, "retrying");
-            core.meter().retried(error.operation());
+            if let Some(operations) = core.operations.get() {
+                operations.retried(error.operation());
+            }
             let ready = async {
                 sleep(delay).await;
                 if expired {

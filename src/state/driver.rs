@@ -14,6 +14,7 @@ use zk_curator_client::{Error as RawError, ExpiredBy, SessionState};
 use super::circuit_breaker::Circuit;
 use super::farewell::farewell;
 use super::{ConnectionStatus, Input, StateMachine};
+use crate::core::metrics::SESSIONS_LOST;
 use crate::core::{Core, Session, tell};
 use crate::ensemble;
 use crate::error::{Error, ErrorKind, Result};
@@ -58,7 +59,7 @@ async fn run(mut end: End) {
         core.has_ended(session, session.raw.session().is_some(), &over);
         // Guards learn of the loss no later than listeners.
         session.lost.cancel();
-        core.meter().session_lost();
+        SESSIONS_LOST.series(core.meter(), []).add(1);
         pause = !matches!(over, SessionState::Expired(_));
         is_tried = over == SessionState::Expired(ExpiredBy::Clock);
         if let (true, Some(why)) = (pause, over.end()) {

@@ -1,8 +1,8 @@
 //! The dashboard and the alert rules name metrics, labels and kinds that exist, and all of them.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
+use std::{env, fs};
 
 use serde_json::Value;
 use zk_curator_recipes::observe::{Metric, MetricKind};
@@ -10,6 +10,9 @@ use zk_curator_recipes::observe::{Metric, MetricKind};
 const PREFIX: &str = "zk_curator_";
 /// The labels that Prometheus adds to each series.
 const ADDED: [&str; 2] = ["job", "instance"];
+/// The lines around the table of the guide.
+const TABLE_BEGIN: &str = "<!-- written by `just metrics` from the tables of the sources -->\n";
+const TABLE_END: &str = "<!-- end of the table -->\n";
 
 fn read(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/monitoring").join(name);
@@ -149,37 +152,36 @@ fn every_alert_has_an_incident() {
     assert_eq!(fired, alerts);
 }
 
-/// A counter without the label `framework` mixes the values of several frameworks.
 #[test]
-fn every_metric_names_its_framework() {
+fn every_metric_is_tested() {
+    let tests = include_str!("metrics.rs");
     for metric in all_metrics() {
-        assert!(metric.labels.contains(&"framework"), "{}", metric.name);
+        let name = metric.name.strip_prefix(PREFIX).unwrap();
+        let is_tested = tests.match_indices(name).any(|(at, _)| {
+            let (before, after) = (&tests[..at], &tests[at + name.len()..]);
+            (before.ends_with('"') || before.ends_with(", ")) && after.starts_with(['{', ' ', '"'])
+        });
+        assert!(is_tested, "no test checks {name}");
     }
 }
 
+/// With `WRITE_METRICS` in the environment, writes the table.
 #[test]
-fn the_tables_in_the_documentation_are_those_of_the_program() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let tables = [
-        ("src/observe/mod.rs", zk_curator::observe::METRICS),
-        ("recipes/src/observe.rs", zk_curator_recipes::observe::METRICS),
-        ("discovery/src/observe.rs", zk_curator_discovery::observe::METRICS),
-    ];
-    for (file, metrics) in tables {
-        let text = fs::read_to_string(root.join(file)).unwrap();
-        let rows = text.lines().filter_map(|line| line.strip_prefix("//! | `zk_curator_"));
-        let rows: Vec<_> = rows.map(|row| format!("zk_curator_{row}")).collect();
-        let documented: Vec<Vec<&str>> =
-            rows.iter().map(|row| row.split('|').take(3).map(str::trim).collect()).collect();
-        let expected: Vec<Vec<String>> = metrics
-            .iter()
-            .map(|metric| {
-                let labels: Vec<_> =
-                    metric.labels.iter().map(|label| format!("`{label}`")).collect();
-                let labels = if labels.is_empty() { "–".to_owned() } else { labels.join(", ") };
-                vec![format!("{}`", metric.name), metric.kind.to_string(), labels]
-            })
-            .collect();
-        assert_eq!(documented, expected, "{file}");
+fn the_guide_lists_the_metrics() {
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/book/src/operating/monitoring.md");
+    let page = fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once(TABLE_BEGIN).unwrap();
+    let (_, after) = rest.split_once(TABLE_END).unwrap();
+    let rows = all_metrics().map(|Metric { name, kind, labels, help, .. }| {
+        format!("| `{name}` | {kind} | `{}` | {help} |\n", labels.join("`, `"))
+    });
+    let head = "| name | kind | labels | meaning |\n|---|---|---|---|\n";
+    let table: String = rows.collect();
+    let expected = format!("{before}{TABLE_BEGIN}\n{head}{table}\n{TABLE_END}{after}");
+    if env::var_os("WRITE_METRICS").is_some() {
+        fs::write(&path, expected).unwrap();
+    } else {
+        assert!(page == expected, "the table is out of date: run `just metrics`");
     }
 }

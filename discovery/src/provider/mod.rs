@@ -241,7 +241,7 @@ impl<P> Inner<P> {
             }
         }
         let live = candidates.len();
-        self.settings.calls.down(pool.len() - live);
+        self.settings.calls.down.set_number(pool.len() - live);
         if live < pool.len() && is_panic(live, pool.len(), self.settings.panic_threshold) {
             candidates = pool;
         }
@@ -317,7 +317,7 @@ impl<P: 'static> ServiceProvider<P> {
     fn pick(&self, key: Option<&[u8]>) -> Result<Picked<P>, Unavailable> {
         let picked = self.try_pick(key);
         if picked.is_err() {
-            self.0.settings.calls.unavailable();
+            self.0.settings.calls.unavailable.add(1);
         }
         picked
     }
@@ -406,7 +406,7 @@ impl<P> Picked<P> {
 
     /// Reports that the call has succeeded, which clears earlier failures.
     pub fn ok(self) {
-        self.provider.settings.calls.ok();
+        self.provider.settings.calls.ok.add(1);
         let key = self.provider.key(&self.candidate);
         let mut state = self.provider.state.lock();
         if state.marks.succeeded(&key, Instant::now()) {
@@ -418,7 +418,7 @@ impl<P> Picked<P> {
     /// is down.
     #[doc(alias = "noteError")]
     pub fn failed(self) {
-        self.provider.settings.calls.failed();
+        self.provider.settings.calls.failed.add(1);
         let key = self.provider.key(&self.candidate);
         let mut state = self.provider.state.lock();
         if state.marks.failed(key, &self.provider.settings.policy, Instant::now()) {

@@ -15,7 +15,7 @@ use super::once::{self, RECORDS_PER_SWEEP, Record};
 use super::queue::{Answer, Queue, Request};
 use super::settings::Settings;
 use super::site::{Conflicts, Failure, Node};
-use crate::measure;
+use crate::observe::{COUNTER_MERGED, COUNTER_UNKNOWN};
 
 /// The time for which a faster process is assumed to be still writing.
 const RIVALRY: Duration = Duration::from_secs(1);
@@ -398,7 +398,7 @@ impl Driver {
         for (mut request, outcome) in batch.take().into_iter().zip(outcomes) {
             match (outcome.is_written(), &request.record) {
                 (true, None) => {
-                    measure::counter_unknown(&self.settings.site.zk);
+                    COUNTER_UNKNOWN.of(&self.settings.site.zk, []).add(1);
                     request.answer(Err(Error::Unknown { path: path.to_owned(), why: why.clone() }));
                 }
                 (is_written, _) => {
@@ -413,7 +413,9 @@ impl Driver {
 
     /// Completes all operations; `node` is the node that their outcomes refer to.
     fn answer(&self, batch: &mut Batch, node: &Node, outcomes: Vec<Outcome>) {
-        measure::counter_merged(&self.settings.site.zk, outcomes.len().saturating_sub(1));
+        // All operations of the batch beyond the first.
+        let merged = outcomes.len().saturating_sub(1) as u64;
+        COUNTER_MERGED.of(&self.settings.site.zk, []).add(merged);
         let path = || self.settings.site.path.clone();
         for (request, outcome) in batch.take().into_iter().zip(outcomes) {
             let answer = match outcome {

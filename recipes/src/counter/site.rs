@@ -15,6 +15,7 @@ use zk_curator::{CuratorFramework, Error as ZkError, ErrorCode, ErrorKind, Versi
 use super::error::Error;
 use crate::lock::MutexGuard as LockGuard;
 use crate::measure;
+use crate::observe::{COUNTER_CONFLICTS, COUNTER_PROMOTIONS, COUNTER_WRITES};
 use crate::path::create_parents;
 use crate::race::{self, Flight, PromotedToLock};
 
@@ -280,7 +281,7 @@ impl Site {
         let error = match written {
             Ok((created, proof)) => {
                 self.flight.ended(sent);
-                measure::counter_written(&self.zk);
+                COUNTER_WRITES.of(&self.zk, []).add(1);
                 self.set_proof(proof.clone());
                 return Ok(match node.written(data, proof) {
                     Node::Present { czxid, version, data, proof } => {
@@ -385,7 +386,7 @@ impl Site {
     async fn lock(&self, tries: u32) -> Result<LockGuard, Error> {
         let path = self.path.clone();
         let Some(lock) = &self.lock else { return Err(Error::Contended { path, tries }) };
-        measure::counter_promoted(&self.zk);
+        COUNTER_PROMOTIONS.of(&self.zk, []).add(1);
         lock.acquire(&self.zk, "counter").await?.ok_or(Error::LockTimeout { path })
     }
 }
@@ -409,7 +410,7 @@ impl Conflicts {
 
     /// Waits before the next try, or acquires the lock.
     pub(super) async fn met(&mut self, site: &Site, is_lock_lost: bool) -> Result<(), Error> {
-        measure::counter_conflict(&site.zk);
+        COUNTER_CONFLICTS.of(&site.zk, []).add(1);
         let met = self.met.note();
         if is_lock_lost {
             self.guard = None;

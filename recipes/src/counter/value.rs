@@ -12,7 +12,7 @@ use zk_curator::watch::DataWatch;
 use super::error::Error;
 use super::handle::Change;
 use super::site::{Conflicts, Failure, Node, Site, SiteOptions, site_settings};
-use crate::measure;
+use crate::observe::COUNTER_UNKNOWN;
 
 /// A value in a node that many processes change (`DistributedAtomicValue`): bytes, text, or a type
 /// of its users. Cheap to clone.
@@ -223,7 +223,7 @@ impl<T: ToData + FromData> DistributedAtomicValue<T> {
             let is_lock_lost = match written {
                 Ok(_) => return Ok(change),
                 Err(Failure::Unknown(why)) => {
-                    measure::counter_unknown(&self.site.zk);
+                    COUNTER_UNKNOWN.of(&self.site.zk, []).add(1);
                     return Err(Error::Unknown { path: self.path().to_owned(), why });
                 }
                 Err(Failure::Other(error)) => return Err(error),

@@ -10,7 +10,7 @@ use zk_curator::{
 };
 
 use crate::contender::Kept;
-use crate::measure::Term;
+use crate::measure::MeasuredHold;
 
 /// Leadership for one term: until it is [over](Self::is_over). Cheap to clone and to give to
 /// tasks; without the duty to resign.
@@ -155,11 +155,11 @@ impl Leadership {
 
 /// Says in the log that a term begins and, when it is dropped, that it is over: whatever ends it.
 #[derive(Debug)]
-pub(super) struct Told(Leadership, Term);
+pub(super) struct Told(Leadership, MeasuredHold);
 
 impl Told {
     pub(super) fn begin(leadership: &Leadership, recipe: &'static str) -> Self {
-        let told = Self(leadership.clone(), Term::begin(&leadership.zk, recipe));
+        let told = Self(leadership.clone(), MeasuredHold::of_leader(&leadership.zk, recipe));
         let (framework, session) = told.about();
         let token = leadership.fencing_token();
         info!(framework, session, path = leadership.path(), %token, "leads");
@@ -174,7 +174,7 @@ impl Told {
 
 impl Drop for Told {
     fn drop(&mut self) {
-        self.1.end(&self.0.zk, self.0.is_over());
+        self.1.end(self.0.is_over());
         let (framework, session) = self.about();
         info!(framework, session, path = self.0.path(), "leads no longer");
     }

@@ -8,7 +8,7 @@ use zk_curator::{FencingToken, Version};
 use super::error::Error;
 use super::held::Held;
 use super::site::Site;
-use crate::measure::Leasing;
+use crate::measure::MeasuredHold;
 use crate::schedule::plan;
 
 /// The name in metrics.
@@ -27,13 +27,13 @@ const LOOK: Duration = Duration::from_secs(1);
 pub struct TimedLeaseGuard {
     site: Site,
     held: Held,
-    held_since: Leasing,
+    measured: MeasuredHold,
 }
 
 impl TimedLeaseGuard {
     pub(super) fn new(site: Site, held: Held) -> Self {
-        let held_since = Leasing::begin(&site.zk, RECIPE);
-        Self { site, held, held_since }
+        let measured = MeasuredHold::of_lock(&site.zk, RECIPE);
+        Self { site, held, measured }
     }
 
     /// The path of the lease.
@@ -123,7 +123,7 @@ impl TimedLeaseGuard {
     pub async fn renew(&mut self, duration: Duration) -> Result<(), Error> {
         let renewed = self.site.renew(&mut self.held, duration).await;
         if let Err(Error::Lost { .. }) = renewed {
-            self.held_since.lost();
+            self.measured.end(true);
         }
         renewed
     }
@@ -138,10 +138,7 @@ impl TimedLeaseGuard {
     /// The lease may be held until its end.
     pub async fn release(mut self) -> Result<(), Error> {
         let released = self.site.release(&mut self.held).await;
-        match released {
-            Err(Error::Lost { .. }) => self.held_since.lost(),
-            _ => self.held_since.released(),
-        }
+        self.measured.end(matches!(released, Err(Error::Lost { .. })));
         released
     }
 
@@ -163,7 +160,7 @@ impl TimedLeaseGuard {
 impl Drop for TimedLeaseGuard {
     fn drop(&mut self) {
         if self.held.deadline.is_over(&self.site.zk) {
-            self.held_since.lost();
+            self.measured.end(true);
         }
     }
 }

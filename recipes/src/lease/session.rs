@@ -8,7 +8,7 @@ use zk_curator::{
     ConnectionState, ConnectionStatus, CreateMode, CuratorFramework, Error, SessionId, SessionInfo,
 };
 
-use crate::measure::{self, Leasing};
+use crate::measure::{self, MeasuredHold};
 
 /// The name in metrics.
 const RECIPE: &str = "session_lease";
@@ -95,7 +95,7 @@ struct Closing(CuratorFramework);
 
 impl Closing {
     /// Waits until the session with this number is over. The framework would open another one.
-    async fn after(&self, epoch: u64, term: &CancellationToken, held: Leasing) {
+    async fn after(&self, epoch: u64, term: &CancellationToken, mut held: MeasuredHold) {
         until_over(&self.0, epoch, term).await;
         held.end(self.0.state() != ConnectionState::Closed);
     }
@@ -238,7 +238,7 @@ impl SessionLeaseBuilder {
             return Err(Error::closed("start", ""));
         };
         let term = CancellationToken::new();
-        let (held, over) = (Leasing::begin(zk, RECIPE), term.clone());
+        let (held, over) = (MeasuredHold::of_lock(zk, RECIPE), term.clone());
         let ending = Closing(zk.clone());
         zk.spawn_then(async move { ending.after(epoch, &over, held).await }, |_| {});
         Ok(SessionLease { zk: bound, session, epoch, term, _closing: closing })

@@ -15,7 +15,7 @@ use super::any_guard::Release;
 use super::evidence::Evidence;
 use super::guard::{after_work, while_held};
 use super::{AnyGuard, Error, InterProcessLock, InterProcessMutex, MutexGuard, revocation};
-use crate::measure;
+use crate::observe::LOCK_HANDOVERS;
 
 /// An [`InterProcessMutex`] for many contending tasks of one process: see
 /// [`InterProcessMutex::local_batch`]. They pass it on among themselves, while one node stays in
@@ -145,7 +145,7 @@ impl InterProcessMutex {
     /// request. See [`HandoverMutex`] for the price, which is fairness between processes.
     #[must_use]
     pub fn local_batch(self, turns: u32, within: Duration) -> HandoverMutex {
-        measure::handover_lock(&self.queue.zk);
+        LOCK_HANDOVERS.of(&self.queue.zk, []).begin();
         HandoverMutex {
             lock: self.shared_in_session(),
             limits: Limits { turns, within },
@@ -277,7 +277,7 @@ impl Pass {
             guard.node.renew_ownership();
             guard.held.renew(guard.node.ownership());
             *turn += 1;
-            measure::handed_over(guard.ownership().framework());
+            LOCK_HANDOVERS.of(guard.ownership().framework(), []).add(1);
         }
         if let Some(next) = next {
             // If its future is dropped now, the pass is dropped, and goes to the next task.

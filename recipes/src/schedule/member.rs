@@ -17,6 +17,7 @@ use super::site::{Abandoned, Exhausted, Open, Site};
 use super::slot::Slot;
 use super::timing::Timing;
 use crate::measure::Scheduled;
+use crate::observe::{SCHEDULE_MISSED_SLOTS, SCHEDULE_RUNS};
 use crate::shutdown::Ending;
 
 /// One member that follows a schedule.
@@ -268,7 +269,8 @@ impl Member {
             return Ok(None);
         }
         if let Candidate::New(number) = candidate {
-            self.scheduled.missed(self.timing.missed_before(number, &starts));
+            let missed = self.timing.missed_before(number, &starts);
+            SCHEDULE_MISSED_SLOTS.of(&self.site.zk, []).add(missed);
         }
         Ok(Some((claim, starts)))
     }
@@ -326,11 +328,12 @@ impl Member {
             Ended::Stopped => Some(self.failed(start, &run, "the member was stopped".to_owned())),
             Ended::Lost => None,
         };
-        self.scheduled.ran(match &state {
+        let result = match &state {
             Some(State::Done) => "done",
             Some(_) => "failed",
             None => "lost",
-        });
+        };
+        SCHEDULE_RUNS.of(&self.site.zk, [result]).add(1);
         match &state {
             Some(State::Failed(why)) => warn!(slot = name, why, "a slot has failed"),
             None => warn!(slot = name, "the run of a slot was lost"),

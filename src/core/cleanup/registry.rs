@@ -7,7 +7,7 @@ use zk_curator_client::internal::Signal;
 use super::Cleanup;
 use super::slot::CleanupSlot;
 use crate::core::fencing::FencingToken;
-use crate::core::metrics::Meter;
+use crate::core::metrics::{JANITOR_BACKLOG, Meter, OWNED_NODES, WATCHES};
 use crate::error::LeftBehind;
 
 /// A node with a guard.
@@ -239,17 +239,14 @@ impl Resource {
         matches!(self, Self::Node(_, true) | Self::PendingCleanup(..))
     }
 
-    #[cfg_attr(
-        not(feature = "metrics"),
-        expect(clippy::missing_const_for_fn, reason = "not with metrics")
-    )]
     fn measure(&self, meter: &Meter, change: f64) {
-        match self {
-            Self::Node(..) => meter.owned_nodes(change),
-            Self::Watch(_) => meter.watches(change),
-            Self::Cleanup(_) => meter.backlog(change),
-            Self::PendingCleanup(..) => {}
-        }
+        let gauge = match self {
+            Self::Node(..) => OWNED_NODES,
+            Self::Watch(_) => WATCHES,
+            Self::Cleanup(_) => JANITOR_BACKLOG,
+            Self::PendingCleanup(..) => return,
+        };
+        gauge.series(meter, []).add(change);
     }
 }
 

@@ -150,7 +150,6 @@ impl BucketList {
 
     /// Returns the names of the buckets from this one on, and whether another bucket of the same
     /// priority comes after each.
-    #[cfg(feature = "metrics")]
     pub(in crate::queue) fn from(&self, from: usize) -> impl Iterator<Item = (&str, bool)> {
         let buckets = self.list.iter().enumerate().skip(from);
         buckets.map(|(place, listed)| {

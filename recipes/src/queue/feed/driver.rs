@@ -19,6 +19,7 @@ use super::machine::Feed;
 use super::watches::Watches;
 use crate::contender::Contender;
 use crate::measure;
+use crate::observe::QUEUE_DEPTH;
 use crate::order::Rule;
 use crate::queue::wire::layout::{QueueLayout, at_least_one};
 use crate::queue::wire::name::{TAKER, WAITER};
@@ -27,7 +28,6 @@ use crate::queue::wire::name::{TAKER, WAITER};
 const CLOCK_CHECKED: Duration = Duration::from_secs(1);
 
 /// The number of open buckets whose items are counted for the depth of a queue.
-#[cfg(feature = "metrics")]
 const COUNTED_BUCKETS: usize = 16;
 
 /// Lists the items of a queue for one consumer, and waits when there are none.
@@ -214,14 +214,15 @@ impl FeedDriver {
         let order = Order { is_watched, is_guarded: self.is_guarded(), enough };
         self.perform(Input::List(order), None).await?;
         self.check = None;
-        self.measure_depth().await;
+        if cfg!(feature = "metrics") {
+            self.measure_depth().await;
+        }
         Ok(())
     }
 
     /// Measures the number of items, including those in buckets that were not listed. A bucket
     /// counts as full if its priority has a later one; the items in the last bucket of each
     /// priority are counted by a request.
-    #[cfg(feature = "metrics")]
     fn measure_depth(&self) -> impl Future<Output = ()> + Send + use<> {
         let (mut full, mut last) = (0, Vec::new());
         for (name, has_next) in self.core.unlisted_buckets() {
@@ -232,18 +233,13 @@ impl FeedDriver {
             }
         }
         let known = self.core.items.len() + full * self.layout.bucket_size() as usize;
-        let (zk, path) = (self.layout.zk.clone(), self.layout.path.clone());
+        let depth = QUEUE_DEPTH.of(&self.layout.zk, [self.layout.path.as_str()]);
         async move {
             let counted = join_all(last).await.into_iter().flatten().flatten();
             let counted: usize =
                 counted.map(|stat| usize::try_from(stat.num_children).unwrap_or(0)).sum();
-            measure::listed(&zk, path.as_str(), known + counted);
+            depth.set_number(known + counted);
         }
-    }
-
-    #[cfg(not(feature = "metrics"))]
-    fn measure_depth(&self) -> std::future::Ready<()> {
-        std::future::ready(())
     }
 
     /// Reports to the core, and performs its effects, until there are no more.

@@ -316,7 +316,6 @@ impl Feed {
 
     /// The buckets that were not listed, and whether another bucket of the same priority comes
     /// after each.
-    #[cfg(feature = "metrics")]
     pub(crate) fn unlisted_buckets(&self) -> impl Iterator<Item = (&str, bool)> {
         self.buckets.from(self.listing.next)
     }

@@ -13,7 +13,7 @@ use super::later;
 use super::places::{End, Places, is_gone};
 use super::retention::Policy;
 use crate::health::{HealthReporter, HealthWatch};
-use crate::measure;
+use crate::observe::QUEUE_DEAD_LETTERS;
 use crate::queue::consume::claims::{Claims, Held};
 use crate::queue::consume::delivery::Delivery;
 use crate::queue::consume::kind::{Engine, QueueKind};
@@ -239,7 +239,7 @@ impl Delivery<Leased> {
             let Err(error) = try_settle(&self.receipts, &self.claim, ending).await else {
                 drop(self.claim.leak());
                 if next.is_failure() {
-                    measure::dead_letter(&self.item.places.zk, Kind::Job.recipe());
+                    QUEUE_DEAD_LETTERS.of(&self.item.places.zk, [Kind::Job.recipe()]).add(1);
                 }
                 return too_large.map_or(Ok(()), |error: zk_curator::Error| Err(error.into()));
             };

@@ -8,7 +8,7 @@ use zk_curator::path::ZPath;
 use zk_curator::value::FromData;
 use zk_curator::{CreateMode, ErrorCode, ErrorKind};
 
-use crate::measure;
+use crate::observe::QUEUE_DEAD_LETTERS;
 use crate::path::child;
 use crate::queue::consume::claims::{ClaimKind, Claimed, Claims, Held, Unclaimed};
 use crate::queue::consume::consumer::Consumer;
@@ -294,7 +294,7 @@ async fn put_aside(delivery: Delivery<LockPath>, dead_letters: &DeadLetters) -> 
     let (zk, kind) = (layout.zk.clone(), layout.kind);
     match delivery.settle(Some(anew)).await {
         Ok(()) => {
-            measure::dead_letter(&zk, kind.recipe());
+            QUEUE_DEAD_LETTERS.of(&zk, [kind.recipe()]).add(1);
             Ok(())
         }
         Err(Error::Lost { .. }) => Ok(()),

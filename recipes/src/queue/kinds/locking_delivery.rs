@@ -5,7 +5,7 @@ use zk_curator::op::{CreateOp, Transaction};
 use zk_curator::value::FromData;
 use zk_curator::{CreateMode, ErrorCode, ErrorKind, OpResult, Ownership};
 
-use crate::measure;
+use crate::observe::QUEUE_DEAD_LETTERS;
 use crate::queue::consume::claims::{Back, Claims, Held};
 use crate::queue::consume::delivery::Delivery;
 use crate::queue::consume::kind::{Engine, QueueKind};
@@ -224,7 +224,7 @@ impl Delivery<Locking> {
         let put = candidates.into_iter().find(fits).unwrap_or_else(|| with(""));
         let zk = self.ownership().framework().clone();
         self.settle(put).await?;
-        measure::dead_letter(&zk, Kind::Locking.recipe());
+        QUEUE_DEAD_LETTERS.of(&zk, [Kind::Locking.recipe()]).add(1);
         Ok(())
     }
 
