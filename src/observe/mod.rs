@@ -89,7 +89,7 @@ pub(crate) mod series;
 
 use std::fmt;
 
-pub use attempt::{Attempt, Held, Release};
+pub use attempt::{Attempt, Held};
 #[cfg(feature = "metrics")]
 pub use metric::describe;
 pub use metric::{METRICS, Metric, MetricKind};
