@@ -205,6 +205,7 @@ impl<'a> World<'a> {
             self.run.fail(violation);
         }
         for seat in &self.seats {
+            seat.ending.lock().silence();
             for process in seat.former.iter().chain(&seat.process) {
                 process.kill();
             }
@@ -672,6 +673,7 @@ impl<'a> World<'a> {
         let Some(process) = seat.process.take() else {
             return;
         };
+        seat.ending.lock().silence();
         process.kill();
         seat.former.push(process);
         seat.paused.store(false, Ordering::Relaxed);

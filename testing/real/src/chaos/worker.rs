@@ -15,7 +15,7 @@ use zk_curator_client::internal::{Locked, sleep};
 
 use super::settings::Subject;
 use super::wire::{Clock, Heard, Told, tell};
-use zk_curator_sim::history::{Hold, Mode, Name, ProcessId};
+use zk_curator_sim::history::{Hold, HoldMode, Name, ProcessId};
 use zk_curator_sim::host::{Answered, Remote, seed_of};
 use zk_curator_sim::{Client, ClientParts, ClientSettings, Event, Rounds, Run, Workload};
 
@@ -230,7 +230,7 @@ impl Remote for Watcher {
         }
     }
 
-    fn use_resource(&self, resource: &Name, mode: Mode, hold: u64, token: i64) -> Answered {
+    fn use_resource(&self, resource: &Name, mode: HoldMode, hold: u64, token: i64) -> Answered {
         let (answer, answered) = oneshot::channel();
         let call = {
             let mut calls = self.calls();
