@@ -79,7 +79,7 @@ struct Shared {
     cancelling: AtomicU32,
     cancelled: AtomicU64,
     numbers: AtomicU64,
-    resources: Locked<BTreeMap<Name, Arc<FencedResource>>>,
+    resources: Locked<BTreeMap<Name, FencedResource>>,
 }
 
 impl Default for Run {
@@ -660,17 +660,15 @@ impl Client {
     pub async fn use_resource<R: Recorder>(&self, held: &Held<R>) {
         sleep(self.moment(Duration::from_millis(20))).await;
         let (name, mode) = (Name::from(held.resource()), held.mode());
-        let (hold, token) = (held.number(), held.token().get());
-        if let Some(remote) = &self.run().shared.remote {
-            let used = remote.use_resource(&name, mode, hold, token).await;
-            return self.record(used);
-        }
-        let resource = {
-            let mut resources = self.run().shared.resources.lock();
-            let new = || Arc::new(FencedResource::new(Name::clone(&name)));
-            Arc::clone(resources.entry(Name::clone(&name)).or_insert_with(new))
+        let token = held.token().get();
+        let outcome = match &self.run().shared.remote {
+            Some(remote) => remote.use_resource(&name, mode, token).await,
+            None => {
+                let mut resources = self.run().shared.resources.lock();
+                resources.entry(name).or_default().use_as(mode, token)
+            }
         };
-        self.record(resource.use_as(mode, hold, token));
+        held.used(outcome);
     }
 }
 

@@ -1,6 +1,6 @@
 //! A resource that a lock protects, and that checks fencing tokens.
 
-use super::history::{Hold, HoldMode, Name, UseOutcome};
+use super::history::{HoldMode, UseOutcome};
 use zk_curator_client::internal::Locked;
 
 /// A simulated resource that a lock protects. It refuses a use with a token that is too old, as
@@ -11,11 +11,8 @@ use zk_curator_client::internal::Locked;
 /// [`HoldMode::Lease`]) needs a token that is not lower than the highest token of an exclusive use.
 /// So readers come in any order, but no reader comes after a later writer, and no writer after a
 /// later reader.
-#[derive(Debug)]
-pub struct FencedResource {
-    name: Name,
-    seen: Locked<Seen>,
-}
+#[derive(Debug, Default)]
+pub struct FencedResource(Locked<Seen>);
 
 #[derive(Debug, Default)]
 struct Seen {
@@ -26,25 +23,12 @@ struct Seen {
 }
 
 impl FencedResource {
-    /// Creates a resource that was not used yet.
-    pub fn new(name: impl Into<Name>) -> Self {
-        Self { name: name.into(), seen: Locked::default() }
-    }
-
-    /// Returns the name of the resource in the history.
-    #[must_use]
-    pub const fn name(&self) -> &Name {
-        &self.name
-    }
-
-    /// Uses the resource by a hold in this mode, and returns the [`Hold::Used`] to record. Only
-    /// the token decides.
-    #[must_use]
-    pub fn use_as(&self, mode: HoldMode, hold: u64, token: i64) -> Hold {
-        let mut seen = self.seen.lock();
+    /// Uses the resource by a hold in this mode with this token.
+    pub fn use_as(&self, mode: HoldMode, token: i64) -> UseOutcome {
+        let mut seen = self.0.lock();
         let alone = matches!(mode, HoldMode::Exclusive | HoldMode::Leader);
         let newest = if alone { seen.highest } else { seen.highest_alone };
-        let outcome = if Some(token) >= newest {
+        if Some(token) >= newest {
             seen.accepted += 1;
             seen.highest = seen.highest.max(Some(token));
             if alone {
@@ -53,8 +37,7 @@ impl FencedResource {
             UseOutcome::Accepted(seen.accepted)
         } else {
             UseOutcome::Refused
-        };
-        Hold::Used { resource: self.name.clone(), hold, token, outcome }
+        }
     }
 }
 
@@ -64,11 +47,9 @@ mod tests {
 
     /// Returns the results of consecutive uses.
     fn uses(tokens: &[(HoldMode, i64)]) -> Vec<bool> {
-        let resource = FencedResource::new("orders");
-        let accepted = |&(mode, token)| {
-            let event = resource.use_as(mode, 1, token);
-            matches!(event, Hold::Used { outcome: UseOutcome::Accepted(_), .. })
-        };
+        let resource = FencedResource::default();
+        let accepted =
+            |&(mode, token)| matches!(resource.use_as(mode, token), UseOutcome::Accepted(_));
         tokens.iter().map(accepted).collect()
     }
 

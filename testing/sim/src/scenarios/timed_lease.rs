@@ -47,18 +47,12 @@ async fn round(client: &Client, lease: &TimedLease) -> bool {
     let take = lease.try_take(SHORT * client.rng().u32(1..5));
     let Some(Ok(Some(guard))) = client.maybe_cancel(take).await else { return false };
     let held = attempt.acquired(guard.fencing_token());
-    if use_while_held(client, &held, guard).await.is_err() {
-        held.lost();
-    }
+    use_while_held(client, &held, guard).await;
     true
 }
 
-/// Uses the resource, and renews the lease by chance. Fails when the lease is over or lost.
-async fn use_while_held(
-    client: &Client,
-    held: &Held<'_>,
-    mut guard: TimedLeaseGuard,
-) -> Result<(), ()> {
+/// Uses the resource, and renews the lease by chance, until the lease is over or lost.
+async fn use_while_held(client: &Client, held: &Held<'_>, mut guard: TimedLeaseGuard) {
     let mut rng = client.rng();
     for _ in 0..rng.u8(1..4) {
         let work = async {
@@ -67,16 +61,16 @@ async fn use_while_held(
         };
         tokio::select! {
             biased;
-            () = guard.expired() => return Err(()),
+            () = guard.expired() => return held.lost(),
             () = work => {}
         }
         if rng.bool() {
             let left = guard.expires_in();
             let renewed = timeout(left, guard.renew(SHORT * rng.u32(1..5)));
             match client.maybe_cancel(renewed).await {
-                Some(Ok(Err(Error::Lost { .. }))) => return Err(()),
+                Some(Ok(Err(Error::Lost { .. }))) => return held.lost(),
                 // The earlier end counts.
-                _ if guard.is_expired() => return Err(()),
+                _ if guard.is_expired() => return held.lost(),
                 _ => {}
             }
         }
@@ -84,7 +78,7 @@ async fn use_while_held(
     match rng.u8(..4) {
         0 => {
             guard.expired().await;
-            return Err(());
+            held.lost();
         }
         // It stays taken until its end.
         1 => {
@@ -96,5 +90,4 @@ async fn use_while_held(
             drop(client.maybe_cancel(guard.release()).await);
         }
     }
-    Ok(())
 }
