@@ -1,5 +1,6 @@
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{HoldMode, Recorder, Step, UseOutcome};
 use crate::core::FencingToken;
@@ -24,33 +25,40 @@ use crate::core::FencingToken;
 /// }
 /// ```
 #[must_use = "dropping it records that nothing was acquired"]
-pub struct Attempt<R: Recorder>(Option<Hold<R>>);
+pub struct Attempt<R: Recorder>(Hold<R>);
 
-/// The belief to hold a resource. When it is dropped, it records [`Releasing`](Step::Releasing).
-/// Declare it after the guard, so that it is dropped first.
+/// The belief to hold a resource. It ends with [`lost`](Self::lost), [`releasing`](Self::releasing)
+/// or its drop, which records [`Releasing`](Step::Releasing). Declare it after the guard, so that
+/// it is dropped first.
 #[must_use = "dropping it records that the resource is released"]
 pub struct Held<R: Recorder> {
-    hold: Option<Hold<R>>,
+    hold: Hold<R>,
     token: FencingToken,
 }
 
-/// The release of a resource in progress. If it is dropped, it records nothing, because it is
-/// unknown if the resource was held until then.
-#[must_use = "says whether the release was confirmed"]
-pub struct Release<R: Recorder>(Option<Hold<R>>);
-
-/// An attempt, and the hold that it leads to.
-struct Hold<R> {
+/// An attempt, and the hold that it leads to. Its drop records the end, if there was none.
+struct Hold<R: Recorder> {
     recorder: R,
     resource: Arc<str>,
     mode: HoldMode,
     number: u64,
+    is_held: bool,
+    is_over: AtomicBool,
 }
 
 impl<R: Recorder> Hold<R> {
-    /// Records a step that names only the hold.
-    fn tell(&self, step: impl FnOnce(u64) -> Step<'static>) {
-        self.recorder.record(step(self.number));
+    /// Records the end of the attempt or of the hold. Only the first end counts.
+    fn end(&self, step: Step<'static>) {
+        if !self.is_over.swap(true, Ordering::Relaxed) {
+            self.recorder.record(step);
+        }
+    }
+}
+
+impl<R: Recorder> Drop for Hold<R> {
+    fn drop(&mut self) {
+        let hold = self.number;
+        self.end(if self.is_held { Step::Releasing { hold } } else { Step::Missed { hold } });
     }
 }
 
@@ -59,73 +67,89 @@ impl<R: Recorder> Attempt<R> {
     pub fn begin(recorder: R, resource: impl Into<Arc<str>>, mode: HoldMode) -> Self {
         let (number, resource) = (recorder.next_attempt(), resource.into());
         recorder.record(Step::Acquiring { resource: &resource, mode, hold: number });
-        Self(Some(Hold { recorder, resource, mode, number }))
+        let (is_held, is_over) = (false, AtomicBool::new(false));
+        Self(Hold { recorder, resource, mode, number, is_held, is_over })
+    }
+
+    /// Returns the number of the attempt, and of the hold that it leads to.
+    #[must_use]
+    pub const fn number(&self) -> u64 {
+        self.0.number
+    }
+
+    /// Replaces the resource, for an attempt that learns it only when it succeeds: the next item of
+    /// a queue, for example.
+    pub fn for_resource(mut self, resource: impl Into<Arc<str>>) -> Self {
+        self.0.resource = resource.into();
+        self
     }
 
     /// Records that the resource is held, with the token of the guard.
-    pub fn acquired(mut self, token: FencingToken) -> Held<R> {
-        let hold = self.0.take();
-        if let Some(Hold { recorder, resource, mode, number }) = &hold {
-            recorder.record(Step::Acquired { resource, mode: *mode, hold: *number, token });
-        }
+    pub fn acquired(self, token: FencingToken) -> Held<R> {
+        let mut hold = self.0;
+        hold.is_held = true;
+        let Hold { recorder, resource, mode, number, .. } = &hold;
+        recorder.record(Step::Acquired { resource, mode: *mode, hold: *number, token });
         Held { hold, token }
     }
 }
 
-impl<R: Recorder> Drop for Attempt<R> {
-    fn drop(&mut self) {
-        if let Some(hold) = self.0.take() {
-            hold.tell(|hold| Step::Missed { hold });
-        }
-    }
-}
-
 impl<R: Recorder> Held<R> {
-    /// Records that the resource was used, with the token of this hold.
+    /// Returns the resource.
+    #[must_use]
+    pub fn resource(&self) -> &str {
+        &self.hold.resource
+    }
+
+    /// Returns the way in which the resource is held.
+    #[must_use]
+    pub const fn mode(&self) -> HoldMode {
+        self.hold.mode
+    }
+
+    /// Returns the number of the hold.
+    #[must_use]
+    pub const fn number(&self) -> u64 {
+        self.hold.number
+    }
+
+    /// Returns the token of the guard.
+    #[must_use]
+    pub const fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    /// Records that the resource was used, with the token of this hold. A service that goes on
+    /// after the end of the hold records its uses, too.
     pub fn used(&self, outcome: UseOutcome) {
-        if let Some(Hold { recorder, resource, number, .. }) = &self.hold {
-            recorder.record(Step::Used { resource, hold: *number, token: self.token, outcome });
-        }
+        let Hold { recorder, resource, number, .. } = &self.hold;
+        recorder.record(Step::Used { resource, hold: *number, token: self.token, outcome });
     }
 
-    /// Records that the resource is known to be lost.
-    pub fn lost(mut self) {
-        if let Some(hold) = self.hold.take() {
-            hold.tell(|hold| Step::Lost { hold });
-        }
+    /// Records that the resource is known to be lost, unless the hold has ended before.
+    pub fn lost(&self) {
+        self.hold.end(Step::Lost { hold: self.number() });
     }
 
-    /// Records that the resource is about to be released. Call it before the call that releases it.
-    pub fn releasing(mut self) -> Release<R> {
-        let hold = self.hold.take();
-        if let Some(hold) = &hold {
-            hold.tell(|hold| Step::Releasing { hold });
-        }
-        Release(hold)
+    /// Records that the resource is about to be released, unless the hold has ended before. Call it
+    /// before the call that releases it.
+    pub fn releasing(&self) {
+        self.hold.end(Step::Releasing { hold: self.number() });
     }
-}
 
-impl<R: Recorder> Drop for Held<R> {
-    fn drop(&mut self) {
-        if let Some(hold) = self.hold.take() {
-            hold.tell(|hold| Step::Releasing { hold });
-        }
+    /// Records that a server has confirmed the release: the resource was held until
+    /// [`releasing`](Self::releasing) was called. If the outcome of the release is unknown, do not
+    /// call it.
+    pub fn released(&self) {
+        self.releasing();
+        self.hold.recorder.record(Step::Released { hold: self.number() });
     }
 }
 
-impl<R: Recorder> Release<R> {
-    /// Records that a server has confirmed the release.
-    pub fn released(self) {
-        if let Some(hold) = self.0 {
-            hold.tell(|hold| Step::Released { hold });
-        }
-    }
-}
-
-impl<R> fmt::Debug for Hold<R> {
+impl<R: Recorder> fmt::Debug for Hold<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { resource, mode, number, .. } = self;
-        write!(f, "{resource} ({mode:?}), #{number}")
+        write!(f, "{resource} ({mode}), #{number}")
     }
 }
 
@@ -138,12 +162,6 @@ impl<R: Recorder> fmt::Debug for Attempt<R> {
 impl<R: Recorder> fmt::Debug for Held<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Held").field("hold", &self.hold).field("token", &self.token).finish()
-    }
-}
-
-impl<R: Recorder> fmt::Debug for Release<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Release").field(&self.0).finish()
     }
 }
 
@@ -181,7 +199,7 @@ mod tests {
     fn dropped_attempt_is_missed() {
         let dropped =
             lines(|recorder| drop(Attempt::begin(recorder, "orders", HoldMode::Exclusive)));
-        assert_eq!(dropped, ["acquiring orders (Exclusive), #7", "missed #7"]);
+        assert_eq!(dropped, ["acquiring orders (exclusive), #7", "missed #7"]);
     }
 
     #[test]
@@ -190,23 +208,46 @@ mod tests {
             let lines = lines(|recorder| {
                 end(Attempt::begin(recorder, "o", HoldMode::Leader).acquired(token()));
             });
-            assert_eq!(lines[1], "acquired o (Leader), #7, token 0x1f");
+            assert_eq!(lines[1], "acquired o (leader), #7, token 0x1f");
             lines[2..].to_vec()
         };
         assert_eq!(held(|held| drop(held)), ["releasing #7"]);
         assert_eq!(held(|held| held.lost()), ["lost #7"]);
-        assert_eq!(held(|held| drop(held.releasing())), ["releasing #7"]);
-        assert_eq!(held(|held| held.releasing().released()), ["releasing #7", "released #7"]);
-        let used = held(|held| held.used(UseOutcome::Accepted(3)));
-        assert_eq!(used, ["used o, #7, token 0x1f: Accepted(3)", "releasing #7"]);
+        assert_eq!(held(|held| held.releasing()), ["releasing #7"]);
+        assert_eq!(held(|held| held.released()), ["releasing #7", "released #7"]);
+        let lost = held(|held| {
+            held.lost();
+            held.releasing();
+        });
+        assert_eq!(lost, ["lost #7"]);
+    }
+
+    #[test]
+    fn use_is_recorded_until_the_drop() {
+        let used = lines(|recorder| {
+            let attempt =
+                Attempt::begin(recorder, "queue", HoldMode::Exclusive).for_resource("item");
+            let held = attempt.acquired(token());
+            held.used(UseOutcome::Accepted(3));
+            held.lost();
+            held.used(UseOutcome::Refused);
+        });
+        let steps = [
+            "acquiring queue (exclusive), #7",
+            "acquired item (exclusive), #7, token 0x1f",
+            "used item, #7, token 0x1f: accepted as use 3",
+            "lost #7",
+            "used item, #7, token 0x1f: refused",
+        ];
+        assert_eq!(used, steps);
     }
 
     #[test]
     fn handles_of_a_recorder_are_recorders() {
         let lines = Arc::new(Lines::default());
-        let held = Attempt::begin(Arc::clone(&lines), "o", HoldMode::Lease);
-        assert_eq!(held.0.as_ref().unwrap().number, 7);
-        drop(held);
+        let attempt = Attempt::begin(Arc::clone(&lines), "o", HoldMode::Lease);
+        assert_eq!(attempt.number(), 7);
+        drop(attempt);
         assert_eq!(lines.0.lock().unwrap().len(), 2);
     }
 }

@@ -70,7 +70,7 @@ mod recorder;
 
 use std::fmt;
 
-pub use attempt::{Attempt, Held, Release};
+pub use attempt::{Attempt, Held};
 pub use recorder::{HoldMode, Outcome, Recorder, Step, TracingRecorder, UseOutcome};
 
 #[cfg(feature = "metrics")]

@@ -134,6 +134,7 @@ pub enum Step<'a> {
 /// The way in which a resource is held.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum HoldMode {
     /// Exclusive: a mutex, or a lock for writing.
     Exclusive,
@@ -148,6 +149,7 @@ pub enum HoldMode {
 /// The reaction of a resource to a use.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum UseOutcome {
     /// The use took effect. The number is its place among all uses: their count, or the version of
     /// the znode that was written.
@@ -159,6 +161,7 @@ pub enum UseOutcome {
 /// The knowledge of a service about the effect of a request.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Outcome {
     /// The request took effect.
     Sure,
@@ -185,31 +188,61 @@ impl Outcome {
     }
 }
 
+impl fmt::Display for HoldMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Exclusive => "exclusive",
+            Self::Shared => "shared",
+            Self::Lease => "lease",
+            Self::Leader => "leader",
+        })
+    }
+}
+
+impl fmt::Display for UseOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Accepted(place) => write!(f, "accepted as use {place}"),
+            Self::Refused => f.write_str("refused"),
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sure => "done",
+            Self::Unknown => "unknown",
+            Self::Failed => "failed",
+        })
+    }
+}
+
 impl fmt::Display for Step<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Acquiring { resource, mode, hold } => {
-                write!(f, "acquiring {resource} ({mode:?}), #{hold}")
+                write!(f, "acquiring {resource} ({mode}), #{hold}")
             }
             Self::Acquired { resource, mode, hold, token } => {
-                write!(f, "acquired {resource} ({mode:?}), #{hold}, token {token}")
+                write!(f, "acquired {resource} ({mode}), #{hold}, token {token}")
             }
             Self::Missed { hold } => write!(f, "missed #{hold}"),
             Self::Lost { hold } => write!(f, "lost #{hold}"),
             Self::Releasing { hold } => write!(f, "releasing #{hold}"),
             Self::Released { hold } => write!(f, "released #{hold}"),
             Self::Used { resource, hold, token, outcome } => {
-                write!(f, "used {resource}, #{hold}, token {token}: {outcome:?}")
+                write!(f, "used {resource}, #{hold}, token {token}: {outcome}")
             }
             Self::Putting { queue, item, rank } => {
                 write!(f, "putting {item} into {queue}, rank {rank}")
             }
-            Self::Put { queue, item, outcome } => write!(f, "put {item} into {queue}: {outcome:?}"),
+            Self::Put { queue, item, outcome } => write!(f, "put {item} into {queue}: {outcome}"),
             Self::Taken { queue, item, attempt } => {
                 write!(f, "taken {item} of {queue}, delivery {attempt}")
             }
             Self::Finishing { queue, item } => write!(f, "finishing {item} of {queue}"),
-            Self::Done { queue, item, outcome } => write!(f, "done {item} of {queue}: {outcome:?}"),
+            Self::Done { queue, item, outcome } => write!(f, "done {item} of {queue}: {outcome}"),
             Self::Returned { queue, item } => write!(f, "returned {item} to {queue}"),
             Self::Dead { queue, item } => write!(f, "made {item} of {queue} a dead letter"),
             Self::Note { text } => f.write_str(text),

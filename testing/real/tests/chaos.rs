@@ -6,12 +6,12 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use zk_curator::{CreateMode, ErrorKind};
+use zk_curator::observe::{Attempt, HoldMode};
+use zk_curator::{CreateMode, ErrorKind, FencingToken};
 use zk_curator_real::chaos::{Chaos, Found, Report};
 use zk_curator_real::{self as real, RealEnsemble};
 use zk_curator_recipes::lock::InterProcessMutex;
 use zk_curator_sim::checkers::Exclusion;
-use zk_curator_sim::history::{Hold, Mode};
 use zk_curator_sim::{Client, Failure, Sim, scenarios};
 use zk_curator_testing::wait::spend;
 
@@ -107,24 +107,17 @@ async fn only_looks(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
     while client.next_round().is_some() {
         spend(client.moment(Duration::from_millis(5))).await;
-        let (hold, mode) = (client.unique(), Mode::Exclusive);
-        client.record(Hold::Acquiring { resource: "lock".into(), mode, hold });
-        let Ok(None) = zk.exists("/lock").await else {
-            client.record(Hold::Missed { hold });
-            continue;
-        };
+        let attempt = Attempt::begin(&client, "lock", HoldMode::Exclusive);
+        let Ok(None) = zk.exists("/lock").await else { continue };
         let token = match zk.create("/lock").mode(CreateMode::Ephemeral).await {
             Ok(created) => created.stat.czxid,
             // Another client was as quick. The bug is to ignore that.
             Err(error) if error.kind() == ErrorKind::NodeExists => i64::try_from(client.unique())?,
-            Err(_) => {
-                client.record(Hold::Missed { hold });
-                continue;
-            }
+            Err(_) => continue,
         };
-        client.record(Hold::Acquired { resource: "lock".into(), mode, hold, token });
+        let held = attempt.acquired(FencingToken::new(token));
         spend(client.moment(Duration::from_millis(50))).await;
-        client.record(Hold::Releasing { hold });
+        held.releasing();
         // The delete may be lost, or the node may belong to another client.
         drop(zk.delete("/lock").await);
     }
@@ -136,17 +129,12 @@ async fn only_looks(client: Client) -> Result<(), Failure> {
 async fn without_a_session(client: Client) -> Result<(), Failure> {
     while client.next_round().is_some() {
         let zk = client.connect().await?;
-        let (hold, mode) = (client.unique(), Mode::Exclusive);
-        client.record(Hold::Acquiring { resource: "lock".into(), mode, hold });
-        let Ok(guard) = InterProcessMutex::new(&zk, "/lock").acquire().await else {
-            client.record(Hold::Missed { hold });
-            continue;
-        };
-        let token = guard.fencing_token().get();
-        client.record(Hold::Acquired { resource: "lock".into(), mode, hold, token });
+        let attempt = Attempt::begin(&client, "lock", HoldMode::Exclusive);
+        let lock = InterProcessMutex::new(&zk, "/lock");
+        let Ok(guard) = lock.acquire().await else { continue };
+        let _held = attempt.acquired(guard.fencing_token());
         drop(zk.close().await);
         spend(client.session_timeout() * 2).await;
-        client.record(Hold::Releasing { hold });
     }
     Ok(())
 }

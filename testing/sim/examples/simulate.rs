@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 use zk_curator::CuratorFramework;
+use zk_curator::observe::{Attempt, HoldMode, UseOutcome};
 use zk_curator_recipes::lock::{InterProcessMutex, MutexGuard};
 use zk_curator_sim::checkers::Exclusion;
-use zk_curator_sim::history::{Hold, Mode, Name, ResourceUse};
 use zk_curator_sim::{Client, Failure, RunStats, Sim};
 
 /// The service under test: the next number is the last one plus one. With `fenced`, its writes are
@@ -42,36 +42,25 @@ async fn issue(
 async fn process(client: Client, fenced: bool) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let lock = InterProcessMutex::new(&zk, "/locks/invoices");
-    let invoices = || Name::from("invoices");
     while client.next_round().is_some() {
         sleep(client.moment(Duration::from_millis(200))).await;
-        let (hold, mode) = (client.unique(), Mode::Exclusive);
-        client.record(Hold::Acquiring { resource: invoices(), mode, hold });
-        let Some(Ok(guard)) = client.maybe_cancel(lock.acquire()).await else {
-            client.record(Hold::Missed { hold });
-            continue;
-        };
-        let token = guard.fencing_token().get();
-        client.record(Hold::Acquired { resource: invoices(), mode, hold, token });
+        let attempt = Attempt::begin(&client, "invoices", HoldMode::Exclusive);
+        let Some(Ok(guard)) = client.maybe_cancel(lock.acquire()).await else { continue };
+        // Declared after the guard, so that it is dropped before the guard.
+        let held = attempt.acquired(guard.fencing_token());
         let mut work = pin!(issue(&zk, &guard, fenced));
         let issued = tokio::select! {
             biased;
             issued = &mut work => issued,
             () = guard.lost() => {
-                client.record(Hold::Lost { hold });
+                held.lost();
                 // This service ignores the loss of the lock.
                 work.await
             }
         };
         if let Ok(number) = issued {
-            client.record(Hold::Used {
-                resource: invoices(),
-                hold,
-                token,
-                outcome: ResourceUse::Accepted(number),
-            });
+            held.used(UseOutcome::Accepted(number));
         }
-        client.record(Hold::Releasing { hold });
     }
     Ok(())
 }

@@ -14,15 +14,16 @@ use fastrand::Rng;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
+use zk_curator::observe::{Held, Recorder, Step};
 use zk_curator::retry::BoundedExponentialBackoffRetry;
-use zk_curator::{ConnectionState, CuratorFramework, CuratorFrameworkBuilder, FencingToken};
+use zk_curator::{ConnectionState, CuratorFramework, CuratorFrameworkBuilder};
 use zk_curator_client::internal::{Locked, sleep};
 use zk_curator_client::{Connector, NeverSuspended, Spawn};
 use zk_curator_testing::with_causes;
 
 use super::checkers::Violation;
 use super::deadline::may_be_of_a_deadline;
-use super::history::{Event, History, Lifecycle, Mode, Name, ProcessId};
+use super::history::{Event, History, Lifecycle, Name, ProcessId};
 use super::options::ClientSettings;
 use super::remote::Remote;
 use super::resource::FencedResource;
@@ -78,7 +79,7 @@ struct Shared {
     cancelling: AtomicU32,
     cancelled: AtomicU64,
     numbers: AtomicU64,
-    resources: Locked<BTreeMap<Name, Arc<FencedResource>>>,
+    resources: Locked<BTreeMap<Name, FencedResource>>,
 }
 
 impl Default for Run {
@@ -217,6 +218,8 @@ impl Rounds {
 pub(crate) struct Ending {
     /// `true` if the client drops what it has acquired only after the frameworks are closed.
     late: AtomicBool,
+    /// `true` if the process was killed: it records nothing more, although its values are dropped.
+    is_silent: AtomicBool,
     asked: CancellationToken,
     /// Stops the tasks of the life.
     frozen: CancellationToken,
@@ -229,6 +232,11 @@ impl Ending {
     pub(crate) fn ask(&self, late: bool) {
         self.late.store(late, Ordering::Relaxed);
         self.asked.cancel();
+    }
+
+    /// Makes the life record nothing from now on.
+    pub(crate) fn silence(&self) {
+        self.is_silent.store(true, Ordering::Relaxed);
     }
 }
 
@@ -353,6 +361,7 @@ impl Client {
     async fn close_in_the_middle(&self, work: Running) {
         self.ending.frozen.cancel();
         self.record(Lifecycle::Killed);
+        self.ending.silence();
         if self.ending.late.load(Ordering::Relaxed) {
             self.close().await;
             self.ending.over.cancel();
@@ -370,7 +379,8 @@ impl Client {
         let mut all = true;
         for zk in connected {
             if let Err(error) = zk.close().await {
-                self.note(format!("closed without an answer: {error}"));
+                let text = format!("closed without an answer: {error}");
+                self.run().record(self.who(), Event::Note { text });
                 all = false;
             }
         }
@@ -435,9 +445,12 @@ impl Client {
     }
 
     /// Records an event of this client. Record an `…ing` event before the call that it announces,
-    /// and every other event after the response: see [`history`](super::history).
+    /// and every other event after the response: see [`history`](super::history). A life that was
+    /// killed records nothing more.
     pub fn record(&self, event: impl Into<Event>) {
-        self.run().record(self.who(), event);
+        if !self.ending.is_silent.load(Ordering::Relaxed) {
+            self.run().record(self.who(), event);
+        }
     }
 
     /// Records a note for the reader of the history.
@@ -644,18 +657,29 @@ impl Client {
     ///
     /// # Cancel safety
     /// If the future is dropped, the request may or may not have arrived.
-    pub async fn use_resource(&self, resource: &Name, mode: Mode, hold: u64, token: FencingToken) {
+    pub async fn use_resource<R: Recorder>(&self, held: &Held<R>) {
         sleep(self.moment(Duration::from_millis(20))).await;
-        if let Some(remote) = &self.run().shared.remote {
-            let used = remote.use_resource(resource, mode, hold, token.get()).await;
-            return self.record(used);
-        }
-        let resource = {
-            let mut resources = self.run().shared.resources.lock();
-            let new = || Arc::new(FencedResource::new(Name::clone(resource)));
-            Arc::clone(resources.entry(Name::clone(resource)).or_insert_with(new))
+        let (name, mode) = (Name::from(held.resource()), held.mode());
+        let token = held.token().get();
+        let outcome = match &self.run().shared.remote {
+            Some(remote) => remote.use_resource(&name, mode, token).await,
+            None => {
+                let mut resources = self.run().shared.resources.lock();
+                resources.entry(name).or_default().use_as(mode, token)
+            }
         };
-        self.record(resource.use_as(mode, hold, token.get()));
+        held.used(outcome);
+    }
+}
+
+/// Records the steps in the history of the run.
+impl Recorder for Client {
+    fn record(&self, step: Step<'_>) {
+        Self::record(self, step);
+    }
+
+    fn next_attempt(&self) -> u64 {
+        self.unique()
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::checkers::Violation;
 use super::faults::{Fault, FaultKind};
-use super::history::{Answer, Event, History, Hold, Lifecycle, ResourceUse, Shared};
+use super::history::{Answer, Event, History, Hold, Lifecycle, Shared, UseOutcome};
 use super::options::Setting;
 
 /// The outcome of a run.
@@ -80,7 +80,7 @@ impl RunStats {
         for record in history.records() {
             match &record.event {
                 Event::Hold(Hold::Acquired { .. }) => self.acquired += 1,
-                Event::Hold(Hold::Used { outcome: ResourceUse::Refused, .. }) => self.refused += 1,
+                Event::Hold(Hold::Used { outcome: UseOutcome::Refused, .. }) => self.refused += 1,
                 Event::Hold(Hold::Used { .. }) => self.used += 1,
                 Event::Shared(Shared::Call { .. }) => self.calls += 1,
                 Event::Shared(Shared::Return { answer: Answer::Unknown, .. }) => self.unknown += 1,

@@ -2,7 +2,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use crate::history::{Event, Hold, Mode, Name, ProcessId};
+use crate::history::{Event, HoldMode, Name, ProcessId, UseOutcome};
 
 /// The parts of a run that are outside the process of a client.
 pub trait Remote: Send + Sync {
@@ -16,8 +16,8 @@ pub trait Remote: Send + Sync {
     fn number(&self) -> u64;
 
     /// Uses a resource: [`FencedResource::use_as`](crate::FencedResource::use_as).
-    fn use_resource(&self, resource: &Name, mode: Mode, hold: u64, token: i64) -> Answered;
+    fn use_resource(&self, resource: &Name, mode: HoldMode, token: i64) -> Answered;
 }
 
-/// The future event that reports how a resource was used: [`Hold::Used`].
-pub type Answered = Pin<Box<dyn Future<Output = Hold> + Send>>;
+/// The future reaction of a resource to a use.
+pub type Answered = Pin<Box<dyn Future<Output = UseOutcome> + Send>>;

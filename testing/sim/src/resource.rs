@@ -1,21 +1,18 @@
 //! A resource that a lock protects, and that checks fencing tokens.
 
-use super::history::{Hold, Mode, Name, ResourceUse};
+use super::history::{HoldMode, UseOutcome};
 use zk_curator_client::internal::Locked;
 
 /// A simulated resource that a lock protects. It refuses a use with a token that is too old, as
 /// every resource should that the holders of a lock write to.
 ///
-/// It remembers the highest token that it was used with. An exclusive use ([`Mode::Exclusive`],
-/// [`Mode::Leader`]) needs that token or a higher one. A shared use ([`Mode::Shared`],
-/// [`Mode::Lease`]) needs a token that is not lower than the highest token of an exclusive use. So
-/// readers come in any order, but no reader comes after a later writer, and no writer after a later
-/// reader.
-#[derive(Debug)]
-pub struct FencedResource {
-    name: Name,
-    seen: Locked<Seen>,
-}
+/// It remembers the highest token that it was used with. An exclusive use ([`HoldMode::Exclusive`],
+/// [`HoldMode::Leader`]) needs that token or a higher one. A shared use ([`HoldMode::Shared`],
+/// [`HoldMode::Lease`]) needs a token that is not lower than the highest token of an exclusive use.
+/// So readers come in any order, but no reader comes after a later writer, and no writer after a
+/// later reader.
+#[derive(Debug, Default)]
+pub struct FencedResource(Locked<Seen>);
 
 #[derive(Debug, Default)]
 struct Seen {
@@ -26,35 +23,21 @@ struct Seen {
 }
 
 impl FencedResource {
-    /// Creates a resource that was not used yet.
-    pub fn new(name: impl Into<Name>) -> Self {
-        Self { name: name.into(), seen: Locked::default() }
-    }
-
-    /// Returns the name of the resource in the history.
-    #[must_use]
-    pub const fn name(&self) -> &Name {
-        &self.name
-    }
-
-    /// Uses the resource by a hold in this mode, and returns the [`Hold::Used`] to record. Only
-    /// the token decides.
-    #[must_use]
-    pub fn use_as(&self, mode: Mode, hold: u64, token: i64) -> Hold {
-        let mut seen = self.seen.lock();
-        let alone = matches!(mode, Mode::Exclusive | Mode::Leader);
+    /// Uses the resource by a hold in this mode with this token.
+    pub fn use_as(&self, mode: HoldMode, token: i64) -> UseOutcome {
+        let mut seen = self.0.lock();
+        let alone = matches!(mode, HoldMode::Exclusive | HoldMode::Leader);
         let newest = if alone { seen.highest } else { seen.highest_alone };
-        let outcome = if Some(token) >= newest {
+        if Some(token) >= newest {
             seen.accepted += 1;
             seen.highest = seen.highest.max(Some(token));
             if alone {
                 seen.highest_alone = Some(token);
             }
-            ResourceUse::Accepted(seen.accepted)
+            UseOutcome::Accepted(seen.accepted)
         } else {
-            ResourceUse::Refused
-        };
-        Hold::Used { resource: self.name.clone(), hold, token, outcome }
+            UseOutcome::Refused
+        }
     }
 }
 
@@ -63,25 +46,23 @@ mod tests {
     use super::*;
 
     /// Returns the results of consecutive uses.
-    fn uses(tokens: &[(Mode, i64)]) -> Vec<bool> {
-        let resource = FencedResource::new("orders");
-        let accepted = |&(mode, token)| {
-            let event = resource.use_as(mode, 1, token);
-            matches!(event, Hold::Used { outcome: ResourceUse::Accepted(_), .. })
-        };
+    fn uses(tokens: &[(HoldMode, i64)]) -> Vec<bool> {
+        let resource = FencedResource::default();
+        let accepted =
+            |&(mode, token)| matches!(resource.use_as(mode, token), UseOutcome::Accepted(_));
         tokens.iter().map(accepted).collect()
     }
 
     #[test]
     fn old_tokens_are_refused() {
-        use Mode::{Exclusive, Leader};
+        use HoldMode::{Exclusive, Leader};
         assert_eq!(uses(&[(Exclusive, 5), (Exclusive, 5), (Exclusive, 4)]), [true, true, false]);
         assert_eq!(uses(&[(Leader, -3), (Leader, 7), (Leader, -3)]), [true, true, false]);
     }
 
     #[test]
     fn readers_come_in_any_order_between_writers() {
-        use Mode::{Exclusive, Shared};
+        use HoldMode::{Exclusive, Shared};
         let tokens = [(Exclusive, 5), (Shared, 8), (Shared, 7), (Shared, 5), (Shared, 4)];
         assert_eq!(uses(&tokens), [true, true, true, true, false]);
         // Writer 7 must not change what reader 8 has already read.

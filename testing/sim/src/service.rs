@@ -4,12 +4,11 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_curator::observe::{self, HoldMode, Recorder, Step, UseOutcome};
 use zk_curator::{CancellationToken, CuratorFramework};
 use zk_curator_client::internal::sleep;
 
 use super::client::{Client, Ended, Failure};
-use super::history::{Event, Hold, Mode, Outcome, ProcessId, Queue, ResourceUse};
+use super::history::ProcessId;
 use super::sim::Sim;
 
 /// The time for which a service runs without faults, in session timeouts.
@@ -22,7 +21,7 @@ const RESTART: Duration = Duration::from_millis(500);
 impl Sim {
     /// Runs an unchanged service: each client connects, and calls the function with its framework
     /// and its recorder. The function is the one that runs in production, with another recorder:
-    /// see [`Recorder`].
+    /// see [`Recorder`](zk_curator::observe::Recorder).
     ///
     /// A service that returns an error during the faults, or because of them, is restarted in a new
     /// process, as its supervisor would do. If a service that was started after the last fault
@@ -125,128 +124,4 @@ where
         () = is_over => return Ok(()),
     };
     ended.map_err(|error| if began_in_faults { Ended(error).into() } else { error })
-}
-
-/// Records the steps of a service in the history of the run.
-impl Recorder for Client {
-    fn record(&self, step: Step<'_>) {
-        Self::record(self, event(step));
-    }
-
-    fn next_attempt(&self) -> u64 {
-        self.unique()
-    }
-}
-
-/// Returns the event of the history for a step.
-fn event(step: Step<'_>) -> Event {
-    match step {
-        Step::Acquiring { resource, mode, hold } => {
-            Hold::Acquiring { resource: resource.into(), mode: mode.into(), hold }.into()
-        }
-        Step::Acquired { resource, mode, hold, token } => {
-            let (resource, mode, token) = (resource.into(), mode.into(), token.get());
-            Hold::Acquired { resource, mode, hold, token }.into()
-        }
-        Step::Missed { hold } => Hold::Missed { hold }.into(),
-        Step::Lost { hold } => Hold::Lost { hold }.into(),
-        Step::Releasing { hold } => Hold::Releasing { hold }.into(),
-        Step::Released { hold } => Hold::Released { hold }.into(),
-        Step::Used { resource, hold, token, outcome } => {
-            let (resource, token, outcome) = (resource.into(), token.get(), outcome.into());
-            Hold::Used { resource, hold, token, outcome }.into()
-        }
-        Step::Putting { queue, item, rank } => {
-            Queue::Putting { queue: queue.into(), item: item.into(), rank }.into()
-        }
-        Step::Put { queue, item, outcome } => {
-            Queue::Put { queue: queue.into(), item: item.into(), outcome: outcome.into() }.into()
-        }
-        Step::Taken { queue, item, attempt } => {
-            Queue::Taken { queue: queue.into(), item: item.into(), attempt }.into()
-        }
-        Step::Finishing { queue, item } => {
-            Queue::Finishing { queue: queue.into(), item: item.into() }.into()
-        }
-        Step::Done { queue, item, outcome } => {
-            Queue::Done { queue: queue.into(), item: item.into(), outcome: outcome.into() }.into()
-        }
-        Step::Returned { queue, item } => {
-            Queue::Returned { queue: queue.into(), item: item.into() }.into()
-        }
-        Step::Dead { queue, item } => Queue::Dead { queue: queue.into(), item: item.into() }.into(),
-        // A note, or a step that a later version adds.
-        other => Event::Note { text: other.to_string() },
-    }
-}
-
-impl From<HoldMode> for Mode {
-    fn from(mode: HoldMode) -> Self {
-        match mode {
-            HoldMode::Shared => Self::Shared,
-            HoldMode::Lease => Self::Lease,
-            HoldMode::Leader => Self::Leader,
-            // A mode that a later version adds is treated as the strictest one.
-            _ => Self::Exclusive,
-        }
-    }
-}
-
-impl From<UseOutcome> for ResourceUse {
-    fn from(outcome: UseOutcome) -> Self {
-        match outcome {
-            UseOutcome::Accepted(place) => Self::Accepted(place),
-            _ => Self::Refused,
-        }
-    }
-}
-
-impl From<observe::Outcome> for Outcome {
-    fn from(outcome: observe::Outcome) -> Self {
-        match outcome {
-            observe::Outcome::Sure => Self::Sure,
-            observe::Outcome::Failed => Self::Failed,
-            _ => Self::Unknown,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use zk_curator::FencingToken;
-    use zk_curator::observe::{HoldMode, Outcome, Step, UseOutcome};
-
-    use super::event;
-
-    #[test]
-    fn steps_are_events_of_the_same_meaning() {
-        let (resource, queue, item, hold) = ("orders", "mails", "m", 7);
-        let (mode, token) = (HoldMode::Leader, FencingToken::new(0x1f));
-        let (outcome, sure) = (UseOutcome::Accepted(3), Outcome::Sure);
-        for (step, text) in [
-            (Step::Acquiring { resource, mode, hold }, "acquires orders (leader), #7"),
-            (
-                Step::Acquired { resource, mode, hold, token },
-                "holds orders (leader), #7, token 0x1f",
-            ),
-            (Step::Missed { hold }, "has not acquired #7"),
-            (Step::Lost { hold }, "has lost #7"),
-            (Step::Releasing { hold }, "releases #7"),
-            (Step::Released { hold }, "has released #7"),
-            (
-                Step::Used { resource, hold, token, outcome },
-                "uses orders, #7, token 0x1f: accepted as use 3",
-            ),
-            (Step::Putting { queue, item, rank: 0 }, "puts m into mails"),
-            (Step::Put { queue, item, outcome: Outcome::Unknown }, "has put m into mails: unknown"),
-            (Step::Taken { queue, item, attempt: 2 }, "takes m from mails, delivery 2"),
-            (Step::Finishing { queue, item }, "is about to remove m from mails"),
-            (Step::Done { queue, item, outcome: sure }, "has processed m of mails: done"),
-            (Step::Returned { queue, item }, "returns m to mails"),
-            (Step::Dead { queue, item }, "makes m of mails a dead letter"),
-            (Step::Note { text: "a note" }, "a note"),
-        ] {
-            assert_eq!(event(step).to_string(), text);
-        }
-    }
 }

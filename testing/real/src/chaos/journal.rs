@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::wire::Clock;
 use zk_curator_client::internal::Locked;
 use zk_curator_sim::checkers::Violation;
-use zk_curator_sim::history::{Name, ProcessId};
+use zk_curator_sim::history::{HoldMode, Name, ProcessId, UseOutcome};
 use zk_curator_sim::{Event, FencedResource};
 
 /// The journal of all participants of a run. Clones are the same journal.
@@ -30,7 +30,7 @@ pub(super) struct Entries {
     /// The violations that the history does not show, each with its scenario.
     pub(super) violations: Vec<(Option<usize>, Violation)>,
     /// The resources outside ZooKeeper, by scenario.
-    pub(super) resources: BTreeMap<(usize, Name), Arc<FencedResource>>,
+    pub(super) resources: BTreeMap<(usize, Name), FencedResource>,
 }
 
 /// A line of the journal.
@@ -121,11 +121,15 @@ impl Journal {
         self.lock().violations.push((scenario, Violation::new(promise, broken, Vec::new())));
     }
 
-    /// Returns a resource of a scenario that is outside ZooKeeper.
-    pub(super) fn resource(&self, scenario: usize, name: Name) -> Arc<FencedResource> {
-        let mut entries = self.lock();
-        let resource = entries.resources.entry((scenario, Name::clone(&name)));
-        Arc::clone(resource.or_insert_with(|| Arc::new(FencedResource::new(name))))
+    /// Uses a resource of a scenario that is outside ZooKeeper.
+    pub(super) fn use_resource(
+        &self,
+        scenario: usize,
+        name: Name,
+        mode: HoldMode,
+        token: i64,
+    ) -> UseOutcome {
+        self.lock().resources.entry((scenario, name)).or_default().use_as(mode, token)
     }
 
     /// Takes all records.

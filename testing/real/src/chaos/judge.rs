@@ -130,7 +130,7 @@ fn end_early(lines: &mut Vec<Line>, allowance: impl Fn(Duration) -> Duration) {
 mod tests {
     use super::*;
     use zk_curator_sim::checkers::{Checker, Exclusion};
-    use zk_curator_sim::history::Mode;
+    use zk_curator_sim::history::HoldMode;
 
     const TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -155,7 +155,7 @@ mod tests {
 
     fn acquires(at: u64, client: u32, hold: u64) -> [(u64, u32, Event); 2] {
         let (resource, mode, token) =
-            ("orders".into(), Mode::Exclusive, i64::try_from(hold).unwrap());
+            ("orders".into(), HoldMode::Exclusive, i64::try_from(hold).unwrap());
         [
             (at, client, Hold::Acquiring { resource: "orders".into(), mode, hold }.into()),
             (at, client, Hold::Acquired { resource, mode, hold, token }.into()),

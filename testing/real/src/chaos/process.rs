@@ -155,10 +155,10 @@ impl Listener {
                 journal.client_says(*scenario, *who, at, event);
             }
             Told::Stall { from, to } => journal.stall(Some((*scenario, *who)), Span { from, to }),
-            Told::Use { call, resource, mode, hold, token } => {
-                let event = journal.resource(*scenario, resource).use_as(mode, hold, token);
+            Told::Use { call, resource, mode, token } => {
+                let outcome = journal.use_resource(*scenario, resource, mode, token);
                 // The process may have ended.
-                drop(answers.send(Heard::Used { call, event }));
+                drop(answers.send(Heard::Used { call, outcome }));
             }
             Told::Failed { broken } => journal.violated(Some(*scenario), "workload", broken),
         }

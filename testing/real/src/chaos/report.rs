@@ -9,7 +9,7 @@ use super::judge;
 use super::settings::Chaos;
 use zk_curator_sim::checkers::Violation;
 use zk_curator_sim::history::{
-    Barrier, Commit, Hold, Lifecycle, ProcessId, Queue, ResourceUse, Shared, Transact,
+    Barrier, Commit, Hold, Lifecycle, ProcessId, Queue, Shared, Transact, UseOutcome,
 };
 use zk_curator_sim::{Event, History};
 
@@ -154,7 +154,7 @@ impl RecipeReport {
             match &record.event {
                 Event::Hold(Hold::Acquired { .. }) => report.acquired += 1,
                 Event::Hold(Hold::Lost { .. }) => report.lost += 1,
-                Event::Hold(Hold::Used { outcome: ResourceUse::Refused, .. }) => {
+                Event::Hold(Hold::Used { outcome: UseOutcome::Refused, .. }) => {
                     report.refused += 1;
                 }
                 Event::Hold(Hold::Used { .. }) => report.used += 1,

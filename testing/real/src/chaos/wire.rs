@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use zk_curator_sim::Event;
-use zk_curator_sim::history::{Hold, Mode, Name};
+use zk_curator_sim::history::{HoldMode, Name, UseOutcome};
 
 /// A line from a client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,7 +19,7 @@ pub(super) enum Told {
     /// The client did not run between these two times.
     Stall { from: Duration, to: Duration },
     /// The client uses a resource outside ZooKeeper, and waits for the response.
-    Use { call: u64, resource: Name, mode: Mode, hold: u64, token: i64 },
+    Use { call: u64, resource: Name, mode: HoldMode, token: i64 },
     /// The client cannot continue.
     Failed { broken: String },
 }
@@ -29,7 +29,7 @@ pub(super) enum Told {
 #[serde(rename_all = "lowercase")]
 pub(super) enum Heard {
     /// The result of a use of a resource.
-    Used { call: u64, event: Hold },
+    Used { call: u64, outcome: UseOutcome },
     /// There will be no more faults.
     FaultsOver,
 }

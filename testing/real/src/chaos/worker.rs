@@ -15,7 +15,7 @@ use zk_curator_client::internal::{Locked, sleep};
 
 use super::settings::Subject;
 use super::wire::{Clock, Heard, Told, tell};
-use zk_curator_sim::history::{Hold, Mode, Name, ProcessId};
+use zk_curator_sim::history::{HoldMode, Name, ProcessId, UseOutcome};
 use zk_curator_sim::host::{Answered, Remote, seed_of};
 use zk_curator_sim::{Client, ClientParts, ClientSettings, Event, Rounds, Run, Workload};
 
@@ -111,7 +111,7 @@ async fn work(life: Life, workload: &Workload) -> ExitCode {
     drop(tokio::spawn(async move {
         while let Some(heard) = heard.recv().await {
             match heard {
-                Heard::Used { call, event } => of_watcher.answered(call, event),
+                Heard::Used { call, outcome } => of_watcher.answered(call, outcome),
                 Heard::FaultsOver => {
                     of_run.set_cancelling(0);
                     rounds.skip_to(ROUNDS - 1);
@@ -189,7 +189,7 @@ struct Watcher {
 #[derive(Default)]
 struct Calls {
     next: u64,
-    waiting: BTreeMap<u64, oneshot::Sender<Hold>>,
+    waiting: BTreeMap<u64, oneshot::Sender<UseOutcome>>,
 }
 
 impl Watcher {
@@ -197,10 +197,10 @@ impl Watcher {
         self.calls.lock()
     }
 
-    fn answered(&self, call: u64, used: Hold) {
+    fn answered(&self, call: u64, outcome: UseOutcome) {
         if let Some(waiting) = self.calls().waiting.remove(&call) {
             // The caller may have been cancelled.
-            drop(waiting.send(used));
+            waiting.send(outcome).ok();
         }
     }
 }
@@ -230,7 +230,7 @@ impl Remote for Watcher {
         }
     }
 
-    fn use_resource(&self, resource: &Name, mode: Mode, hold: u64, token: i64) -> Answered {
+    fn use_resource(&self, resource: &Name, mode: HoldMode, token: i64) -> Answered {
         let (answer, answered) = oneshot::channel();
         let call = {
             let mut calls = self.calls();
@@ -239,10 +239,10 @@ impl Remote for Watcher {
             calls.waiting.insert(call, answer);
             call
         };
-        say(&Told::Use { call, resource: Name::clone(resource), mode, hold, token });
+        say(&Told::Use { call, resource: Name::clone(resource), mode, token });
         Box::pin(async move {
             match answered.await {
-                Ok(used) => used,
+                Ok(outcome) => outcome,
                 // The process is about to end.
                 Err(_) => std::future::pending().await,
             }

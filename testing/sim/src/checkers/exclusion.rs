@@ -11,7 +11,7 @@ use limit::Limits;
 use super::holds::{Held, Patience, Resource, find_overlap, resources};
 use super::{Checker, Violation};
 use crate::History;
-use crate::history::Mode;
+use crate::history::HoldMode;
 
 /// Checks mutual exclusion, as far as sessions of ZooKeeper can guarantee it.
 ///
@@ -50,7 +50,7 @@ use crate::history::Mode;
 #[derive(Debug, Clone)]
 pub struct Exclusion {
     name: &'static str,
-    modes: &'static [Mode],
+    modes: &'static [HoldMode],
     /// The maximum number of non-exclusive holds.
     limit: usize,
     /// The object whose value is the limit, if the limit changes. `limit` is then the first one.
@@ -82,14 +82,14 @@ impl SameToken {
     }
 }
 
-const fn is_alone(mode: Mode) -> bool {
-    matches!(mode, Mode::Exclusive | Mode::Leader)
+const fn is_alone(mode: HoldMode) -> bool {
+    matches!(mode, HoldMode::Exclusive | HoldMode::Leader)
 }
 
 impl Exclusion {
     const fn new(
         name: &'static str,
-        modes: &'static [Mode],
+        modes: &'static [HoldMode],
         limit: usize,
         same_token: SameToken,
     ) -> Self {
@@ -97,11 +97,11 @@ impl Exclusion {
         Self { name, modes, limit, limited_by: None, same_token, turn_bits: 0, patience }
     }
 
-    /// Checks a mutex: each resource has one holder at a time in [`Mode::Exclusive`], and each hold
-    /// has a token of its own.
+    /// Checks a mutex: each resource has one holder at a time in [`HoldMode::Exclusive`], and each
+    /// hold has a token of its own.
     #[must_use]
     pub const fn mutual() -> Self {
-        Self::new("mutual exclusion", &[Mode::Exclusive], 0, SameToken::Nobody)
+        Self::new("mutual exclusion", &[HoldMode::Exclusive], 0, SameToken::Nobody)
     }
 
     /// Checks a mutex that a process passes on between its tasks, together with the token.
@@ -124,10 +124,10 @@ impl Exclusion {
         (node << Self::in_turns().turn_bits) | turn as i64
     }
 
-    /// Checks a semaphore: each resource has at most this number of holders in [`Mode::Lease`].
+    /// Checks a semaphore: each resource has at most this number of holders in [`HoldMode::Lease`].
     #[must_use]
     pub const fn at_most(leases: usize) -> Self {
-        Self::new("limited leases", &[Mode::Lease], leases, SameToken::Nobody)
+        Self::new("limited leases", &[HoldMode::Lease], leases, SameToken::Nobody)
     }
 
     /// Takes the limit from the value of a shared object that clients
@@ -140,19 +140,19 @@ impl Exclusion {
         self
     }
 
-    /// Checks a read/write lock: readers ([`Mode::Shared`]) share, and a writer
-    /// ([`Mode::Exclusive`]) is alone. A reader may have the token that it had as a writer.
+    /// Checks a read/write lock: readers ([`HoldMode::Shared`]) share, and a writer
+    /// ([`HoldMode::Exclusive`]) is alone. A reader may have the token that it had as a writer.
     #[must_use]
     pub const fn read_write() -> Self {
-        let modes = &[Mode::Exclusive, Mode::Shared];
+        let modes = &[HoldMode::Exclusive, HoldMode::Shared];
         Self::new("read/write exclusion", modes, usize::MAX, SameToken::DowngradedHere)
     }
 
-    /// Checks an election: each resource has one leader ([`Mode::Leader`]) at a time. A leader that
-    /// leads again may have its earlier token if no other client has led in between.
+    /// Checks an election: each resource has one leader ([`HoldMode::Leader`]) at a time. A leader
+    /// that leads again may have its earlier token if no other client has led in between.
     #[must_use]
     pub const fn leader() -> Self {
-        Self::new("single leader", &[Mode::Leader], 0, SameToken::SameProcess)
+        Self::new("single leader", &[HoldMode::Leader], 0, SameToken::SameProcess)
     }
 
     /// Sets the time for which two holds may overlap without a violation. Default: zero, for
@@ -212,7 +212,7 @@ impl Exclusion {
     fn uses_do_not_go_back(&self, name: &str, resource: &Resource) -> Result<(), Violation> {
         let mut newest = None;
         let mut newest_alone = None;
-        for used in resource.uses.iter().filter(|used| used.mode != Mode::Lease) {
+        for used in resource.uses.iter().filter(|used| used.mode != HoldMode::Lease) {
             let before = if is_alone(used.mode) { newest } else { newest_alone };
             if let Some((token, place)) = before.filter(|&(token, _)| token > used.token) {
                 let broken = format!(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Violation;
 use crate::History;
-use crate::history::{Event, Hold, Lifecycle, Mode, Name, Operator, ProcessId, ResourceUse};
+use crate::history::{Event, Hold, HoldMode, Lifecycle, Name, Operator, ProcessId, UseOutcome};
 
 /// The tolerance for wrong beliefs.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +30,7 @@ pub(super) struct Resource {
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) who: ProcessId,
-    pub(super) mode: Mode,
+    pub(super) mode: HoldMode,
     pub(super) token: i64,
     /// The place of the [`Hold::Acquired`].
     pub(super) acquired: usize,
@@ -58,7 +58,7 @@ pub(super) struct Span {
 #[derive(Debug)]
 pub(super) struct AcceptedUse {
     pub(super) place: usize,
-    pub(super) mode: Mode,
+    pub(super) mode: HoldMode,
     pub(super) token: i64,
     position: u64,
 }
@@ -128,7 +128,7 @@ struct Reading<'a> {
 pub(super) fn resources(
     history: &History,
     checker: &'static str,
-    modes: &[Mode],
+    modes: &[HoldMode],
     patience: Patience,
     turn_bits: u32,
 ) -> Result<BTreeMap<Name, Resource>, Violation> {
@@ -164,7 +164,7 @@ pub(super) fn resources(
                         vec![held, place],
                     ));
                 }
-                if let (ResourceUse::Accepted(position), true) = (*outcome, modes.contains(mode)) {
+                if let (UseOutcome::Accepted(position), true) = (*outcome, modes.contains(mode)) {
                     let accepted = AcceptedUse { place, mode: *mode, token: *token, position };
                     resources.entry(resource.clone()).or_default().uses.push(accepted);
                 }

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::{Checker, Violation};
-use crate::history::{Event, History, Hold, Leader, Mode, Name};
+use crate::history::{Event, History, Hold, HoldMode, Leader, Name};
 
 /// Checks that observers of an election are notified of leaders in order, and of no leader that had
 /// already left.
@@ -44,7 +44,7 @@ impl Checker for Observed {
         let mut observers: BTreeMap<u64, Observer> = BTreeMap::new();
         for (place, record) in history.records().iter().enumerate() {
             match &record.event {
-                Event::Hold(Hold::Acquired { resource, mode: Mode::Leader, hold, token }) => {
+                Event::Hold(Hold::Acquired { resource, mode: HoldMode::Leader, hold, token }) => {
                     holds.insert(*hold, (resource, *token));
                     let election = elections.entry(resource).or_default();
                     if election.newest.is_none_or(|(newest, _)| newest < *token) {
@@ -124,7 +124,7 @@ mod tests {
     const CHECKER: Observed = Observed;
 
     fn leads(hold: u64, token: i64) -> Event {
-        Hold::Acquired { resource: "e".into(), mode: Mode::Leader, hold, token }.into()
+        Hold::Acquired { resource: "e".into(), mode: HoldMode::Leader, hold, token }.into()
     }
 
     fn begins(observer: u64) -> Event {

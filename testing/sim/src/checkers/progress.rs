@@ -68,7 +68,7 @@ impl Checker for Progress {
 mod tests {
     use super::*;
     use crate::checkers::script::{fails, passes};
-    use crate::history::{Hold, Mode};
+    use crate::history::{Hold, HoldMode};
 
     const CHECKER: Progress = Progress::within(Duration::from_millis(10));
     const STARTED: Event = Event::Lifecycle(Lifecycle::Started);
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn who_has_not_finished_is_found_with_what_it_did_last() {
-        let stuck = Hold::Acquiring { resource: "r".into(), mode: Mode::Exclusive, hold: 1 };
+        let stuck = Hold::Acquiring { resource: "r".into(), mode: HoldMode::Exclusive, hold: 1 };
         let lines = [(0, 1, STARTED), (0, 2, STARTED), (1, 2, stuck.into()), (2, 1, FINISHED)];
         fails(&CHECKER, lines, "c2 has not finished", &[1, 2]);
     }

@@ -1,5 +1,5 @@
 use super::{Checker, Violation};
-use crate::history::{Event, History, Hold, Name, Outcome, Queue, ResourceUse};
+use crate::history::{Event, History, Hold, Name, Outcome, Queue, UseOutcome};
 
 /// Checks that a service works again after the faults: it uses a resource, or processes an item of
 /// a queue, after [`FaultsOver`](Event::FaultsOver).
@@ -26,7 +26,7 @@ impl Recovery {
     fn is_progress(&self, event: &Event) -> bool {
         match event {
             Event::Hold(Hold::Used {
-                resource: what, outcome: ResourceUse::Accepted(_), ..
+                resource: what, outcome: UseOutcome::Accepted(_), ..
             })
             | Event::Queue(
                 Queue::Done { queue: what, outcome: Outcome::Sure, .. }
@@ -67,16 +67,16 @@ mod tests {
         Recovery::of("orders").check(&history).map_err(|violation| violation.records)
     }
 
-    fn used(outcome: ResourceUse) -> Event {
+    fn used(outcome: UseOutcome) -> Event {
         Hold::Used { resource: "orders".into(), hold: 1, token: 1, outcome }.into()
     }
 
     #[test]
     fn use_after_the_faults_is_recovery() {
-        let accepted = || used(ResourceUse::Accepted(1));
+        let accepted = || used(UseOutcome::Accepted(1));
         assert_eq!(check([accepted(), Event::FaultsOver, accepted()]), Ok(()));
         assert_eq!(check([accepted(), Event::FaultsOver]), Err(vec![0, 1]));
-        assert_eq!(check([Event::FaultsOver, used(ResourceUse::Refused)]), Err(vec![0]));
+        assert_eq!(check([Event::FaultsOver, used(UseOutcome::Refused)]), Err(vec![0]));
         assert_eq!(check([accepted()]), Ok(()), "the run has ended before");
     }
 

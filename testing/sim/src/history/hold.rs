@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use zk_curator::observe::{HoldMode, UseOutcome};
 
 use super::name::Name;
 
@@ -18,7 +19,7 @@ pub enum Hold {
         /// The resource.
         resource: Name,
         /// The mode of the hold.
-        mode: Mode,
+        mode: HoldMode,
         /// The number of the attempt.
         hold: u64,
     },
@@ -28,7 +29,7 @@ pub enum Hold {
         /// The resource.
         resource: Name,
         /// The mode of the hold.
-        mode: Mode,
+        mode: HoldMode,
         /// The number of the attempt.
         hold: u64,
         /// The fencing token.
@@ -76,7 +77,7 @@ pub enum Hold {
         /// The token of the use.
         token: i64,
         /// The reaction of the resource.
-        outcome: ResourceUse,
+        outcome: UseOutcome,
     },
 }
 
@@ -103,51 +104,6 @@ impl fmt::Display for Hold {
             Self::Used { resource, hold, token, outcome } => {
                 write!(f, "uses {resource}, #{hold}, token {token:#x}: {outcome}")
             }
-        }
-    }
-}
-
-/// The mode in which a resource is held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum Mode {
-    /// Exclusive: a mutex, or a lock for writing.
-    Exclusive,
-    /// Shared with other holders in the same mode: a lock for reading.
-    Shared,
-    /// One of a limited number of leases: a semaphore.
-    Lease,
-    /// Leadership.
-    Leader,
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Exclusive => "exclusive",
-            Self::Shared => "shared",
-            Self::Lease => "lease",
-            Self::Leader => "leader",
-        })
-    }
-}
-
-/// The reaction of a protected resource to a use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum ResourceUse {
-    /// The use took effect. The number is its place among all accepted uses of the resource: a
-    /// count of them, or the version of the znode that was written.
-    Accepted(u64),
-    /// The use was refused because its token was too old. It had no effect.
-    Refused,
-}
-
-impl fmt::Display for ResourceUse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Accepted(place) => write!(f, "accepted as use {place}"),
-            Self::Refused => f.write_str("refused"),
         }
     }
 }

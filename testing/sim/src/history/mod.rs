@@ -21,14 +21,15 @@
 //! ```
 //! use std::time::Duration;
 //!
-//! use zk_curator_sim::{History, history::{Hold, Mode, ProcessId, ResourceUse}};
+//! use zk_curator_sim::{History, history::{Hold, HoldMode, ProcessId, UseOutcome}};
 //!
-//! let orders = || "orders".into();
+//! let (orders, mode) = (|| "orders".into(), HoldMode::Exclusive);
 //! let mut history = History::new();
 //! let mut at_ms = |ms, event| history.record(Duration::from_millis(ms), ProcessId::client(1), event);
-//! at_ms(5, Hold::Acquiring { resource: orders(), mode: Mode::Exclusive, hold: 7 });
-//! at_ms(9, Hold::Acquired { resource: orders(), mode: Mode::Exclusive, hold: 7, token: 0x1f });
-//! at_ms(12, Hold::Used { resource: orders(), hold: 7, token: 0x1f, outcome: ResourceUse::Accepted(1) });
+//! at_ms(5, Hold::Acquiring { resource: orders(), mode, hold: 7 });
+//! at_ms(9, Hold::Acquired { resource: orders(), mode, hold: 7, token: 0x1f });
+//! let outcome = UseOutcome::Accepted(1);
+//! at_ms(12, Hold::Used { resource: orders(), hold: 7, token: 0x1f, outcome });
 //! at_ms(14, Hold::Releasing { hold: 7 });
 //!
 //! let timeline = [
@@ -69,6 +70,7 @@ mod name;
 mod operator;
 mod queue;
 mod shared;
+mod step;
 mod transact;
 
 use std::fmt;
@@ -82,15 +84,16 @@ pub use commit::Commit;
 pub use discovery::{Discovery, Written};
 pub use division::Division;
 pub use group::Group;
-pub use hold::{Hold, Mode, ResourceUse};
+pub use hold::Hold;
 pub use leader::Leader;
 pub use lifecycle::Lifecycle;
 pub use migration::Migration;
 pub use name::Name;
 pub use operator::Operator;
-pub use queue::{Outcome, Queue};
+pub use queue::Queue;
 pub use shared::{Answer, Doubt, Operation, Shared};
 pub use transact::{Transact, Values};
+pub use zk_curator::observe::{HoldMode, Outcome, UseOutcome};
 
 /// The events of clients and servers, in the order in which they were recorded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

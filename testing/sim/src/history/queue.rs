@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use zk_curator::observe::Outcome;
 
 use super::name::Name;
 
@@ -190,27 +191,5 @@ impl fmt::Display for Queue {
                 write!(f, "has deleted every item of {id} in {queue}")
             }
         }
-    }
-}
-
-/// The knowledge of a client about the effect of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum Outcome {
-    /// The request took effect.
-    Sure,
-    /// The request may have taken effect, or may still take effect.
-    Unknown,
-    /// The request had no effect and will have none.
-    Failed,
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Sure => "done",
-            Self::Unknown => "unknown",
-            Self::Failed => "failed",
-        })
     }
 }

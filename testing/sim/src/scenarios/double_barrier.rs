@@ -13,8 +13,9 @@ use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_recipes::barrier::{DistributedDoubleBarrier, Round};
 
 use super::Scenario;
+use super::support::holding::{Attempt, Held};
 use crate::checkers::BarrierRounds;
-use crate::history::{Hold, Mode, Name};
+use crate::history::HoldMode;
 use crate::{Client, Failure};
 
 const BARRIER: &str = "/barriers/sort";
@@ -52,27 +53,23 @@ async fn work(client: Client) -> Result<(), Failure> {
 async fn member(client: Client, zk: CuratorFramework, home: CancellationToken) {
     let barrier =
         DistributedDoubleBarrier::new(&zk, BARRIER, MEMBERS).label(client.who().to_string());
-    let name = Name::from(BARRIER);
-    let mode = Mode::Lease;
     let mut rng = client.rng();
     // Some members work in a round, some leave immediately.
     let pause = Duration::from_millis([0, 100, 500][rng.usize(..3)]);
     while !home.is_cancelled() {
         sleep(client.moment(pause)).await;
-        let hold = client.unique();
-        client.record(Hold::Acquiring { resource: Name::clone(&name), mode, hold });
+        let attempt = Attempt::begin(&client, BARRIER, HoldMode::Lease);
         let entered = tokio::select! {
             biased;
             () = home.cancelled() => None,
             entered = client.maybe_cancel(barrier.enter()) => entered.and_then(Result::ok),
         };
         let Some(round) = entered else {
-            client.record(Hold::Missed { hold });
+            drop(attempt);
             sleep(client.moment(Duration::from_millis(200))).await;
             continue;
         };
-        let token = round.token().get();
-        client.record(Hold::Acquired { resource: Name::clone(&name), mode, hold, token });
+        let held = attempt.acquired(round.token());
         let work = async {
             sleep(client.moment(pause)).await;
             if client.no_more_faults() && client.next_round().is_none() {
@@ -81,18 +78,18 @@ async fn member(client: Client, zk: CuratorFramework, home: CancellationToken) {
         };
         tokio::select! {
             biased;
-            () = round.lost() => client.record(Hold::Lost { hold }),
-            () = work => leave(&client, round, hold).await,
+            () = round.lost() => held.lost(),
+            () = work => leave(&client, &held, round).await,
         }
     }
 }
 
-async fn leave(client: &Client, round: Round, hold: u64) {
-    client.record(Hold::Releasing { hold });
+async fn leave(client: &Client, held: &Held<'_>, round: Round) {
+    held.releasing();
     if client.rng().u8(..8) == 0 && !client.no_more_faults() {
         drop(round);
     } else if let Some(Ok(())) = client.maybe_cancel(round.leave()).await {
-        client.record(Hold::Released { hold });
+        held.released();
     }
 }
 

@@ -9,9 +9,10 @@ use zk_curator::CuratorFramework;
 use zk_curator_recipes::leader::{Elected, Election, Observer};
 
 use super::Scenario;
-use super::support::leading::{Term, acquiring, connect};
+use super::support::holding::{Attempt, hold_on};
+use super::support::leading::{ORDERS, connect, work_as_leader};
 use crate::checkers::{Exclusion, Violation};
-use crate::history::Hold;
+use crate::history::HoldMode;
 use crate::{Client, Failure};
 
 pub(super) const SCENARIO: Scenario =
@@ -42,22 +43,18 @@ async fn campaign(client: &Client, zk: &CuratorFramework) {
     let pause = Duration::from_millis([5, 50, 500][rng.usize(..3)]);
     while client.next_round().is_some() {
         sleep(client.moment(pause)).await;
-        let hold = acquiring(client);
-        let Some(Ok(mut elected)) = client.maybe_cancel(election.campaign("")).await else {
-            client.record(Hold::Missed { hold });
-            continue;
-        };
+        let attempt = Attempt::begin(client, ORDERS, HoldMode::Leader);
+        let elected = client.maybe_cancel(election.campaign("")).await;
+        let Some(Ok(mut elected)) = elected else { continue };
         let leadership = elected.leadership().clone();
-        let term = Term::begin(client, hold, &leadership);
+        let held = attempt.acquired(leadership.fencing_token());
         let work = async {
             proclaim(client, &mut elected).await;
-            term.work().await;
+            work_as_leader(client, &held).await;
             proclaim(client, &mut elected).await;
         };
-        tokio::select! {
-            biased;
-            () = leadership.lost() => drop(term),
-            () = work => term.resigns(),
+        if hold_on(&held, leadership.lost(), work).await {
+            held.releasing();
         }
         if rng.bool() {
             drop(client.maybe_cancel(elected.resign()).await);

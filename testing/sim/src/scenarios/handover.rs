@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use tokio::time::sleep;
+use zk_curator::FencingToken;
 use zk_curator_recipes::lock::{HandoverMutex, InterProcessMutex};
 
 use super::Scenario;
-use super::support::holding::{Attempt, Pauses, acquire, work, write};
+use super::support::holding::{Attempt, Pauses, acquire, hold_on, work, write};
 use crate::checkers::Exclusion;
-use crate::history::{Mode, Name};
+use crate::history::HoldMode;
 use crate::{Client, Failure};
 
 const LOCK: &str = "/locks/orders";
@@ -43,38 +44,42 @@ async fn three(client: Client) -> Result<(), Failure> {
 }
 
 async fn contend(client: Client, lock: HandoverMutex, is_endless: bool) {
-    let (resource, node) = (Name::from(LOCK), Name::from(NODE));
     let pauses = Pauses::of(&client);
     while is_endless && !client.no_more_faults() || client.next_round().is_some() {
         if !is_endless {
             pauses.wait(&client).await;
         }
-        let attempt = Attempt::begin(&client, &resource, Mode::Exclusive);
+        let attempt = Attempt::begin(&client, LOCK, HoldMode::Exclusive);
         let Some(guard) = acquire(&client, lock.acquire(), lock.try_acquire()).await else {
-            attempt.missed();
+            drop(attempt);
             sleep(client.moment(Duration::from_millis(5))).await;
             continue;
         };
-        let holding = attempt.acquired_in_turn(guard.local_token());
+        let token = guard.local_token();
+        let token = Exclusion::turn_token(token.fencing_token.get(), token.turn);
+        let held = attempt.acquired(FencingToken::new(token));
         let ownership = guard.ownership().clone();
         if is_endless {
             // Nobody asks for the node: neither a watch nor a transaction shows that it is gone.
             let work = async {
                 sleep(client.moment(Duration::from_secs(2))).await;
-                holding.use_it().await;
+                client.use_resource(&held).await;
             };
-            if holding.hold_on(ownership.over(), work).await {
-                holding.releasing();
+            if hold_on(&held, ownership.over(), work).await {
+                held.releasing();
                 drop(guard);
             }
-        } else if holding.hold_on(guard.lost(), work(&holding, &node, || guard.fenced())).await {
+            continue;
+        }
+        let work = work(&client, &held, NODE, || guard.fenced());
+        if hold_on(&held, guard.lost(), work).await {
             // Passing the lock on does not confirm the hold.
-            holding.releasing();
+            held.releasing();
             drop(client.maybe_cancel(guard.release()).await);
             if client.rng().bool() {
                 // A task that goes on although it has passed the lock on.
                 sleep(client.moment(Duration::from_millis(20))).await;
-                write(&[&holding], &[Name::clone(&node)], ownership.fenced()).await;
+                write(&client, &[(&held, NODE)], ownership.fenced()).await;
             }
         }
     }

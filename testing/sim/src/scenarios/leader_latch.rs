@@ -6,9 +6,10 @@ use tokio::time::sleep;
 use zk_curator_recipes::leader::{Candidate, LeaderLatch};
 
 use super::Scenario;
-use super::support::leading::{Term, acquiring, connect, is_observed, observed};
+use super::support::holding::{Attempt, hold_on};
+use super::support::leading::{ORDERS, connect, is_observed, observed, work_as_leader};
 use crate::checkers::{Exclusion, Observed};
-use crate::history::Hold;
+use crate::history::HoldMode;
 use crate::{Client, Failure};
 
 pub(super) const SCENARIO: Scenario = Scenario::new(
@@ -42,21 +43,17 @@ async fn lead(client: &Client, latch: &LeaderLatch) {
     let mut joined = None;
     while client.next_round().is_some() {
         sleep(client.moment(pause)).await;
-        let hold = acquiring(client);
+        let attempt = Attempt::begin(client, ORDERS, HoldMode::Leader);
         let candidate = match joined.take() {
             Some(candidate) => candidate,
             None => latch.join(),
         };
         match client.maybe_cancel(candidate.await_leadership()).await {
             Some(Ok(leadership)) => {
-                let term = Term::begin(client, hold, &leadership);
-                tokio::select! {
-                    biased;
-                    () = leadership.lost() => drop(term),
-                    () = term.work() => term.resigns(),
-                }
+                let held = attempt.acquired(leadership.fencing_token());
+                hold_on(&held, leadership.lost(), work_as_leader(client, &held)).await;
             }
-            Some(Err(_)) | None => client.record(Hold::Missed { hold }),
+            Some(Err(_)) | None => drop(attempt),
         }
         // A leader that does nothing delays the other candidates, but not forever.
         if rng.u8(..3) == 0 {

@@ -7,12 +7,14 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use zk_curator::CuratorFramework;
+use zk_curator_client::internal::Locked;
 use zk_curator_recipes::leader::{Error, LeaderSelector, Leadership};
 
 use super::Scenario;
-use super::support::leading::{Term, acquiring, connect, observed};
+use super::support::holding::{Attempt, LostIfDropped};
+use super::support::leading::{ORDERS, connect, observed, work_as_leader};
 use crate::checkers::{Exclusion, Observed};
-use crate::history::Hold;
+use crate::history::HoldMode;
 use crate::{Client, Failure};
 
 /// How long a body runs that returns immediately, and how often at most: after a second, the pauses
@@ -66,22 +68,25 @@ async fn has_pauses(client: &Client, zk: &CuratorFramework) -> Result<(), Failur
     Ok(())
 }
 
+fn attempt(client: &Client) -> Attempt<'_> {
+    Attempt::begin(client, ORDERS, HoldMode::Leader)
+}
+
 /// Runs the body of one term.
-async fn body(client: &Client, hold: u64, leadership: Leadership) {
-    let term = Term::begin(client, hold, &leadership);
-    term.work().await;
-    term.resigns();
+async fn body(client: &Client, attempt: Attempt<'_>, leadership: Leadership) {
+    let term = LostIfDropped(attempt.acquired(leadership.fencing_token()));
+    work_as_leader(client, &term.0).await;
+    term.0.releasing();
 }
 
 async fn now_and_then(client: &Client, selector: LeaderSelector) -> Result<(), Failure> {
     let pause = Duration::from_millis([5, 50, 500][client.rng().usize(..3)]);
     while client.next_round().is_some() {
         sleep(client.moment(pause)).await;
-        let hold = acquiring(client);
-        let began = Notify::new();
+        let (attempt, began) = (attempt(client), Notify::new());
         let run = selector.run_once(|leadership| {
             began.notify_one();
-            body(client, hold, leadership)
+            body(client, attempt, leadership)
         });
         let interrupted = async {
             began.notified().await;
@@ -101,12 +106,9 @@ async fn now_and_then(client: &Client, selector: LeaderSelector) -> Result<(), F
             }
         };
         match client.maybe_cancel(until).await {
-            Some(Ok(()) | Err(Error::Lost | Error::Interrupted)) => {}
+            None | Some(Ok(()) | Err(Error::Lost | Error::Interrupted)) => {}
             // The server may be read-only, or refuse requests for a while.
-            Some(Err(Error::Framework(error))) if error.is_transient() => {
-                client.record(Hold::Missed { hold });
-            }
-            None => client.record(Hold::Missed { hold }),
+            Some(Err(Error::Framework(error))) if error.is_transient() => {}
             Some(Err(error)) => return Err(error.into()),
         }
     }
@@ -116,7 +118,7 @@ async fn now_and_then(client: &Client, selector: LeaderSelector) -> Result<(), F
 
 async fn again_and_again(client: &Client, selector: LeaderSelector) -> Result<(), Failure> {
     let done = Notify::new();
-    let next = AtomicU64::new(acquiring(client));
+    let next = Locked::new(Some(attempt(client)));
     let turns = selector.run(|leadership| {
         let (round, requeue) = (client.next_round(), Requeue { client, next: &next });
         let done = &done;
@@ -125,7 +127,9 @@ async fn again_and_again(client: &Client, selector: LeaderSelector) -> Result<()
                 done.notify_one();
                 return;
             }
-            body(client, requeue.hold(), leadership).await;
+            if let Some(attempt) = requeue.take() {
+                body(client, attempt, leadership).await;
+            }
         }
     });
     let close = async {
@@ -141,7 +145,7 @@ async fn again_and_again(client: &Client, selector: LeaderSelector) -> Result<()
             std::future::pending::<()>().await;
         } => Ok(()),
     };
-    client.record(Hold::Missed { hold: next.into_inner() });
+    drop(next);
     match ended {
         Err(Error::Framework(error)) if error.is_transient() => {
             // The present server refuses; another one may accept.
@@ -153,20 +157,21 @@ async fn again_and_again(client: &Client, selector: LeaderSelector) -> Result<()
 }
 
 /// Begins the next attempt when it is dropped, at any end of a term.
-struct Requeue<'a> {
-    client: &'a Client,
-    next: &'a AtomicU64,
+struct Requeue<'r, 'c> {
+    client: &'c Client,
+    next: &'r Locked<Option<Attempt<'c>>>,
 }
 
-impl Requeue<'_> {
-    /// Returns the number of this attempt.
-    fn hold(&self) -> u64 {
-        self.next.load(Ordering::Relaxed)
+impl<'c> Requeue<'_, 'c> {
+    /// Returns the attempt that has succeeded.
+    fn take(&self) -> Option<Attempt<'c>> {
+        self.next.lock().take()
     }
 }
 
-impl Drop for Requeue<'_> {
+impl Drop for Requeue<'_, '_> {
     fn drop(&mut self) {
-        self.next.store(acquiring(self.client), Ordering::Relaxed);
+        let next = attempt(self.client);
+        *self.next.lock() = Some(next);
     }
 }

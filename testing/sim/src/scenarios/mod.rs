@@ -4,9 +4,9 @@
 //! 1. A file in this directory with a `pub(super) const SCENARIO: Scenario`, its workload, and its
 //!    checkers:
 //!    ```
+//!    use zk_curator::observe::{Attempt, HoldMode};
 //!    use zk_curator_recipes::lock::InterProcessMutex;
 //!    use zk_curator_sim::checkers::Exclusion;
-//!    use zk_curator_sim::history::{Hold, Mode, Name};
 //!    use zk_curator_sim::{Client, Failure, Scenario, Sim};
 //!
 //!    const SCENARIO: Scenario = Scenario::new("mutex", "one holder at a time", |sim| {
@@ -15,20 +15,12 @@
 //!
 //!    async fn work(client: Client) -> Result<(), Failure> {
 //!        let lock = InterProcessMutex::new(&client.connect().await?, "/locks/orders");
-//!        let orders = Name::from("orders");
 //!        while client.next_round().is_some() {
-//!            let hold = client.unique();
-//!            client.record(Hold::Acquiring { resource: orders.clone(), mode: Mode::Exclusive, hold });
-//!            let Some(Ok(guard)) = client.maybe_cancel(lock.acquire()).await else {
-//!                client.record(Hold::Missed { hold });
-//!                continue;
-//!            };
-//!            let token = guard.fencing_token();
-//!            let (resource, mode) = (orders.clone(), Mode::Exclusive);
-//!            client.record(Hold::Acquired { resource, mode, hold, token: token.get() });
-//!            client.use_resource(&orders, mode, hold, token).await;
-//!            client.record(Hold::Releasing { hold });
-//!            drop(guard);
+//!            let attempt = Attempt::begin(&client, "orders", HoldMode::Exclusive);
+//!            let Some(Ok(guard)) = client.maybe_cancel(lock.acquire()).await else { continue };
+//!            // Declared after the guard, so that it is dropped before the guard.
+//!            let held = attempt.acquired(guard.fencing_token());
+//!            client.use_resource(&held).await;
 //!        }
 //!        Ok(())
 //!    }

@@ -10,9 +10,9 @@ use zk_curator_recipes::lock::{
 };
 
 use super::Scenario;
-use super::support::holding::{Attempt, Holding, Pauses, acquire, ends, last_visit, write};
+use super::support::holding::{Attempt, Held, Pauses, acquire, ends, last_visit, write};
 use crate::checkers::Exclusion;
-use crate::history::{Mode, Name};
+use crate::history::HoldMode;
 use crate::{Client, Failure};
 
 const LOCKS: [&str; 4] =
@@ -94,11 +94,10 @@ async fn transfer(
         let locks = InterProcessMultiLock::new(some.iter().map(|&number| lock(paths[number])));
         let mut some = some.to_vec();
         some.sort_unstable();
-        let begin =
-            |&number: &usize| Attempt::begin(&client, &paths[number].into(), Mode::Exclusive);
+        let begin = |&number: &usize| Attempt::begin(&client, paths[number], HoldMode::Exclusive);
         let last = client.next_round().is_none();
         pauses.wait(&client).await;
-        let attempts: Vec<Attempt> = some.iter().map(begin).collect();
+        let attempts: Vec<Attempt<'_>> = some.iter().map(begin).collect();
         let guard = if last {
             last_visit(&client, locks.acquire()).await?
         } else {
@@ -106,30 +105,29 @@ async fn transfer(
         };
         if let Some(guard) = guard {
             let acquired = attempts.into_iter().zip(guard.guards());
-            let holdings: Vec<Holding> =
+            let held: Vec<Held<'_>> =
                 acquired.map(|(attempt, guard)| attempt.acquired(guard.fencing_token())).collect();
-            let nodes: Vec<Name> = some.iter().map(|&node| NODES[node].into()).collect();
+            let nodes: Vec<(&Held<'_>, &str)> =
+                held.iter().zip(some.iter().map(|&node| NODES[node])).collect();
             let work = async {
-                for holding in &holdings {
-                    holding.use_it().await;
+                for held in &held {
+                    client.use_resource(held).await;
                 }
                 sleep(client.moment(client.session_timeout() / 10)).await;
-                write(&holdings.iter().collect::<Vec<_>>(), &nodes, guard.fenced()).await;
+                write(&client, &nodes, guard.fenced()).await;
             };
             tokio::select! {
                 biased;
-                () = guard.lost() => holdings.iter().for_each(Holding::lost),
+                () = guard.lost() => held.iter().for_each(Held::lost),
                 () = work => {
-                    holdings.iter().for_each(Holding::releasing);
+                    held.iter().for_each(Held::releasing);
                     let released = ends(&client, guard.release()).await;
                     // Passing a lock on does not confirm the hold.
                     if released && paths == LOCKS {
-                        holdings.iter().for_each(Holding::released);
+                        held.iter().for_each(Held::released);
                     }
                 }
             }
-        } else {
-            attempts.into_iter().for_each(Attempt::missed);
         }
         if last {
             return Ok(());

@@ -10,9 +10,9 @@ use tokio::time::{sleep, timeout};
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind, OwnedNode};
 
 use super::Scenario;
-use super::support::holding::Attempt;
+use super::support::holding::{Attempt, hold_on, let_go};
 use crate::checkers::Exclusion;
-use crate::history::{Mode, Name, ProcessId};
+use crate::history::{HoldMode, ProcessId};
 use crate::{Client, Failure};
 
 const SHARED: &str = "/owned/shared";
@@ -64,18 +64,14 @@ async fn hold_shared(client: &Client, zk: &CuratorFramework) -> Option<(String, 
         1 => create.idempotent(),
         _ => create.protected_by_data(),
     };
-    let resource = Name::from(path.as_str());
-    let attempt = Attempt::begin(client, &resource, Mode::Exclusive);
-    let Some(Ok(node)) = client.maybe_cancel(create.owned().into_future()).await else {
-        attempt.missed();
-        return None;
-    };
-    let holding = attempt.acquired(node.ownership().fencing_token());
+    let attempt = Attempt::begin(client, path.as_str(), HoldMode::Exclusive);
+    let node = client.maybe_cancel(create.owned().into_future()).await?.ok()?;
+    let held = attempt.acquired(node.ownership().fencing_token());
     let given_up = (path, node.stat().czxid);
     let uses = async {
         for _ in 0..rng.u8(..3) {
             sleep(client.moment(Duration::from_millis([20, 200, 1000][rng.usize(..3)]))).await;
-            holding.use_it().await;
+            client.use_resource(&held).await;
         }
     };
     // Some clients watch the node. The others learn only of the end of their session.
@@ -86,8 +82,8 @@ async fn hold_shared(client: &Client, zk: &CuratorFramework) -> Option<(String, 
             false => node.ownership().over().await,
         }
     };
-    if holding.hold_on(lost, uses).await {
-        holding.let_go(node.delete()).await;
+    if hold_on(&held, lost, uses).await {
+        let_go(client, &held, node.delete()).await;
     }
     Some(given_up)
 }

@@ -4,19 +4,21 @@
 //! is assigned to, and a member that comes or goes moves few of the others' parts.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
+use zk_curator::observe::Held;
 use zk_curator::{Acl, CreateMode, CuratorFramework, Permissions};
+use zk_curator_client::internal::Locked;
 use zk_curator_recipes::partition::{
     OwnedPartition, PartView, Partition, PartitionEvent, PartitionView, SetPartitioner,
 };
 
 use super::Scenario;
 use super::support::driving::stopped_by;
+use super::support::holding::Attempts;
 use crate::checkers::{Exclusion, Movement};
-use crate::history::{Division, Hold, Mode, Name};
+use crate::history::{Division, Name};
 use crate::{Client, Failure};
 
 const SET: &str = "/shards/orders";
@@ -171,9 +173,8 @@ async fn run(
     let member = stopped_by(stop, |stop| set.run(body).until(stop.drain(DRAIN)));
     let ended = if is_last { Some(member.await) } else { client.maybe_cancel(member).await };
     client.record(Division::Parted { member: id() });
-    claims.end();
     match ended {
-        Some(Ok(())) => lock(&claims.dropped).take().map_or(Ok(()), |early| Err(early.into())),
+        Some(Ok(())) => claims.dropped.lock().take().map_or(Ok(()), |early| Err(early.into())),
         Some(Err(error)) => Err(error.into()),
         // All bodies were dropped.
         None => Ok(()),
@@ -194,9 +195,10 @@ async fn follow(client: &Client, member: &Member) -> Result<(), Failure> {
         };
         match event {
             Some(Ok(PartitionEvent::Acquired(part))) => {
-                let hold = claims.take(&part);
-                let work = client.spawn(hold_until_revoked(client.clone(), part, hold));
-                works.insert(hold, work);
+                let held = claims.take(&part);
+                let number = held.number();
+                let work = client.spawn(hold_until_revoked(client.clone(), part, held));
+                works.insert(number, work);
             }
             Some(Ok(_)) => {}
             Some(Err(error)) => return Err(error.into()),
@@ -207,77 +209,56 @@ async fn follow(client: &Client, member: &Member) -> Result<(), Failure> {
     for work in works.into_values() {
         work.await;
     }
-    claims.end();
     Ok(())
 }
 
 /// Works on a part until it is revoked or lost, and gives it up then.
-async fn hold_until_revoked(client: Client, part: OwnedPartition, hold: u64) {
-    let resource = Name::from(part.name());
+async fn hold_until_revoked(client: Client, part: OwnedPartition, held: Held<Client>) {
     let used = async {
         loop {
             sleep(client.moment(Duration::from_millis(100))).await;
-            client.use_resource(&resource, Mode::Exclusive, hold, part.fencing_token()).await;
+            client.use_resource(&held).await;
         }
     };
     tokio::select! {
         biased;
-        () = part.lost() => client.record(Hold::Lost { hold }),
-        () = part.revoked() => client.record(Hold::Releasing { hold }),
+        () = part.lost() => held.lost(),
+        () = part.revoked() => held.releasing(),
         never = used => never,
     }
-    drop(part);
 }
 
 /// The attempts of a member to own parts, one for each part at a time.
 struct Claims<'a> {
     client: &'a Client,
     of: &'a Member,
-    holds: Mutex<BTreeMap<String, u64>>,
+    attempts: BTreeMap<String, Attempts<Client>>,
     /// A body that was dropped too early, or too late.
-    dropped: Mutex<Option<String>>,
+    dropped: Locked<Option<String>>,
 }
 
 impl<'a> Claims<'a> {
     fn begin(client: &'a Client, of: &'a Member) -> Self {
-        let claims = Self { client, of, holds: Mutex::default(), dropped: Mutex::default() };
-        (0..PARTS).for_each(|part| claims.attempt(&name(part)));
-        claims
+        let attempts =
+            (0..PARTS).map(name).map(|part| (part.clone(), Attempts::begin(client.clone(), &part)));
+        Self { client, of, attempts: attempts.collect(), dropped: Locked::default() }
     }
 
-    /// Begins the next attempt.
-    fn attempt(&self, part: &str) {
-        let hold = self.client.unique();
-        let resource = Name::from(part);
-        self.client.record(Hold::Acquiring { resource, mode: Mode::Exclusive, hold });
-        lock(&self.holds).insert(part.to_owned(), hold);
-    }
-
-    /// The attempt has succeeded.
-    fn take(&self, part: &Partition) -> u64 {
-        let hold = lock(&self.holds)[part.name()];
-        let (resource, token) = (Name::from(part.name()), part.fencing_token().get());
-        self.client.record(Hold::Acquired { resource, mode: Mode::Exclusive, hold, token });
-        self.attempt(part.name());
-        hold
-    }
-
-    fn end(&self) {
-        for hold in std::mem::take(&mut *lock(&self.holds)).into_values() {
-            self.client.record(Hold::Missed { hold });
-        }
+    /// Records that a part is owned.
+    fn take(&self, part: &Partition) -> Held<Client> {
+        self.attempts[part.name()].take().acquired(part.fencing_token())
     }
 
     /// The body of a part.
     async fn work(&self, part: Partition, is_last: bool) -> Result<(), &'static str> {
-        let (hold, unrevoked) = (self.take(&part), Mutex::new(None));
+        let (held, unrevoked) = (self.take(&part), Locked::default());
         let mut body =
-            Body { claims: self, part: &part, hold, unrevoked: &unrevoked, ended: false };
+            Body { claims: self, part: &part, held, unrevoked: &unrevoked, ended: false };
         let looks = async {
             loop {
                 let before = Instant::now();
                 if !part.is_revoked() {
-                    *lock(&unrevoked) = Some(before);
+                    *unrevoked.lock() = Some(before);
                 }
                 sleep(LOOK).await;
             }
@@ -285,7 +266,7 @@ impl<'a> Claims<'a> {
         tokio::select! {
             biased;
             never = looks => never,
-            () = self.use_until_revoked(&part, hold, is_last) => {}
+            () = self.use_until_revoked(&part, &body.held, is_last) => {}
         }
         body.ended = true;
         drop(body);
@@ -297,12 +278,11 @@ impl<'a> Claims<'a> {
         self.of.zk.states().current().epoch
     }
 
-    async fn use_until_revoked(&self, part: &Partition, hold: u64, is_last: bool) {
+    async fn use_until_revoked(&self, part: &Partition, held: &Held<Client>, is_last: bool) {
         let (client, mut rng) = (self.client, self.client.rng());
         if rng.u8(..4) == 0 {
             part.accept_reprieve();
         }
-        let resource = Name::from(part.name());
         let since = self.connection();
         for _ in 0..if is_last { u32::MAX } else { rng.u32(1..40) } {
             tokio::select! {
@@ -318,10 +298,9 @@ impl<'a> Claims<'a> {
                 () = sleep(client.moment(Duration::from_millis(100))) => {
                     if self.of.stops_early && self.connection() != since {
                         let late = format!("the body of {} outlasts its connection", part.name());
-                        lock(&self.dropped).get_or_insert(late);
+                        self.dropped.lock().get_or_insert(late);
                     }
-                    let token = part.fencing_token();
-                    client.use_resource(&resource, Mode::Exclusive, hold, token).await;
+                    client.use_resource(held).await;
                 }
             }
         }
@@ -332,35 +311,28 @@ impl<'a> Claims<'a> {
 struct Body<'a> {
     claims: &'a Claims<'a>,
     part: &'a Partition,
-    hold: u64,
+    held: Held<Client>,
     /// The last time at which it was not revoked, if there was one. The member counts the time to
     /// drain from a later moment.
-    unrevoked: &'a Mutex<Option<Instant>>,
+    unrevoked: &'a Locked<Option<Instant>>,
     ended: bool,
 }
 
 impl Drop for Body<'_> {
     fn drop(&mut self) {
-        let (client, hold) = (self.claims.client, self.hold);
         if self.ended {
-            client.record(Hold::Releasing { hold });
             return;
         }
         if self.part.is_over() {
-            client.record(Hold::Lost { hold });
-            return;
+            return self.held.lost();
         }
-        client.record(Hold::Releasing { hold });
+        self.held.releasing();
         let is_due = self.claims.of.stops_early
             || self.part.is_revoked()
-                && lock(self.unrevoked).is_none_or(|before| before.elapsed() >= DRAIN);
+                && self.unrevoked.lock().is_none_or(|before| before.elapsed() >= DRAIN);
         if !is_due {
             let early = format!("the body of {} was dropped early", self.part.name());
-            lock(&self.claims.dropped).get_or_insert(early);
+            self.claims.dropped.lock().get_or_insert(early);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

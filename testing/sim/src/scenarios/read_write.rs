@@ -4,9 +4,9 @@
 use zk_curator_recipes::lock::{InterProcessReadWriteLock, ReadGuard, WriteGuard};
 
 use super::Scenario;
-use super::support::holding::{Attempt, Holding, Pauses, acquire, last_visit, work};
+use super::support::holding::{Attempt, Held, Pauses, acquire, hold_on, last_visit, let_go, work};
 use crate::checkers::Exclusion;
-use crate::history::{Mode, Name};
+use crate::history::{Hold, HoldMode};
 use crate::{Client, Failure};
 
 const LOCK: &str = "/locks/catalogue";
@@ -26,114 +26,88 @@ pub(super) const SCENARIO: Scenario = Scenario::new(
 
 async fn visit(client: Client) -> Result<(), Failure> {
     let lock = InterProcessReadWriteLock::new(&client.connect().await?, LOCK);
-    let user = User { client: client.clone(), resource: LOCK.into(), node: NODE.into() };
     let mut rng = client.rng();
     let pauses = Pauses::of(&client);
     while client.next_round().is_some() {
         pauses.wait(&client).await;
         if rng.u8(..3) == 0 {
-            let attempt = user.attempt(Mode::Exclusive);
+            let attempt = Attempt::begin(&client, LOCK, HoldMode::Exclusive);
             let lock = lock.write_lock();
-            match acquire(&client, lock.acquire(), lock.try_acquire()).await {
-                Some(guard) => {
-                    Box::pin(user.write(attempt.acquired(guard.fencing_token()), guard)).await;
-                }
-                None => attempt.missed(),
+            if let Some(guard) = acquire(&client, lock.acquire(), lock.try_acquire()).await {
+                let writing = attempt.acquired(guard.fencing_token());
+                Box::pin(write(&client, writing, guard)).await;
             }
         } else {
-            let attempt = user.attempt(Mode::Shared);
+            let attempt = Attempt::begin(&client, LOCK, HoldMode::Shared);
             let lock = lock.read_lock();
-            match acquire(&client, lock.acquire(), lock.try_acquire()).await {
-                Some(guard) => {
-                    Box::pin(user.read(attempt.acquired(guard.fencing_token()), guard)).await;
-                }
-                None => attempt.missed(),
+            if let Some(guard) = acquire(&client, lock.acquire(), lock.try_acquire()).await {
+                let reading = attempt.acquired(guard.fencing_token());
+                Box::pin(read(&client, reading, guard)).await;
             }
         }
     }
-    let attempt = user.attempt(Mode::Exclusive);
-    match last_visit(&client, lock.write_lock().acquire()).await? {
-        Some(guard) => attempt.acquired(guard.fencing_token()).let_go(guard.release()).await,
-        None => attempt.missed(),
+    let attempt = Attempt::begin(&client, LOCK, HoldMode::Exclusive);
+    if let Some(guard) = last_visit(&client, lock.write_lock().acquire()).await? {
+        let writing = attempt.acquired(guard.fencing_token());
+        let_go(&client, &writing, guard.release()).await;
     }
     Ok(())
 }
 
-struct User {
-    client: Client,
-    resource: Name,
-    node: Name,
+async fn write(client: &Client, writing: Held<'_>, guard: WriteGuard) {
+    if !hold_on(&writing, guard.lost(), work(client, &writing, NODE, || guard.fenced())).await {
+        return;
+    }
+    if client.rng().u8(..4) > 0 {
+        return let_go(client, &writing, guard.release()).await;
+    }
+    let attempt = Attempt::begin(client, LOCK, HoldMode::Shared);
+    writing.releasing();
+    // Dropping the guard, in the error, releases the lock.
+    if let Some(Ok(guard)) = client.maybe_cancel(guard.downgrade()).await {
+        let reading = attempt.acquired(guard.fencing_token());
+        // The token is not that of the reader's node.
+        let name = guard.path().rsplit('/').next().unwrap_or_default().into();
+        client.record(Hold::Node { hold: reading.number(), name });
+        only_read(client, reading, guard).await;
+    }
 }
 
-impl User {
-    fn attempt(&self, mode: Mode) -> Attempt {
-        Attempt::begin(&self.client, &self.resource, mode)
+async fn read(client: &Client, reading: Held<'_>, guard: ReadGuard) {
+    if client.rng().u8(..4) > 0 {
+        return only_read(client, reading, guard).await;
     }
-
-    async fn write(&self, writing: Holding, guard: WriteGuard) {
-        if !writing.hold_on(guard.lost(), work(&writing, &self.node, || guard.fenced())).await {
-            return;
-        }
-        if self.client.rng().u8(..4) > 0 {
-            return writing.let_go(guard.release()).await;
-        }
-        let attempt = self.attempt(Mode::Shared);
-        writing.releasing();
-        match self.client.maybe_cancel(guard.downgrade()).await {
-            Some(Ok(guard)) => {
-                let reading = attempt.acquired(guard.fencing_token());
-                reading.is_by(guard.path());
-                self.only_read(reading, guard).await;
+    let attempt = Attempt::begin(client, LOCK, HoldMode::Exclusive);
+    let ownership = guard.ownership().clone();
+    let upgraded = tokio::select! {
+        biased;
+        () = ownership.lost() => return reading.lost(),
+        upgraded = client.maybe_cancel(guard.try_upgrade()) => upgraded,
+    };
+    match upgraded {
+        Some(Ok(guard)) => {
+            reading.releasing();
+            let writing = attempt.acquired(guard.fencing_token());
+            let work = work(client, &writing, NODE, || guard.fenced());
+            if hold_on(&writing, guard.lost(), work).await {
+                let_go(client, &writing, guard.release()).await;
             }
-            // Dropping the guard, in the error, releases the lock.
-            Some(Err(_)) | None => attempt.missed(),
         }
+        Some(Err(unchanged)) => {
+            drop(attempt);
+            only_read(client, reading, unchanged.guard).await;
+        }
+        None => {}
     }
+}
 
-    async fn read(&self, reading: Holding, guard: ReadGuard) {
-        if self.client.rng().u8(..4) > 0 {
-            return self.only_read(reading, guard).await;
+async fn only_read(client: &Client, reading: Held<'_>, guard: ReadGuard) {
+    let read = async {
+        for _ in 0..client.rng().u8(..3) {
+            client.use_resource(&reading).await;
         }
-        let attempt = self.attempt(Mode::Exclusive);
-        let held = guard.ownership().clone();
-        let upgraded = tokio::select! {
-            biased;
-            () = held.lost() => {
-                reading.lost();
-                return attempt.missed();
-            }
-            upgraded = self.client.maybe_cancel(guard.try_upgrade()) => upgraded,
-        };
-        match upgraded {
-            Some(Ok(guard)) => {
-                reading.releasing();
-                let writing = attempt.acquired(guard.fencing_token());
-                if writing
-                    .hold_on(guard.lost(), work(&writing, &self.node, || guard.fenced()))
-                    .await
-                {
-                    writing.let_go(guard.release()).await;
-                }
-            }
-            Some(Err(unchanged)) => {
-                attempt.missed();
-                self.only_read(reading, unchanged.guard).await;
-            }
-            None => {
-                reading.releasing();
-                attempt.missed();
-            }
-        }
-    }
-
-    async fn only_read(&self, reading: Holding, guard: ReadGuard) {
-        let read = async {
-            for _ in 0..self.client.rng().u8(..3) {
-                reading.use_it().await;
-            }
-        };
-        if reading.hold_on(guard.lost(), read).await {
-            reading.let_go(guard.release()).await;
-        }
+    };
+    if hold_on(&reading, guard.lost(), read).await {
+        let_go(client, &reading, guard.release()).await;
     }
 }

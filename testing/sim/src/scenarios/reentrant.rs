@@ -3,9 +3,9 @@
 use zk_curator_recipes::lock::ReentrantMutex;
 
 use super::Scenario;
-use super::support::holding::{Attempt, Pauses, acquire, work};
+use super::support::holding::{Attempt, Pauses, acquire, hold_on, let_go, work};
 use crate::checkers::Exclusion;
-use crate::history::{Mode, Name};
+use crate::history::HoldMode;
 use crate::{Client, Failure};
 
 const LOCK: &str = "/locks/orders";
@@ -31,24 +31,20 @@ async fn two(client: Client) -> Result<(), Failure> {
 }
 
 async fn contend(client: Client, lock: ReentrantMutex<&'static str>, owner: &'static str) {
-    let (resource, node) = (Name::from(LOCK), Name::from(NODE));
     let pauses = Pauses::of(&client);
     while client.next_round().is_some() {
         pauses.wait(&client).await;
-        let attempt = Attempt::begin(&client, &resource, Mode::Exclusive);
-        let Some(guard) = acquire(&client, lock.acquire(owner), lock.try_acquire(owner)).await
-        else {
-            attempt.missed();
-            continue;
-        };
-        let holding = attempt.acquired(guard.fencing_token());
+        let attempt = Attempt::begin(&client, LOCK, HoldMode::Exclusive);
+        let guard = acquire(&client, lock.acquire(owner), lock.try_acquire(owner)).await;
+        let Some(guard) = guard else { continue };
+        let held = attempt.acquired(guard.fencing_token());
         let twice = async {
             let again = client.maybe_cancel(lock.acquire(owner)).await;
-            work(&holding, &node, || guard.fenced()).await;
+            work(&client, &held, NODE, || guard.fenced()).await;
             drop(again);
         };
-        if holding.hold_on(guard.lost(), twice).await {
-            holding.let_go(guard.release()).await;
+        if hold_on(&held, guard.lost(), twice).await {
+            let_go(&client, &held, guard.release()).await;
         }
     }
 }

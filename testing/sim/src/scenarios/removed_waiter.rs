@@ -9,9 +9,9 @@ use zk_curator_client::internal::Locked;
 use zk_curator_recipes::lock::{Error, Guard, RevocableReadWriteLock};
 
 use super::Scenario;
-use super::support::holding::{Attempt, Pauses, acquire};
+use super::support::holding::{Attempt, Pauses, acquire, hold_on, let_go};
 use crate::checkers::Exclusion;
-use crate::history::{Hold, Mode, Name};
+use crate::history::{Hold, HoldMode};
 use crate::{Client, Failure};
 
 /// The locks. Two clients share one, so that a removed waiter is sometimes the first behind the
@@ -27,32 +27,29 @@ pub(super) const SCENARIO: Scenario = Scenario::new(
 async fn visit(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let path = format!("/locks/report-{}", client.number() / 2);
-    let resource = Name::from(path.as_str());
     let mut rng = client.rng();
     let pauses = Pauses::of(&client);
     while client.next_round().is_some() {
         pauses.wait(&client).await;
         let lock = RevocableReadWriteLock::new(&zk, path.as_str());
-        let attempt = Attempt::begin(&client, &resource, Mode::Exclusive);
+        let attempt = Attempt::begin(&client, path.as_str(), HoldMode::Exclusive);
         let writer = lock.write_lock();
-        let Some(guard) = acquire(&client, writer.acquire(), writer.try_acquire()).await else {
-            attempt.missed();
-            continue;
-        };
-        let holding = attempt.acquired(guard.fencing_token());
-        let mode = if rng.bool() { Mode::Exclusive } else { Mode::Shared };
-        let waiter = Waiter::begin(&client, &resource, mode);
+        let guard = acquire(&client, writer.acquire(), writer.try_acquire()).await;
+        let Some(guard) = guard else { continue };
+        let held = attempt.acquired(guard.fencing_token());
+        let mode = if rng.bool() { HoldMode::Exclusive } else { HoldMode::Shared };
+        let waiter = Waiter::begin(&client, &path, mode);
         // The label tells the owner of a node.
         let lock = lock.label(waiter.label.clone());
         let waits = async {
             match mode {
-                Mode::Exclusive => waiter.wait(lock.write_lock().acquire()).await,
+                HoldMode::Exclusive => waiter.wait(lock.write_lock().acquire()).await,
                 _ => waiter.wait(lock.read_lock().acquire()).await,
             }
         };
         let holds = async {
-            if holding.hold_on(guard.lost(), waiter.remove(&lock)).await {
-                holding.let_go(guard.release()).await;
+            if hold_on(&held, guard.lost(), waiter.remove(&lock)).await {
+                let_go(&client, &held, guard.release()).await;
             }
         };
         tokio::join!(waits, holds);
@@ -61,38 +58,36 @@ async fn visit(client: Client) -> Result<(), Failure> {
 }
 
 /// A waiter behind a holder, in the same session.
-struct Waiter {
-    client: Client,
-    resource: Name,
-    mode: Mode,
+struct Waiter<'a> {
+    client: &'a Client,
+    path: &'a str,
+    mode: HoldMode,
     label: String,
     /// The attempt; `None` after it has ended.
-    attempt: Locked<Option<Attempt>>,
+    attempt: Locked<Option<Attempt<'a>>>,
 }
 
-impl Waiter {
-    fn begin(client: &Client, resource: &Name, mode: Mode) -> Self {
-        let attempt = Attempt::begin(client, resource, mode);
-        let (client, resource, label) =
-            (client.clone(), resource.clone(), attempt.number().to_string());
-        Self { client, resource, mode, label, attempt: Locked::new(Some(attempt)) }
+impl<'a> Waiter<'a> {
+    fn begin(client: &'a Client, path: &'a str, mode: HoldMode) -> Self {
+        let attempt = Attempt::begin(client, path, mode);
+        let label = attempt.number().to_string();
+        Self { client, path, mode, label, attempt: Locked::new(Some(attempt)) }
     }
 
-    fn take(&self) -> Option<Attempt> {
+    fn take(&self) -> Option<Attempt<'a>> {
         self.attempt.lock().take()
     }
 
     async fn wait<K>(&self, acquire: impl Future<Output = Result<Guard<K>, Error>>) {
         let guard = self.client.maybe_cancel(acquire).await.and_then(Result::ok);
-        let Some(attempt) = self.take() else { return };
-        let Some(guard) = guard else { return attempt.missed() };
-        let holding = attempt.acquired(guard.fencing_token());
+        let (Some(attempt), Some(guard)) = (self.take(), guard) else { return };
+        let held = attempt.acquired(guard.fencing_token());
         let work = async {
-            holding.use_it().await;
+            self.client.use_resource(&held).await;
             sleep(self.client.moment(Duration::from_millis(50))).await;
         };
-        if holding.hold_on(guard.lost(), work).await {
-            holding.let_go(guard.release()).await;
+        if hold_on(&held, guard.lost(), work).await {
+            let_go(self.client, &held, guard.release()).await;
         }
     }
 
@@ -103,7 +98,7 @@ impl Waiter {
         for _ in 0..8 {
             sleep(self.client.moment(Duration::from_millis(20))).await;
             let participants = match self.mode {
-                Mode::Exclusive => lock.write_lock().participants().await,
+                HoldMode::Exclusive => lock.write_lock().participants().await,
                 _ => lock.read_lock().participants().await,
             };
             let Ok(participants) = participants else { continue };
@@ -128,9 +123,8 @@ impl Waiter {
     /// waiter has lost its node. So the server need not be asked.
     fn restart_attempt(&self, why: &str) {
         self.client.note(why);
-        if let Some(attempt) = self.take() {
-            attempt.missed();
-            let attempt = Attempt::begin(&self.client, &self.resource, self.mode);
+        if self.take().is_some() {
+            let attempt = Attempt::begin(self.client, self.path, self.mode);
             *self.attempt.lock() = Some(attempt);
         }
     }

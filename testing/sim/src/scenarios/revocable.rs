@@ -6,9 +6,9 @@ use tokio::time::sleep;
 use zk_curator_recipes::lock::{Guard, RevocableReadWriteLock};
 
 use super::Scenario;
-use super::support::holding::{Attempt, Pauses, acquire, last_visit, work};
+use super::support::holding::{Attempt, Pauses, acquire, hold_on, last_visit, let_go, work};
 use crate::checkers::Exclusion;
-use crate::history::{Hold, Mode, Name};
+use crate::history::{Hold, HoldMode};
 use crate::{Client, Failure};
 
 const LOCK: &str = "/locks/report";
@@ -29,7 +29,6 @@ pub(super) const SCENARIO: Scenario = Scenario::new(
 
 async fn visit(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
-    let (resource, node) = (Name::from(LOCK), Name::from(NODE));
     let mut rng = client.rng();
     let pauses = Pauses::of(&client);
     while client.next_round().is_some() {
@@ -38,37 +37,34 @@ async fn visit(client: Client) -> Result<(), Failure> {
             revoke(&client, &RevocableReadWriteLock::new(&zk, LOCK)).await;
             continue;
         }
-        let mode = if rng.bool() { Mode::Exclusive } else { Mode::Shared };
-        let attempt = Attempt::begin(&client, &resource, mode);
+        let mode = if rng.bool() { HoldMode::Exclusive } else { HoldMode::Shared };
+        let attempt = Attempt::begin(&client, LOCK, mode);
         // The label identifies the owner of a node.
         let lock = RevocableReadWriteLock::new(&zk, LOCK).label(attempt.number().to_string());
-        if mode == Mode::Exclusive {
+        if mode == HoldMode::Exclusive {
             let lock = lock.write_lock();
-            match acquire(&client, lock.acquire(), lock.try_acquire()).await {
-                Some(guard) => hold(&client, attempt, guard, Some(&node)).await,
-                None => attempt.missed(),
+            if let Some(guard) = acquire(&client, lock.acquire(), lock.try_acquire()).await {
+                hold(&client, attempt, guard, true).await;
             }
         } else {
             let lock = lock.read_lock();
-            match acquire(&client, lock.acquire(), lock.try_acquire()).await {
-                Some(guard) => hold(&client, attempt, guard, None).await,
-                None => attempt.missed(),
+            if let Some(guard) = acquire(&client, lock.acquire(), lock.try_acquire()).await {
+                hold(&client, attempt, guard, false).await;
             }
         }
     }
-    let attempt = Attempt::begin(&client, &resource, Mode::Exclusive);
+    let attempt = Attempt::begin(&client, LOCK, HoldMode::Exclusive);
     let lock = RevocableReadWriteLock::new(&zk, LOCK).label(attempt.number().to_string());
-    match last_visit(&client, lock.write_lock().acquire()).await? {
-        Some(guard) => hold(&client, attempt, guard, Some(&node)).await,
-        None => attempt.missed(),
+    if let Some(guard) = last_visit(&client, lock.write_lock().acquire()).await? {
+        hold(&client, attempt, guard, true).await;
     }
     Ok(())
 }
 
-/// Works, and writes to `node` if there is one. Releases the lock when the work is done. Reacts to
-/// a revocation request immediately, some time later, or never.
-async fn hold<K>(client: &Client, attempt: Attempt, guard: Guard<K>, node: Option<&Name>) {
-    let holding = attempt.acquired(guard.fencing_token());
+/// Works, and releases the lock when the work is done. Reacts to a revocation request immediately,
+/// some time later, or never.
+async fn hold<K>(client: &Client, attempt: Attempt<'_>, guard: Guard<K>, writes: bool) {
+    let held = attempt.acquired(guard.fencing_token());
     let mut rng = client.rng();
     let asked = async {
         guard.revoked().await;
@@ -85,9 +81,10 @@ async fn hold<K>(client: &Client, attempt: Attempt, guard: Guard<K>, node: Optio
         }
     };
     let done = async {
-        match node {
-            Some(node) => work(&holding, node, || guard.fenced()).await,
-            None => holding.use_it().await,
+        if writes {
+            work(client, &held, NODE, || guard.fenced()).await;
+        } else {
+            client.use_resource(&held).await;
         }
         sleep(client.moment(client.session_timeout() / 4)).await;
     };
@@ -98,8 +95,8 @@ async fn hold<K>(client: &Client, attempt: Attempt, guard: Guard<K>, node: Optio
             () = done => {}
         }
     };
-    if holding.hold_on(guard.lost(), until).await {
-        holding.let_go(guard.release()).await;
+    if hold_on(&held, guard.lost(), until).await {
+        let_go(client, &held, guard.release()).await;
     }
 }
 

@@ -7,9 +7,9 @@ use zk_curator_recipes::shared::{Error, SharedCount};
 
 use super::Scenario;
 use super::support::calling::{Caller, started};
-use super::support::holding::{Attempt, Holding, Pauses, acquire, ends, last_visit};
+use super::support::holding::{Attempt, Held, Pauses, acquire, ends, last_visit};
 use crate::checkers::Exclusion;
-use crate::history::{Answer, Mode, Name, Operation};
+use crate::history::{Answer, HoldMode, Operation};
 use crate::{Client, Failure};
 
 const SEMAPHORE: &str = "/locks/printers";
@@ -112,38 +112,32 @@ async fn visit_at_last(
     Ok(())
 }
 
-fn begin(client: &Client, count: u32) -> Vec<Attempt> {
-    let resource = Name::from(SEMAPHORE);
-    (0..count).map(|_| Attempt::begin(client, &resource, Mode::Lease)).collect()
+fn begin(client: &Client, count: u32) -> Vec<Attempt<'_>> {
+    (0..count).map(|_| Attempt::begin(client, SEMAPHORE, HoldMode::Lease)).collect()
 }
 
 /// Uses the acquired leases, if there are any, and releases them.
-async fn hold(client: &Client, attempts: Vec<Attempt>, leases: Option<Vec<Lease>>) {
-    let Some(leases) = leases else {
-        attempts.into_iter().for_each(Attempt::missed);
-        return;
-    };
-    let acquired = |(attempt, lease): (Attempt, &Lease)| attempt.acquired(lease.fencing_token());
-    let holdings: Vec<Holding> = attempts.into_iter().zip(&leases).map(acquired).collect();
+async fn hold(client: &Client, attempts: Vec<Attempt<'_>>, leases: Option<Vec<Lease>>) {
+    let Some(leases) = leases else { return };
+    let held = attempts.into_iter().zip(&leases);
+    let held: Vec<Held<'_>> =
+        held.map(|(attempt, lease)| attempt.acquired(lease.fencing_token())).collect();
     let work = async {
-        for holding in &holdings {
-            holding.use_it().await;
+        for held in &held {
+            client.use_resource(held).await;
         }
         sleep(client.moment(client.session_timeout() / 10)).await;
     };
     tokio::select! {
         biased;
         // All leases belong to one session.
-        () = leases[0].lost() => {
-            holdings.iter().for_each(Holding::lost);
-            return;
-        }
+        () = leases[0].lost() => return held.iter().for_each(Held::lost),
         () = work => {}
     }
-    holdings.iter().for_each(Holding::releasing);
-    for (holding, lease) in holdings.iter().zip(leases) {
+    held.iter().for_each(Held::releasing);
+    for (held, lease) in held.iter().zip(leases) {
         if ends(client, lease.release()).await {
-            holding.released();
+            held.released();
         }
     }
 }

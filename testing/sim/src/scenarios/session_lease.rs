@@ -11,9 +11,9 @@ use zk_curator::{CuratorFramework, FencingToken};
 use zk_curator_recipes::lease::SessionLease;
 
 use super::Scenario;
-use super::support::holding::{Attempt, Holding};
+use super::support::holding::{Attempt, Held};
 use crate::checkers::Exclusion;
-use crate::history::{Mode, Name};
+use crate::history::HoldMode;
 use crate::{Client, Failure};
 
 /// The node that all leases compete for.
@@ -55,25 +55,24 @@ struct Visit {
 impl Visit {
     async fn run(self) -> Result<(), Failure> {
         let client = &self.client;
-        let attempt = Attempt::begin(client, &Name::from(HELD), Mode::Exclusive);
+        let attempt = Attempt::begin(client, HELD, HoldMode::Exclusive);
         let create = self.lease.create(HELD).data(client.who().to_string()).idempotent();
         let Some(Ok(created)) = client.maybe_cancel(create.into_future()).await else {
-            attempt.missed();
             return Ok(());
         };
-        let holding = attempt.acquired(FencingToken::new(created.stat.czxid));
+        let held = attempt.acquired(FencingToken::new(created.stat.czxid));
         let number = client.unique();
         let pair = ["a", "b"].map(|end| format!("{PAIRS}/{number}.{end}"));
         let worked = tokio::select! {
             biased;
             () = self.lease.lost() => false,
-            worked = self.work(&holding, &pair) => worked?,
+            worked = self.work(&held, &pair) => worked?,
         };
         if !worked || self.is_over()? {
-            holding.lost();
+            held.lost();
             return self.stays_over(&pair).await;
         }
-        holding.releasing();
+        held.releasing();
         if client.rng().u8(..3) == 0 {
             return Ok(());
         }
@@ -88,7 +87,7 @@ impl Visit {
     }
 
     /// Creates two more nodes, and uses the resource. Returns `false` if the lease was over.
-    async fn work(&self, holding: &Holding, pair: &[String; 2]) -> Result<bool, Failure> {
+    async fn work(&self, held: &Held<'_>, pair: &[String; 2]) -> Result<bool, Failure> {
         let mut are_created = true;
         for path in pair {
             are_created &= self.lease.create(path).idempotent().await.is_ok();
@@ -99,7 +98,7 @@ impl Visit {
             if self.is_over()? {
                 return Ok(false);
             }
-            holding.use_it().await;
+            self.client.use_resource(held).await;
             if are_created && self.present(pair).await == Some(1) {
                 return Err("a lease has lost one node of two".into());
             }

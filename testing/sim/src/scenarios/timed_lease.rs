@@ -6,8 +6,9 @@ use tokio::time::{sleep, timeout};
 use zk_curator_recipes::lease::{Error, TimedLease, TimedLeaseGuard};
 
 use super::Scenario;
+use super::support::holding::{Attempt, Held};
 use crate::checkers::Exclusion;
-use crate::history::{Hold, Mode, Name};
+use crate::history::HoldMode;
 use crate::{Client, Failure};
 
 const LEASE: &str = "/leases/orders";
@@ -29,11 +30,10 @@ pub(super) const SCENARIO: Scenario =
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let lease = TimedLease::new(&zk, LEASE, client.who().to_string()).margin(CLOCKS);
-    let holder = Holder { client: client.clone(), lease, resource: Name::from("orders") };
     while client.next_round().is_some() {
         for _ in 0..TAKES {
             sleep(client.moment(Duration::from_millis(500))).await;
-            if holder.round().await {
+            if round(&client, &lease).await {
                 break;
             }
         }
@@ -41,72 +41,53 @@ async fn work(client: Client) -> Result<(), Failure> {
     Ok(())
 }
 
-struct Holder {
-    client: Client,
-    lease: TimedLease,
-    resource: Name,
+/// Takes the lease, and uses the resource under it. Returns `false` if it is held.
+async fn round(client: &Client, lease: &TimedLease) -> bool {
+    let attempt = Attempt::begin(client, "orders", HoldMode::Exclusive);
+    let take = lease.try_take(SHORT * client.rng().u32(1..5));
+    let Some(Ok(Some(guard))) = client.maybe_cancel(take).await else { return false };
+    let held = attempt.acquired(guard.fencing_token());
+    use_while_held(client, &held, guard).await;
+    true
 }
 
-impl Holder {
-    /// Takes the lease, and uses the resource under it. Returns `false` if it is held.
-    async fn round(&self) -> bool {
-        let client = &self.client;
-        let (hold, mode) = (client.unique(), Mode::Exclusive);
-        client.record(Hold::Acquiring { resource: self.resource.clone(), mode, hold });
-        let take = self.lease.try_take(SHORT * client.rng().u32(1..5));
-        let Some(Ok(Some(guard))) = client.maybe_cancel(take).await else {
-            client.record(Hold::Missed { hold });
-            return false;
+/// Uses the resource, and renews the lease by chance, until the lease is over or lost.
+async fn use_while_held(client: &Client, held: &Held<'_>, mut guard: TimedLeaseGuard) {
+    let mut rng = client.rng();
+    for _ in 0..rng.u8(1..4) {
+        let work = async {
+            sleep(client.moment(SHORT * 2)).await;
+            client.use_resource(held).await;
         };
-        let (resource, token) = (self.resource.clone(), guard.fencing_token().get());
-        client.record(Hold::Acquired { resource, mode, hold, token });
-        if self.use_while_held(guard, hold).await.is_err() {
-            client.record(Hold::Lost { hold });
+        tokio::select! {
+            biased;
+            () = guard.expired() => return held.lost(),
+            () = work => {}
         }
-        true
+        if rng.bool() {
+            let left = guard.expires_in();
+            let renewed = timeout(left, guard.renew(SHORT * rng.u32(1..5)));
+            match client.maybe_cancel(renewed).await {
+                Some(Ok(Err(Error::Lost { .. }))) => return held.lost(),
+                // The earlier end counts.
+                _ if guard.is_expired() => return held.lost(),
+                _ => {}
+            }
+        }
     }
-
-    /// Uses the resource, and renews the lease by chance. Fails when the lease is over or lost.
-    async fn use_while_held(&self, mut guard: TimedLeaseGuard, hold: u64) -> Result<(), ()> {
-        let client = &self.client;
-        let mut rng = client.rng();
-        for _ in 0..rng.u8(1..4) {
-            let work = async {
-                sleep(client.moment(SHORT * 2)).await;
-                let token = guard.fencing_token();
-                client.use_resource(&self.resource, Mode::Exclusive, hold, token).await;
-            };
-            tokio::select! {
-                biased;
-                () = guard.expired() => return Err(()),
-                () = work => {}
-            }
-            if rng.bool() {
-                let left = guard.expires_in();
-                let renewed = timeout(left, guard.renew(SHORT * rng.u32(1..5)));
-                match client.maybe_cancel(renewed).await {
-                    Some(Ok(Err(Error::Lost { .. }))) => return Err(()),
-                    // The earlier end counts.
-                    _ if guard.is_expired() => return Err(()),
-                    _ => {}
-                }
-            }
+    match rng.u8(..4) {
+        0 => {
+            guard.expired().await;
+            held.lost();
         }
-        match rng.u8(..4) {
-            0 => {
-                guard.expired().await;
-                return Err(());
-            }
-            // It stays taken until its end.
-            1 => {
-                client.record(Hold::Releasing { hold });
-                drop(guard);
-            }
-            _ => {
-                client.record(Hold::Releasing { hold });
-                drop(client.maybe_cancel(guard.release()).await);
-            }
+        // It stays taken until its end.
+        1 => {
+            held.releasing();
+            drop(guard);
         }
-        Ok(())
+        _ => {
+            held.releasing();
+            drop(client.maybe_cancel(guard.release()).await);
+        }
     }
 }

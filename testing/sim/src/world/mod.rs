@@ -133,6 +133,7 @@ impl<'a> World<'a> {
             self.run.fail(violation);
         }
         for seat in &self.seats {
+            seat.ending.lock().silence();
             for process in seat.former.iter().chain(&seat.process) {
                 process.kill();
             }

@@ -138,6 +138,7 @@ impl World<'_> {
         let Some(process) = seat.process.take() else {
             return;
         };
+        seat.ending.lock().silence();
         process.kill();
         seat.former.push(process);
         seat.paused.store(false, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use zk_curator_sim::history::{Hold, Mode};
+use zk_curator::observe::{Attempt, HoldMode};
 use zk_curator_sim::{
     Client, Coverage, Failure, Fault, FaultAction, FaultKind, Faults, Outcome, Sim,
 };
@@ -15,10 +15,9 @@ fn fault(at: u64, lasts: u64, action: FaultAction) -> Fault {
 
 /// Acquires after one second, and loses after two.
 async fn hold(client: Client) -> Result<(), Failure> {
-    let (resource, mode, hold) = ("orders".into(), Mode::Exclusive, client.unique());
-    client.record(Hold::Acquiring { resource, mode, hold });
+    let attempt = Attempt::begin(&client, "orders", HoldMode::Exclusive);
     spend(Duration::from_secs(1)).await;
-    client.record(Hold::Missed { hold });
+    drop(attempt);
     client.note("no event");
     spend(Duration::from_secs(1)).await;
     Ok(())

@@ -5,8 +5,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zk_curator::CreateMode;
-use zk_curator_sim::history::{Hold, Lifecycle, Mode, Name, Operator, ProcessId};
+use zk_curator::observe::Attempt;
+use zk_curator::{CreateMode, FencingToken};
+use zk_curator_sim::history::{Hold, HoldMode, Lifecycle, Name, Operator, ProcessId};
 use zk_curator_sim::{
     Client, Event, Failure, Fault, FaultAction, FaultKind, Faults, History, Outcome, Scenario, Sim,
     scenarios,
@@ -50,6 +51,34 @@ async fn tick(client: Client) -> Result<(), Failure> {
         spend(Duration::from_millis(100)).await;
     }
     Ok(())
+}
+
+/// The values of a killed client are dropped, but its process could not have recorded that.
+#[test]
+fn killed_client_records_nothing() {
+    async fn hold(client: Client) -> Result<(), Failure> {
+        let held = Attempt::begin(&client, "a", HoldMode::Exclusive).acquired(FencingToken::new(1));
+        let _attempt = Attempt::begin(&client, "b", HoldMode::Exclusive);
+        client.faults_are_over().await;
+        held.lost();
+        Ok(())
+    }
+    for action in [
+        FaultAction::KillClient { client: 0, silently: false },
+        FaultAction::Close { client: 0, late: false },
+        FaultAction::Close { client: 0, late: true },
+    ] {
+        let later = fault(1000, 0, FaultAction::Disconnect { client: 0 });
+        let history = one_client([fault(500, 10, action), later]).workload(hold).run().history;
+        let names = |who| {
+            let own = history.records().iter().filter(move |record| record.who == who);
+            own.map(|record| record.event.name()).collect::<Vec<_>>()
+        };
+        let first = ["started", "acquiring", "acquired", "acquiring"];
+        assert_eq!(names(ProcessId::client(0)), [&first[..], &["killed"]].concat(), "{history}");
+        let second = names(ProcessId::Client { number: 0, incarnation: 1 });
+        assert_eq!(second, [&first[..], &["lost", "missed", "finished"]].concat(), "{history}");
+    }
 }
 
 /// A run leaves nothing in its process that changes the next one.
@@ -443,7 +472,7 @@ async fn settle(client: Client, what: Settles) -> Result<(), Failure> {
             zk.set_data("/items/x", "").await?;
         }
         if what == Settles::WhatIsHeld {
-            let (resource, mode) = (Name::from("x"), Mode::Exclusive);
+            let (resource, mode) = (Name::from("x"), HoldMode::Exclusive);
             let (hold, token) = (client.unique(), claim.ownership().fencing_token().get());
             client.record(Hold::Acquired { resource, mode, hold, token });
         }

@@ -37,8 +37,8 @@ impl Equals {
                 }
                 match outcome {
                     Outcome::Sure => self.done.push(place),
-                    Outcome::Unknown => self.others += 1,
                     Outcome::Failed => {}
+                    _ => self.others += 1,
                 }
             }
             Queue::Dead { .. } => self.others += 1,

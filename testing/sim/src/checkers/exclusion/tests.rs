@@ -3,31 +3,31 @@ use std::time::Duration;
 use super::Exclusion;
 use crate::checkers::script::{fails, passes};
 use crate::history::{
-    Answer, Event, Hold, Lifecycle, Mode, Operation, Operator, ResourceUse, Shared,
+    Answer, Event, Hold, HoldMode, Lifecycle, Operation, Operator, Shared, UseOutcome,
 };
 
 type Line = (u64, u32, Event);
 
-fn acquiring(mode: Mode, hold: u64) -> Event {
+fn acquiring(mode: HoldMode, hold: u64) -> Event {
     Hold::Acquiring { resource: "r".into(), mode, hold }.into()
 }
 
-fn acquired(mode: Mode, hold: u64, token: i64) -> Event {
+fn acquired(mode: HoldMode, hold: u64, token: i64) -> Event {
     Hold::Acquired { resource: "r".into(), mode, hold, token }.into()
 }
 
 fn used(hold: u64, token: i64, position: Option<u64>) -> Event {
-    let outcome = position.map_or(ResourceUse::Refused, ResourceUse::Accepted);
+    let outcome = position.map_or(UseOutcome::Refused, UseOutcome::Accepted);
     Hold::Used { resource: "r".into(), hold, token, outcome }.into()
 }
 
 /// Makes the lines of a client that acquires and holds at these two times.
-fn holds_as(mode: Mode, client: u32, hold: u64, times: [u64; 2], token: i64) -> [Line; 2] {
+fn holds_as(mode: HoldMode, client: u32, hold: u64, times: [u64; 2], token: i64) -> [Line; 2] {
     [(times[0], client, acquiring(mode, hold)), (times[1], client, acquired(mode, hold, token))]
 }
 
 fn holds(client: u32, times: [u64; 2], token: i64) -> [Line; 2] {
-    holds_as(Mode::Exclusive, client, client.into(), times, token)
+    holds_as(HoldMode::Exclusive, client, client.into(), times, token)
 }
 
 /// Sorts lines by time, and keeps the given order for equal times.
@@ -215,9 +215,9 @@ fn hold_by_an_overtaken_node_is_excused() {
 fn a_reader_that_was_a_writer_holds_by_another_node() {
     let lines = |name: &str| {
         let reads = [
-            (2, 1, acquiring(Mode::Shared, 2)),
+            (2, 1, acquiring(HoldMode::Shared, 2)),
             (2, 1, RELEASING_1),
-            (3, 1, acquired(Mode::Shared, 2, 10)),
+            (3, 1, acquired(HoldMode::Shared, 2, 10)),
             (3, 1, Hold::Node { hold: 2, name: "read-7".into() }.into()),
             (
                 4,
@@ -229,7 +229,7 @@ fn a_reader_that_was_a_writer_holds_by_another_node() {
         timeline(&[
             &holds(1, [0, 1], 10),
             &reads,
-            &holds_as(Mode::Exclusive, 3, 3, [5, 6], 12),
+            &holds_as(HoldMode::Exclusive, 3, 3, [5, 6], 12),
             &end,
         ])
     };
@@ -243,11 +243,11 @@ fn tokens_that_go_back_or_repeat_are_found() {
         let second = holds_as(mode, 2, 2, [2, 6], token);
         timeline(&[&holds(1, [0, 1], 10), &[(4, 1, RELEASING_1)], &second])
     };
-    passes(&Exclusion::mutual(), lines(11, Mode::Exclusive));
-    fails(&Exclusion::mutual(), lines(9, Mode::Exclusive), "gone back", &[1, 3, 4]);
-    fails(&Exclusion::mutual(), lines(10, Mode::Exclusive), "the same token", &[1, 3, 4]);
+    passes(&Exclusion::mutual(), lines(11, HoldMode::Exclusive));
+    fails(&Exclusion::mutual(), lines(9, HoldMode::Exclusive), "gone back", &[1, 3, 4]);
+    fails(&Exclusion::mutual(), lines(10, HoldMode::Exclusive), "the same token", &[1, 3, 4]);
     // A reader must not look like one from before the writer.
-    fails(&Exclusion::read_write(), lines(9, Mode::Shared), "gone back", &[1, 3, 4]);
+    fails(&Exclusion::read_write(), lines(9, HoldMode::Shared), "gone back", &[1, 3, 4]);
 }
 
 #[test]
@@ -255,8 +255,8 @@ fn a_grant_that_was_heard_of_late_may_have_an_old_token() {
     let pause = [(1, 1, PAUSED), (20, 1, RESUMED)];
     let second = holds(2, [2, 10], 11);
     let heard = [
-        (0, 1, acquiring(Mode::Exclusive, 1)),
-        (20, 1, acquired(Mode::Exclusive, 1, 10)),
+        (0, 1, acquiring(HoldMode::Exclusive, 1)),
+        (20, 1, acquired(HoldMode::Exclusive, 1, 10)),
         (20, 1, LOST_1),
     ];
     passes(&Exclusion::mutual(), timeline(&[&heard[..1], &pause, &second, &heard[1..]]));
@@ -288,18 +288,18 @@ fn a_use_goes_with_the_token_of_its_hold() {
 
 #[test]
 fn numbers_of_holds_are_unique() {
-    let again = holds_as(Mode::Exclusive, 2, 1, [2, 3], 11);
+    let again = holds_as(HoldMode::Exclusive, 2, 1, [2, 3], 11);
     fails(
         &Exclusion::mutual(),
         timeline(&[&holds(1, [0, 1], 10), &again]),
         "the same number",
         &[0, 2],
     );
-    let twice = timeline(&[&holds(1, [0, 1], 10), &[(2, 1, acquired(Mode::Exclusive, 1, 10))]]);
+    let twice = timeline(&[&holds(1, [0, 1], 10), &[(2, 1, acquired(HoldMode::Exclusive, 1, 10))]]);
     fails(&Exclusion::mutual(), twice, "acquired two holds", &[1, 2]);
     fails(
         &Exclusion::mutual(),
-        [(2, 1, acquired(Mode::Exclusive, 1, 10))],
+        [(2, 1, acquired(HoldMode::Exclusive, 1, 10))],
         "without an attempt",
         &[0],
     );
@@ -323,7 +323,7 @@ fn resources_have_nothing_to_do_with_each_other() {
 #[test]
 fn only_a_handover_lock_passes_its_token_on() {
     let lines = |client| {
-        let second = holds_as(Mode::Exclusive, client, 2, [2, 6], 10);
+        let second = holds_as(HoldMode::Exclusive, client, 2, [2, 6], 10);
         timeline(&[&holds(1, [0, 1], 10), &[(4, 1, RELEASING_1)], &second])
     };
     passes(&Exclusion::handed_over(), lines(1));
@@ -334,8 +334,8 @@ fn only_a_handover_lock_passes_its_token_on() {
 #[test]
 fn what_is_passed_on_goes_with_the_session_of_the_first() {
     // The second attempt began after the session had ended, but got the node of the first.
-    let second = holds_as(Mode::Exclusive, 1, 2, [3, 4], 10);
-    let third = holds_as(Mode::Exclusive, 3, 3, [0, 5], 11);
+    let second = holds_as(HoldMode::Exclusive, 1, 2, [3, 4], 10);
+    let third = holds_as(HoldMode::Exclusive, 3, 3, [0, 5], 11);
     let lines = timeline(&[
         &holds(1, [0, 1], 10),
         &[(2, 1, EXPIRED), (4, 1, RELEASING_1)],
@@ -349,7 +349,7 @@ fn what_is_passed_on_goes_with_the_session_of_the_first() {
 fn turns_of_one_node_grow_and_go_with_its_session() {
     let token = Exclusion::turn_token;
     let lines = |first, second| {
-        let second = holds_as(Mode::Exclusive, 1, 2, [2, 6], second);
+        let second = holds_as(HoldMode::Exclusive, 1, 2, [2, 6], second);
         timeline(&[&holds(1, [0, 1], first), &[(4, 1, RELEASING_1)], &second])
     };
     let turns = Exclusion::in_turns();
@@ -357,15 +357,15 @@ fn turns_of_one_node_grow_and_go_with_its_session() {
     fails(&turns, lines(token(10, 1), token(10, 1)), "the same token", &[1, 3, 4]);
     fails(&turns, lines(token(10, 1), token(10, 0)), "gone back", &[1, 3, 4]);
     // As without turns: the session has ended.
-    let second = holds_as(Mode::Exclusive, 1, 2, [3, 4], token(10, 1));
-    let third = holds_as(Mode::Exclusive, 3, 3, [0, 5], token(11, 0));
+    let second = holds_as(HoldMode::Exclusive, 1, 2, [3, 4], token(10, 1));
+    let third = holds_as(HoldMode::Exclusive, 3, 3, [0, 5], token(11, 0));
     let ended = [(2, 1, EXPIRED), (4, 1, RELEASING_1)];
     passes(&turns, timeline(&[&holds(1, [0, 1], token(10, 0)), &ended, &second, &third]));
 }
 
 fn leases(last: u64) -> Vec<Line> {
     let lease =
-        |client: u32, times, token| holds_as(Mode::Lease, client, client.into(), times, token);
+        |client: u32, times, token| holds_as(HoldMode::Lease, client, client.into(), times, token);
     let ends = [(10, 1, RELEASING_1), (30, 2, RELEASING_2), (30, 3, RELEASING_3)];
     timeline(&[&lease(1, [0, 1], 12), &ends, &lease(2, [0, 2], 11), &lease(3, [0, last], 13)])
 }
@@ -380,7 +380,7 @@ fn no_more_leases_than_there_are() {
 #[test]
 fn three_leases_that_overlap_by_twos_are_two_at_once() {
     let lease =
-        |client: u32, times, token| holds_as(Mode::Lease, client, client.into(), times, token);
+        |client: u32, times, token| holds_as(HoldMode::Lease, client, client.into(), times, token);
     let ends = [(5, 1, RELEASING_1), (7, 2, RELEASING_2)];
     let lines =
         timeline(&[&lease(1, [0, 1], 11), &lease(2, [0, 3], 12), &ends, &lease(3, [0, 5], 13)]);
@@ -389,14 +389,14 @@ fn three_leases_that_overlap_by_twos_are_two_at_once() {
 
 #[test]
 fn a_lease_that_is_given_twice_is_found() {
-    let lease = |client: u32| holds_as(Mode::Lease, client, client.into(), [0, 1], 12);
+    let lease = |client: u32| holds_as(HoldMode::Lease, client, client.into(), [0, 1], 12);
     fails(&Exclusion::at_most(2), timeline(&[&lease(1), &lease(2)]), "the same token", &[2, 3]);
 }
 
 #[test]
 fn readers_share_and_writers_do_not() {
     let reader =
-        |client: u32, times, token| holds_as(Mode::Shared, client, client.into(), times, token);
+        |client: u32, times, token| holds_as(HoldMode::Shared, client, client.into(), times, token);
     let ends = [(8, 1, RELEASING_1), (9, 2, RELEASING_2)];
     let readers = [&reader(1, [0, 2], 11)[..], &reader(2, [0, 1], 10), &ends];
     let with_writer = |at_ms| timeline(&[&readers.concat(), &holds(3, [0, at_ms], 12)]);
@@ -409,22 +409,23 @@ fn readers_share_and_writers_do_not() {
 
 #[test]
 fn a_writer_takes_its_token_along_when_it_becomes_a_reader() {
-    let reader = holds_as(Mode::Shared, 1, 2, [2, 2], 10);
+    let reader = holds_as(HoldMode::Shared, 1, 2, [2, 2], 10);
     let lines = timeline(&[&holds(1, [0, 1], 10), &[(2, 1, RELEASING_1)], &reader]);
     passes(&Exclusion::read_write(), lines.clone());
-    let another = holds_as(Mode::Shared, 1, 3, [5, 5], 10);
+    let another = holds_as(HoldMode::Shared, 1, 3, [5, 5], 10);
     fails(&Exclusion::read_write(), timeline(&[&lines, &another]), "the same token", &[4, 6]);
 }
 
 #[test]
 fn reads_go_back_among_themselves_but_not_behind_a_write() {
-    let reader = |client: u32, token| holds_as(Mode::Shared, client, client.into(), [0, 1], token);
+    let reader =
+        |client: u32, token| holds_as(HoldMode::Shared, client, client.into(), [0, 1], token);
     let reads = [(2, 2, used(2, 12, Some(1))), (3, 1, used(1, 11, Some(2)))];
     let lines = timeline(&[&reader(1, 11), &reader(2, 12), &reads]);
     passes(&Exclusion::read_write(), lines.clone());
-    let stopped = [(0, 3, acquiring(Mode::Exclusive, 3)), (0, 3, PAUSED)];
+    let stopped = [(0, 3, acquiring(HoldMode::Exclusive, 3)), (0, 3, PAUSED)];
     let late = [
-        (4, 3, acquired(Mode::Exclusive, 3, 10)),
+        (4, 3, acquired(HoldMode::Exclusive, 3, 10)),
         (4, 3, used(3, 10, Some(3))),
         (4, 3, Hold::Lost { hold: 3 }.into()),
     ];
@@ -434,7 +435,8 @@ fn reads_go_back_among_themselves_but_not_behind_a_write() {
 
 #[test]
 fn one_leader_at_a_time() {
-    let leader = |client, hold, times, token| holds_as(Mode::Leader, client, hold, times, token);
+    let leader =
+        |client, hold, times, token| holds_as(HoldMode::Leader, client, hold, times, token);
     let lines =
         |second: [Line; 2]| timeline(&[&leader(1, 1, [0, 1], 10), &[(5, 1, LOST_1)], &second]);
     passes(&Exclusion::leader(), lines(leader(2, 2, [0, 5], 11)));
@@ -460,7 +462,7 @@ fn a_limit_that_changes_is_that_of_the_last_grant() {
         ]
     };
     let lease = |client: u32, at: u64| {
-        holds_as(Mode::Lease, client, client.into(), [at, at + 1], 10 + i64::from(client))
+        holds_as(HoldMode::Lease, client, client.into(), [at, at + 1], 10 + i64::from(client))
     };
     let limited = Exclusion::at_most(1).limited_by("limit");
     let two = "held 2 times at once";

@@ -1,12 +1,10 @@
 //! Consumers that claim items. They acknowledge or requeue them, drop their deliveries, and die
 //! while they hold items.
 
-use std::pin::Pin;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use fastrand::Rng;
-use futures_util::stream::{Stream, StreamExt};
 use tokio::time::{sleep, timeout};
 use zk_curator::{CuratorFramework, SessionId};
 use zk_curator_client::internal::Locked;
@@ -17,7 +15,7 @@ use zk_curator_recipes::queue::{
 };
 
 use crate::history::{Name, Outcome, Queue};
-use crate::scenarios::support::driving::{Drive, Unseen, stopped_by};
+use crate::scenarios::support::driving::{Drive, Source, Unseen, stopped_by};
 use crate::scenarios::support::items::{
     DEAD, DEAD_LOCKS, IDS, LOCKS, QUEUE, item_of, name_of, put_all, queue, settled, withdraw,
 };
@@ -50,12 +48,7 @@ pub(super) async fn consume(client: Client, kind: Kind) -> Result<(), Failure> {
     let mut producer = Producer::new(&client, &zk, kind);
     let prefetch = if kind == Kind::WithIds { rng.usize(1..4) } else { 1 };
     let drive = Drive::draw(&client, &mut rng);
-    let consumer = producer.consumer(&zk).prefetch(prefetch);
-    let mut items = if drive == Drive::Stream {
-        Items::Stream(Box::pin(consumer.into_stream()))
-    } else {
-        Items::Consumer(Box::new(consumer))
-    };
+    let mut items = Source::new(producer.consumer(&zk).prefetch(prefetch), drive);
     let session = Locked::new(zk.session().map(|session| session.id));
     let unseen = Unseen::watch(&client, &zk);
     let consuming = Consuming { client: &client, zk: &zk, kind, prefetch, session, unseen };
@@ -230,32 +223,15 @@ struct Consuming<'a> {
     unseen: Unseen<'a>,
 }
 
-/// The source of items, except for runs.
-enum Items {
-    Consumer(Box<Consumer<LockPath>>),
-    Stream(Pin<Box<dyn Stream<Item = Result<Delivery<LockPath>, Error>> + Send>>),
-}
-
-impl Items {
-    async fn next(&mut self) -> Result<Delivery<LockPath>, Error> {
-        match self {
-            Self::Consumer(consumer) => consumer.next().await,
-            Self::Stream(items) => {
-                items.next().await.unwrap_or_else(|| Err(Error::Lost { path: String::new() }))
-            }
-        }
-    }
-}
-
 impl Consuming<'_> {
-    async fn next(&self, items: &mut Items) -> Option<Delivery<LockPath>> {
+    async fn next(&self, items: &mut Source<LockPath>) -> Option<Delivery<LockPath>> {
         if self.prefetch == 1 {
             self.session_changed();
         }
         self.taking();
-        let next = timeout(self.client.session_timeout(), items.next());
+        let next = timeout(self.client.session_timeout(), items.next(false));
         let delivery = match self.client.maybe_cancel(next).await {
-            Some(Ok(Ok(delivery))) => Some(delivery),
+            Some(Ok(Ok(delivery))) => delivery,
             Some(Ok(Err(_))) => {
                 self.unseen.may_be(1);
                 None

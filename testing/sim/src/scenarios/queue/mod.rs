@@ -9,110 +9,61 @@ use zk_curator_recipes::queue::PutMode;
 use self::claiming::{Kind, MOST_DELIVERIES, consume};
 use self::taking::{MOST_AT_HAND, Taken, take};
 use super::Scenario;
-use super::support::items::{DEAD, DEAD_LOCKS, QUEUE};
+use super::support::items::{DEAD, DEAD_LOCKS, IDS, LOCKS, QUEUE};
+use crate::Sim;
 use crate::checkers::{Delivery, PutAside};
-
-/// The claims that an operator may delete.
-const CLAIMS: &[&str] = &["/queue-locks/*"];
-/// An acknowledgement cannot tell its own claim from another one at the same path.
-/// [`Consumer`](zk_curator_recipes::queue::Consumer#guarantees) documents this window.
-const SETTLED: &[(&str, &str)] = &[("/queue-locks/*", QUEUE)];
-/// Nodes that may be left. Consumers with claims leave the queue node, and processes that die leave
-/// ids, which are collected much later.
-const LEAVES: &[&str] = &["/queue", "/queue-locks", "/queue-ids", "/queue-ids/put-*"];
-/// As [`LEAVES`], with containers that a killed client has created: the servers keep a container
-/// that never had a child.
-const LEAVES_OF_FIFO: &[&str] =
-    &["/queue", "/queue/items", "/queue/items/b-*", "/queue/ids", "/queue/ids/put-*"];
 
 pub(super) const BOUNDED: Scenario =
     Scenario::new("bounded_queue", "DistributedQueue with a maximum number of items", |sim| {
-        sim.workload(|client| consume(client, Kind::Bounded))
-            .checker(exactly_once())
-            .leaves(LEAVES.iter().copied())
-            .operator(CLAIMS.iter().copied())
-            .settled(SETTLED.iter().copied())
+        claimed(sim, Kind::Bounded, exactly_once())
     });
 
 pub(super) const DEAD_LETTERS: Scenario = Scenario::new(
     "dead_letters",
     "DistributedQueue under claims: items that fail too often become dead letters",
     |sim| {
-        sim.workload(|client| consume(client, Kind::Counted))
-            .checker(Delivery::exactly_once().in_order())
+        claimed(sim, Kind::Counted, exactly_once())
             .checker(PutAside::after(MOST_DELIVERIES))
-            .leaves(["/queue", "/queue-locks", DEAD, DEAD_LOCKS])
-            .operator(CLAIMS.iter().copied())
-            .settled(SETTLED.iter().copied())
+            .leaves([DEAD, DEAD_LOCKS])
     },
 );
 
 pub(super) const DELAY: Scenario = Scenario::new(
     "delay_queue",
     "DistributedDelayQueue under claims: no item before its time",
-    |sim| {
-        sim.workload(|client| consume(client, Kind::Delay))
-            .checker(exactly_once())
-            .leaves(LEAVES.iter().copied())
-            .operator(CLAIMS.iter().copied())
-            .settled(SETTLED.iter().copied())
-    },
+    |sim| claimed(sim, Kind::Delay, exactly_once()),
 );
 
 pub(super) const EXACTLY_ONCE: Scenario = Scenario::new(
     "exactly_once",
     "DistributedQueue with ids and prefetch: each put is processed once",
-    |sim| {
-        sim.workload(|client| consume(client, Kind::WithIds))
-            .checker(Delivery::exactly_once().in_order().equals())
-            .leaves(LEAVES.iter().copied())
-            .operator(CLAIMS.iter().copied())
-            .settled(SETTLED.iter().copied())
-    },
+    // Processes that die leave ids, which are collected much later.
+    |sim| claimed(sim, Kind::WithIds, exactly_once().equals()).leaves([IDS, "/queue-ids/put-*"]),
 );
 
 pub(super) const FIFO: Scenario =
     Scenario::new("fifo_queue", "FifoQueue: put once, taken at most once, in order", |sim| {
-        sim.workload(|client| take(client, Taken::Fifo(PutMode::Transaction)))
-            .checker(at_most_once())
-            .leaves(LEAVES_OF_FIFO.iter().copied())
+        fifo(sim, PutMode::Transaction)
     });
 
 pub(super) const FIFO_TWO_PHASE: Scenario =
     Scenario::new("fifo_two_phase", "FifoQueue, put in two phases", |sim| {
-        sim.workload(|client| take(client, Taken::Fifo(PutMode::TwoPhase)))
-            .checker(at_most_once())
-            .leaves(LEAVES_OF_FIFO.iter().copied())
+        fifo(sim, PutMode::TwoPhase)
     });
 
 pub(super) const IDENTIFIED: Scenario = Scenario::new(
     "id_queue",
     "DistributedIdQueue under claims: items are removed by their id",
-    |sim| {
-        sim.workload(|client| consume(client, Kind::Identified))
-            .checker(exactly_once())
-            .leaves(LEAVES.iter().copied())
-            .operator(CLAIMS.iter().copied())
-            .settled(SETTLED.iter().copied())
-    },
+    |sim| claimed(sim, Kind::Identified, exactly_once()),
 );
 
 pub(super) const PRIORITY: Scenario =
     Scenario::new("priority_queue", "DistributedPriorityQueue under claims", |sim| {
-        sim.workload(|client| consume(client, Kind::Priority))
-            .checker(exactly_once())
-            .leaves(LEAVES.iter().copied())
-            .operator(CLAIMS.iter().copied())
-            .settled(SETTLED.iter().copied())
+        claimed(sim, Kind::Priority, exactly_once())
     });
 
 pub(super) const PLAIN: Scenario = Scenario::new("queue", "DistributedQueue under claims", |sim| {
-    sim.workload(|client| consume(client, Kind::Plain))
-        .checker(exactly_once())
-        .leaves(LEAVES.iter().copied())
-        .operator(CLAIMS.iter().copied())
-        .settled(SETTLED.iter().copied())
-        .crowd()
+    claimed(sim, Kind::Plain, exactly_once()).crowd()
 });
 
 pub(super) const TAKER: Scenario =
@@ -126,6 +77,29 @@ pub(super) const SIMPLE: Scenario =
     Scenario::new("simple_queue", "SimpleDistributedQueue: taken at most once, in order", |sim| {
         sim.workload(|client| take(client, Taken::Simple)).checker(at_most_once()).leaves([QUEUE])
     });
+
+/// Simulates consumers with claims, which leave the node of the queue. An operator may delete the
+/// claims. An acknowledgement cannot tell its own claim from another one at the same path:
+/// [`Consumer`](zk_curator_recipes::queue::Consumer#guarantees) documents this window.
+fn claimed(sim: Sim, kind: Kind, promise: Delivery) -> Sim {
+    sim.workload(move |client| consume(client, kind))
+        .checker(promise)
+        .leaves([QUEUE, LOCKS])
+        .operator(["/queue-locks/*"])
+        .settled([("/queue-locks/*", QUEUE)])
+}
+
+/// Simulates a `FifoQueue`. The servers keep a container that never had a child, and a killed
+/// client may have created one.
+fn fifo(sim: Sim, mode: PutMode) -> Sim {
+    sim.workload(move |client| take(client, Taken::Fifo(mode))).checker(at_most_once()).leaves([
+        QUEUE,
+        "/queue/items",
+        "/queue/items/b-*",
+        "/queue/ids",
+        "/queue/ids/put-*",
+    ])
+}
 
 /// A consumer verifies its claim with every removal, so no item is processed twice.
 fn exactly_once() -> Delivery {

@@ -1,12 +1,15 @@
 //! The ways to receive items: one by one, as a stream, or by `run` with or without a stop.
 
 use std::future::{Future, pending};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
+use futures_util::stream::{Stream, StreamExt};
 use tokio::time::sleep;
 use zk_curator::CuratorFramework;
+use zk_curator_recipes::queue::{Consumer, Error, QueueKind};
 use zk_curator_recipes::{CancellationToken, Shutdown};
 
 use super::items::queue;
@@ -32,6 +35,37 @@ impl Drive {
         let drive = [Self::Calls, Self::Calls, Self::Stream, Self::Run][rng.usize(..4)];
         client.note(format!("receives items by {drive:?}"));
         drive
+    }
+}
+
+/// The source of deliveries, except for runs.
+pub(in crate::scenarios) enum Source<K: QueueKind> {
+    Consumer(Box<Consumer<K>>),
+    Stream(Pin<Box<dyn Stream<Item = Result<K::Delivery, Error>> + Send>>),
+}
+
+impl<K: QueueKind> Source<K>
+where
+    Consumer<K>: Send,
+{
+    pub(in crate::scenarios) fn new(consumer: Consumer<K>, drive: Drive) -> Self {
+        if drive == Drive::Stream {
+            Self::Stream(Box::pin(consumer.into_stream()))
+        } else {
+            Self::Consumer(Box::new(consumer))
+        }
+    }
+
+    /// Returns the next delivery. If `polls`, a consumer does not wait for one.
+    pub(in crate::scenarios) async fn next(
+        &mut self,
+        polls: bool,
+    ) -> Result<Option<K::Delivery>, Error> {
+        match self {
+            Self::Consumer(consumer) if polls => consumer.try_next().await,
+            Self::Consumer(consumer) => consumer.next().await.map(Some),
+            Self::Stream(items) => items.next().await.transpose(),
+        }
     }
 }
 

@@ -5,124 +5,72 @@ use std::future::Future;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use zk_curator::FencingToken;
+use zk_curator::observe::{self, Recorder, Step};
 use zk_curator::op::Transaction;
-use zk_curator_recipes::lock::LocalToken;
+use zk_curator_client::internal::Locked;
 
-use crate::checkers::Exclusion;
-use crate::history::{Hold, Mode, Name, ResourceUse};
+use crate::history::{HoldMode, Name, UseOutcome};
 use crate::{Client, Failure};
 
-/// An attempt to hold a resource.
-pub(in crate::scenarios) struct Attempt {
-    client: Client,
+pub(in crate::scenarios) type Attempt<'a> = observe::Attempt<&'a Client>;
+pub(in crate::scenarios) type Held<'a> = observe::Held<&'a Client>;
+
+/// Exclusive attempts of which the next begins as soon as one has succeeded.
+pub(in crate::scenarios) struct Attempts<R: Recorder> {
+    recorder: R,
     resource: Name,
-    mode: Mode,
-    hold: u64,
+    next: Locked<observe::Attempt<R>>,
 }
 
-impl Attempt {
-    pub(in crate::scenarios) fn begin(client: &Client, resource: &Name, mode: Mode) -> Self {
-        let hold = client.unique();
-        client.record(Hold::Acquiring { resource: Name::clone(resource), mode, hold });
-        Self { client: client.clone(), resource: Name::clone(resource), mode, hold }
+impl<R: Recorder + Clone> Attempts<R> {
+    pub(in crate::scenarios) fn begin(recorder: R, resource: &str) -> Self {
+        let next = observe::Attempt::begin(recorder.clone(), resource, HoldMode::Exclusive);
+        Self { recorder, resource: resource.into(), next: Locked::new(next) }
     }
 
-    /// Returns the number of the attempt.
-    pub(in crate::scenarios) const fn number(&self) -> u64 {
-        self.hold
-    }
-
-    pub(in crate::scenarios) fn missed(self) {
-        self.client.record(Hold::Missed { hold: self.hold });
-    }
-
-    /// As [`acquired`](Self::acquired), for an attempt that did not know its resource.
-    pub(in crate::scenarios) fn came_to(mut self, resource: &Name, token: FencingToken) -> Holding {
-        self.resource = Name::clone(resource);
-        self.acquired(token)
-    }
-
-    /// As [`acquired`](Self::acquired), with the token of one holder of a batch.
-    pub(in crate::scenarios) fn acquired_in_turn(self, token: LocalToken) -> Holding {
-        let number = Exclusion::turn_token(token.fencing_token.get(), token.turn);
-        self.acquired(FencingToken::new(number))
-    }
-
-    pub(in crate::scenarios) fn acquired(self, token: FencingToken) -> Holding {
-        let Self { client, resource, mode, hold } = self;
-        let event =
-            Hold::Acquired { resource: Name::clone(&resource), mode, hold, token: token.get() };
-        client.record(event);
-        Holding { client, resource, mode, hold, token }
+    /// Returns the attempt that has succeeded.
+    pub(in crate::scenarios) fn take(&self) -> observe::Attempt<R> {
+        let (recorder, resource) = (self.recorder.clone(), Name::clone(&self.resource));
+        let next = observe::Attempt::begin(recorder, resource, HoldMode::Exclusive);
+        std::mem::replace(&mut *self.next.lock(), next)
     }
 }
 
-/// A recorded hold of a resource.
-pub(in crate::scenarios) struct Holding {
-    client: Client,
-    resource: Name,
-    mode: Mode,
-    hold: u64,
-    token: FencingToken,
+/// A hold of a body that is dropped when the hold is lost.
+pub(in crate::scenarios) struct LostIfDropped<'a>(pub(in crate::scenarios) Held<'a>);
+
+impl Drop for LostIfDropped<'_> {
+    fn drop(&mut self) {
+        self.0.lost();
+    }
 }
 
-impl Holding {
-    /// Uses the resource, which is outside ZooKeeper.
-    pub(in crate::scenarios) async fn use_it(&self) {
-        self.client.use_resource(&self.resource, self.mode, self.hold, self.token).await;
-    }
-
-    /// Records the use of another resource, such as a znode.
-    pub(in crate::scenarios) fn used(&self, resource: &Name, outcome: ResourceUse) {
-        let (hold, token) = (self.hold, self.token.get());
-        self.client.record(Hold::Used { resource: Name::clone(resource), hold, token, outcome });
-    }
-
-    /// Records that the hold is the node at a path, whose creation is not the token.
-    pub(in crate::scenarios) fn is_by(&self, path: &str) {
-        let name = path.rsplit('/').next().unwrap_or(path);
-        self.client.record(Hold::Node { hold: self.hold, name: Name::from(name) });
-    }
-
-    pub(in crate::scenarios) fn lost(&self) {
-        self.client.record(Hold::Lost { hold: self.hold });
-    }
-
-    pub(in crate::scenarios) fn releasing(&self) {
-        self.client.record(Hold::Releasing { hold: self.hold });
-    }
-
-    pub(in crate::scenarios) fn released(&self) {
-        self.client.record(Hold::Released { hold: self.hold });
-    }
-
-    /// Works until the work is done, or the hold is known to be `lost`. Returns `true` if it was
-    /// not lost.
-    pub(in crate::scenarios) async fn hold_on(
-        &self,
-        lost: impl Future<Output = ()>,
-        work: impl Future<Output = ()>,
-    ) -> bool {
-        tokio::select! {
-            biased;
-            () = lost => {
-                self.lost();
-                false
-            }
-            () = work => true,
+/// Works until the work is done, or the hold is known to be `lost`. Returns `true` if it was not
+/// lost.
+pub(in crate::scenarios) async fn hold_on(
+    held: &Held<'_>,
+    lost: impl Future<Output = ()>,
+    work: impl Future<Output = ()>,
+) -> bool {
+    tokio::select! {
+        biased;
+        () = lost => {
+            held.lost();
+            false
         }
+        () = work => true,
     }
+}
 
-    /// Ends the hold: by a release, a cancelled release, or a drop.
-    pub(in crate::scenarios) async fn let_go<E>(
-        self,
-        release: impl Future<Output = Result<(), E>>,
-    ) {
-        self.releasing();
-        if ends(&self.client, release).await {
-            self.released();
-        }
+/// Ends the hold: by a release, a cancelled release, or a drop.
+pub(in crate::scenarios) async fn let_go<E>(
+    client: &Client,
+    held: &Held<'_>,
+    release: impl Future<Output = Result<(), E>>,
+) {
+    held.releasing();
+    if ends(client, release).await {
+        held.released();
     }
 }
 
@@ -138,44 +86,43 @@ pub(in crate::scenarios) async fn ends<E>(
 /// Uses the resource, and writes to a znode in transactions that are applied only while the lock is
 /// held.
 pub(in crate::scenarios) async fn work(
-    holding: &Holding,
-    node: &Name,
+    client: &Client,
+    held: &Held<'_>,
+    node: &str,
     fenced: impl Fn() -> Transaction,
 ) {
-    let client = &holding.client;
     let mut rng = client.rng();
     let most = Duration::from_millis([1, 20, 200][rng.usize(..3)]);
     for _ in 0..rng.u8(..3) {
         sleep(client.moment(most)).await;
         if rng.bool() {
-            holding.use_it().await;
+            client.use_resource(held).await;
         } else {
-            write(&[holding], &[Name::clone(node)], fenced()).await;
+            write(client, &[(held, node)], fenced()).await;
         }
     }
 }
 
-/// Writes to znodes in one transaction. Each znode is protected by the hold with the same index.
+/// Writes to znodes in one transaction. Each znode is protected by the hold next to it.
 pub(in crate::scenarios) async fn write(
-    holdings: &[&Holding],
-    nodes: &[Name],
+    client: &Client,
+    nodes: &[(&Held<'_>, &str)],
     fenced: Transaction,
 ) {
-    let write = |transaction: Transaction, node: &Name| transaction.set_data(&**node, "");
-    let client = &holdings[0].client;
-    match nodes.iter().fold(fenced, write).commit().await {
+    let used = |held: &Held<'_>, resource: &str, outcome| {
+        let (hold, token) = (held.number(), held.token());
+        client.record(Step::Used { resource, hold, token, outcome });
+    };
+    let fenced = nodes.iter().fold(fenced, |fenced, (_, node)| fenced.set_data(*node, ""));
+    match fenced.commit().await {
         Ok(results) => {
-            for ((holding, node), result) in holdings.iter().zip(nodes).zip(results) {
+            for ((held, node), result) in nodes.iter().zip(results) {
                 let version = result.stat().map_or(0, |stat| stat.version);
-                holding.used(node, ResourceUse::Accepted(version.unsigned_abs().into()));
+                used(held, node, UseOutcome::Accepted(version.unsigned_abs().into()));
             }
         }
         Err(error) if error.may_have_applied() => client.note(format!("unknown outcome: {error}")),
-        Err(_) => {
-            for (holding, node) in holdings.iter().zip(nodes) {
-                holding.used(node, ResourceUse::Refused);
-            }
-        }
+        Err(_) => nodes.iter().for_each(|(held, node)| used(held, node, UseOutcome::Refused)),
     }
 }
 

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::sleep;
-use zk_curator::{ConnectionStateErrorPolicy, CuratorFramework, FencingToken};
+use zk_curator::{ConnectionStateErrorPolicy, CuratorFramework};
 use zk_curator_recipes::leader::{LeaderObserver, Leadership};
 
-use crate::history::{Hold, Leader, Mode, Name};
+use super::holding::Held;
+use crate::history::{Leader, Name};
 use crate::{Client, Failure};
 
 /// The name of the resource that the leader uses, and of the election.
@@ -23,60 +24,11 @@ pub(in crate::scenarios) async fn connect(client: &Client) -> Result<CuratorFram
     Ok(client.connect_with(client.framework().connection_state_error_policy(policy)).await?)
 }
 
-/// Records that a client begins to wait for leadership.
-pub(in crate::scenarios) fn acquiring(client: &Client) -> u64 {
-    let hold = client.unique();
-    client.record(Hold::Acquiring { resource: ORDERS.into(), mode: Mode::Leader, hold });
-    hold
-}
-
-/// A recorded term of a leader. If it is dropped before it has [resigned](Self::resigns), the
-/// leadership was lost.
-pub(in crate::scenarios) struct Term<'a> {
-    client: &'a Client,
-    hold: u64,
-    token: FencingToken,
-    lasts: bool,
-}
-
-impl<'a> Term<'a> {
-    pub(in crate::scenarios) fn begin(
-        client: &'a Client,
-        hold: u64,
-        leadership: &Leadership,
-    ) -> Self {
-        let token = leadership.fencing_token();
-        let event = Hold::Acquired {
-            resource: ORDERS.into(),
-            mode: Mode::Leader,
-            hold,
-            token: token.get(),
-        };
-        client.record(event);
-        Self { client, hold, token, lasts: true }
-    }
-
-    /// Does the work of a leader for a while.
-    pub(in crate::scenarios) async fn work(&self) {
-        let orders = Name::from(ORDERS);
-        for _ in 0..self.client.rng().u8(..4) {
-            sleep(self.client.moment(Duration::from_millis(20))).await;
-            self.client.use_resource(&orders, Mode::Leader, self.hold, self.token).await;
-        }
-    }
-
-    /// Records that the client no longer believes to lead.
-    pub(in crate::scenarios) fn resigns(mut self) {
-        self.lasts = false;
-        self.client.record(Hold::Releasing { hold: self.hold });
-    }
-}
-
-impl Drop for Term<'_> {
-    fn drop(&mut self) {
-        if self.lasts {
-            self.client.record(Hold::Lost { hold: self.hold });
-        }
+/// Does the work of a leader for a while.
+pub(in crate::scenarios) async fn work_as_leader(client: &Client, held: &Held<'_>) {
+    for _ in 0..client.rng().u8(..4) {
+        sleep(client.moment(Duration::from_millis(20))).await;
+        client.use_resource(held).await;
     }
 }
 

@@ -1,6 +1,7 @@
 //! Code that several scenarios share.
 
 pub(super) mod calling;
+pub(super) mod claimed;
 pub(super) mod driving;
 pub(super) mod exclusive;
 pub(super) mod holding;
