@@ -53,6 +53,7 @@
 //! | `zookeeper-async` | sessions of that crate: the module `raw::zookeeper_async` |
 //! | `metrics` | counters and latencies through the crate `metrics`: [`observe`] |
 //! | `serde` | values of any type in JSON: `value::Json` |
+//! | `signal` | `Shutdown::on_signals` of the recipes |
 //!
 //! The recipes (locks and more) are in the crate `zk-curator-recipes`, an embedded server for tests
 //! in `zk-curator-testing`.

@@ -4,6 +4,8 @@
 mod backoff;
 #[path = "../../client/tests/certificates/mod.rs"]
 mod certificates;
+#[cfg(unix)]
+mod child;
 mod durations;
 mod gzip;
 mod gzip_recipes;
@@ -14,5 +16,7 @@ mod monitoring;
 mod mutex_faults;
 mod sasl;
 mod serde;
+#[cfg(unix)]
+mod signals;
 mod tls;
 mod zookeeper_async;
