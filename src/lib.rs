@@ -53,6 +53,7 @@
 //! | `zookeeper-async` | sessions of that crate: the module `raw::zookeeper_async` |
 //! | `metrics` | counters and latencies through the crate `metrics`: [`observe`] |
 //! | `serde` | values of any type in JSON: `value::Json` |
+//! | `blocking` | a front for programs without async code: the module `blocking` |
 //! | `signal` | `Shutdown::on_signals` of the recipes |
 //!
 //! The recipes (locks and more) are in the crate `zk-curator-recipes`, an embedded server for tests
@@ -60,6 +61,8 @@
 
 pub mod acl;
 mod background;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod builder;
 pub mod certain;
 mod chroot;

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod backoff;
+mod blocking;
 #[path = "../../client/tests/certificates/mod.rs"]
 mod certificates;
 #[cfg(unix)]
