@@ -8,6 +8,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+#[cfg(feature = "signal")]
+pub use zk_curator_client::internal::CaughtSignals;
 pub use zk_curator_client::internal::{Locked, Signal, bounded, millis, sleep, sleep_until};
 pub use zk_curator_client::{ConnectString, Op};
 

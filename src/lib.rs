@@ -53,12 +53,16 @@
 //! | `zookeeper-async` | sessions of that crate: the module `raw::zookeeper_async` |
 //! | `metrics` | counters and latencies through the crate `metrics`: [`observe`] |
 //! | `serde` | values of any type in JSON: `value::Json` |
+//! | `blocking` | a front for programs without async code: the module `blocking` |
+//! | `signal` | `Shutdown::on_signals` of the recipes |
 //!
 //! The recipes (locks and more) are in the crate `zk-curator-recipes`, an embedded server for tests
 //! in `zk-curator-testing`.
 
 pub mod acl;
 mod background;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod builder;
 pub mod certain;
 mod chroot;

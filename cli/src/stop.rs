@@ -2,13 +2,8 @@
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-#[cfg(unix)]
-use std::task::Poll;
 
-#[cfg(unix)]
-use nix::sys::signal::Signal;
-#[cfg(unix)]
-use zk_curator_client::internal::is_ignored;
+use zk_curator_client::internal::{CaughtSignals, HUP, INT, TERM};
 
 /// The number of [`Handled`]. Signals are those of the whole process.
 static HANDLED: AtomicUsize = AtomicUsize::new(0);
@@ -51,43 +46,29 @@ pub(crate) fn requested() -> impl Future<Output = io::Result<()>> {
 pub(crate) enum Stop {
     /// Ctrl-C.
     Interrupt,
-    #[cfg(unix)]
     Terminate,
-    #[cfg(unix)]
     Hangup,
 }
 
 impl Stop {
-    #[cfg(unix)]
-    const fn number(self) -> Signal {
+    const fn number(self) -> i32 {
         match self {
-            Self::Interrupt => Signal::SIGINT,
-            Self::Terminate => Signal::SIGTERM,
-            Self::Hangup => Signal::SIGHUP,
+            Self::Interrupt => INT,
+            Self::Terminate => TERM,
+            Self::Hangup => HUP,
         }
     }
 
     /// Returns the exit code of a program that this signal has ended.
     pub(crate) const fn code(self) -> u8 {
-        match self {
-            Self::Interrupt => 130,
-            #[cfg(unix)]
-            Self::Terminate => 143,
-            #[cfg(unix)]
-            Self::Hangup => 129,
-        }
+        128 + self.number() as u8
     }
 }
 
-/// Catches signals from its creation on, unless this process was started to ignore them
-/// ([`is_heeded`]).
+/// Catches signals from its creation on, unless this process was started to ignore them.
 #[derive(Debug)]
-pub(crate) struct Stops {
-    #[cfg(unix)]
-    signals: Vec<(Stop, tokio::signal::unix::Signal)>,
-}
+pub(crate) struct Stops(CaughtSignals<Stop>);
 
-#[cfg(unix)]
 impl Stops {
     pub(crate) fn catch() -> io::Result<Self> {
         Self::catch_some(&[Stop::Interrupt, Stop::Terminate, Stop::Hangup])
@@ -95,41 +76,12 @@ impl Stops {
 
     /// Catches only these signals.
     pub(crate) fn catch_some(wanted: &[Stop]) -> io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-
-        let heeded = wanted.iter().filter(|stop| is_heeded(stop.number()));
-        let signals = heeded
-            .map(|stop| Ok((*stop, signal(SignalKind::from_raw(stop.number() as i32))?)))
-            .collect::<io::Result<_>>()?;
-        Ok(Self { signals })
+        CaughtSignals::catch(wanted.iter().map(|stop| (*stop, stop.number()))).map(Self)
     }
 
     /// Returns the next signal.
     pub(crate) async fn next(&mut self) -> Stop {
-        std::future::poll_fn(|cx| {
-            for (stop, signal) in &mut self.signals {
-                if signal.poll_recv(cx).is_ready() {
-                    return Poll::Ready(*stop);
-                }
-            }
-            Poll::Pending
-        })
-        .await
-    }
-}
-
-#[cfg(not(unix))]
-impl Stops {
-    pub(crate) fn catch() -> io::Result<Self> {
-        Ok(Self {})
-    }
-
-    /// Returns the next signal.
-    pub(crate) async fn next(&mut self) -> Stop {
-        match tokio::signal::ctrl_c().await {
-            Ok(()) => Stop::Interrupt,
-            Err(_) => std::future::pending().await,
-        }
+        self.0.next().await
     }
 }
 
@@ -141,21 +93,20 @@ pub(crate) async fn told() {
     tokio::task::yield_now().await;
 }
 
-/// Returns `false` for a signal that this process was started to ignore: HUP by `nohup`, and INT
-/// and QUIT by a script that starts a command with `&`. It stays ignored, also in a command that
-/// this process starts. TERM is always heeded: service managers have nothing else.
-///
-/// Only Linux says which signals are ignored. Elsewhere every signal is heeded.
-#[cfg(unix)]
-pub(crate) fn is_heeded(signal: Signal) -> bool {
-    signal == Signal::SIGTERM || !is_ignored(signal as i32)
-}
-
 #[cfg(all(test, unix))]
 mod tests {
+    use std::task::Poll;
+
+    use nix::sys::signal::Signal;
     use tokio::signal::unix::{SignalKind, signal};
 
     use super::*;
+
+    #[test]
+    fn each_stop_has_its_code() {
+        let stops = [Stop::Interrupt, Stop::Terminate, Stop::Hangup];
+        assert_eq!(stops.map(Stop::code), [130, 143, 129]);
+    }
 
     #[tokio::test]
     async fn a_signal_before_the_call_is_told() {

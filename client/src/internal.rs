@@ -5,6 +5,8 @@
 //! use zk_curator_client::Signal;
 //! ```
 
+#[cfg(feature = "signal")]
+pub use crate::caught_signals::{CaughtSignals, HUP, INT, TERM, is_heeded};
 pub use crate::ignored_signals::is_ignored;
 pub use crate::locked::Locked;
 pub use crate::signal::Signal;

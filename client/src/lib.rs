@@ -35,6 +35,8 @@
 
 mod admin;
 mod answer;
+#[cfg(feature = "signal")]
+mod caught_signals;
 mod clock;
 mod config;
 mod connect_string;

@@ -29,6 +29,19 @@ pub fn run(block: impl AsyncFnOnce(&TestServer, CuratorFramework) -> Result) {
     });
 }
 
+/// Runs a block without async code, in real time, with the connect string of an embedded server.
+///
+/// The block closes its framework, or drops the last handle.
+///
+/// # Panics
+/// Panics if the block returns an error, or leaves a session.
+pub fn run_blocking(block: impl FnOnce(String) -> Result) {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let server = runtime.block_on(TestServer::start());
+    block(server.connect_string()).expect("the block succeeds");
+    assert!(server.probe().sessions().is_empty(), "{}", server.probe());
+}
+
 macro_rules! pages {
     ($($path:literal $name:ident,)*) => {
         /// The pages whose blocks are tests.
@@ -47,6 +60,7 @@ pages! {
     "src/start/install.md" start_install,
     "src/start/first-lock.md" start_first_lock,
     "src/start/server.md" start_server,
+    "src/start/blocking.md" start_blocking,
     "src/concepts/sessions.md" concepts_sessions,
     "src/concepts/timeouts.md" concepts_timeouts,
     "src/concepts/lost-responses.md" concepts_lost_responses,

@@ -58,6 +58,8 @@ pub use zk_curator::CancellationToken;
 mod advice;
 mod attention;
 pub mod barrier;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 pub mod cache;
 pub mod config;
 mod contender;

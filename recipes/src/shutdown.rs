@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tokio_util::sync::DropGuard;
 use tracing::warn;
 use zk_curator::internal::{bounded, sleep_until};
 use zk_curator::{CancellationToken, ConnectionState, CuratorFramework};
@@ -12,13 +13,14 @@ use zk_curator::{CancellationToken, ConnectionState, CuratorFramework};
 /// Decides when a [`Run`](crate::Run) of a consumer, a worker, a schedule, an election or a sharder
 /// [stops](crate::Run::until), and for how long bodies may then continue.
 ///
-/// Made of a [`CancellationToken`], by [`into`](Into) or with [`on`](Self::on). Cheap to clone: one
-/// serves all runs of a process. It contains only the settings that all of these share; the number
-/// of concurrent bodies is an argument where it applies.
+/// Made with `on_signals` (feature `signal`), or of a [`CancellationToken`], by [`into`](Into) or
+/// with [`on`](Self::on). Cheap to clone: one serves all runs of a process. It contains only the
+/// settings that all of these share; the number of concurrent bodies is an argument where it
+/// applies.
 ///
 /// All steps of the end of a process have one [deadline](Self::deadline), also without servers:
 ///
-/// 1. Cancel the token.
+/// 1. A signal arrives, the token is cancelled, or [`begin`](Self::begin) is called.
 /// 2. [`step`](Self::step)`(registration.drain())`: other processes stop calling this one.
 /// 3. Wait for the runs.
 /// 4. `step(registration.unregister())`, `step(guard.release())`, and so on.
@@ -34,20 +36,19 @@ use zk_curator::{CancellationToken, ConnectionState, CuratorFramework};
 /// use zk_curator_recipes::queue::LockingQueue;
 /// use zk_curator_recipes::{CancellationToken, Shutdown};
 ///
-/// let stop = CancellationToken::new();
-/// let shutdown = Shutdown::on(stop.clone()).drain(Duration::from_secs(10));
-/// // For example: `tokio::signal::ctrl_c().await?; stop.cancel();` in a task.
+/// // In a service: `Shutdown::on_signals()?`, with the feature `signal`.
+/// let shutdown = Shutdown::on(CancellationToken::new()).drain(Duration::from_secs(10));
 ///
 /// let mails = LockingQueue::new(&zk, "/mails");
 /// mails.put("hello").await?;
 /// let deliver = |mail: zk_curator_recipes::queue::Message| {
 ///     println!("{:?}", mail.data);
-///     stop.cancel();
+///     shutdown.begin(); // here: one mail is enough
 ///     async { Ok::<_, std::io::Error>(()) }
 /// };
-/// mails.consumer().run(4, deliver).until(shutdown).await?;
+/// mails.consumer().run(4, deliver).until(shutdown.clone()).await?;
 /// assert_eq!(mails.count().await?, 0);
-/// # zk.close().await?;
+/// shutdown.close(&zk).await;
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone)]
@@ -56,8 +57,16 @@ pub struct Shutdown {
     stop: CancellationToken,
     drain: Duration,
     deadline: Duration,
+    shared: Arc<Shared>,
+}
+
+/// What all clones share.
+#[derive(Debug, Default)]
+struct Shared {
     /// The time at which the stop was noticed first.
-    since: Arc<OnceLock<Instant>>,
+    since: OnceLock<Instant>,
+    /// Ends the task that waits for the stop, if there is one.
+    _when: Option<DropGuard>,
 }
 
 impl Shutdown {
@@ -72,7 +81,60 @@ impl Shutdown {
     /// Stops when this token is cancelled. A run with a token that is cancelled already begins
     /// nothing.
     pub fn on(stop: CancellationToken) -> Self {
-        Self { stop, drain: Self::DRAIN, deadline: Self::DEADLINE, since: Arc::default() }
+        Self { stop, drain: Self::DRAIN, deadline: Self::DEADLINE, shared: Arc::default() }
+    }
+
+    /// Stops when a signal asks this process to end: TERM, INT (Ctrl-C) or HUP. On Windows, only
+    /// Ctrl-C.
+    ///
+    /// The signals are caught from this call on, until the process ends: from then on, the process
+    /// ends only by code that notices the stop, or by KILL. So call it in `main` when such code is
+    /// next, for example after `start`, and keep the value to the end.
+    ///
+    /// INT and HUP stay ignored if the process was started to ignore them: HUP by `nohup`, and INT
+    /// by a script that starts a program with `&`. Only Linux says whether it was; elsewhere they
+    /// always stop. Call this before other code catches these signals, because a signal that is
+    /// caught is no longer ignored.
+    ///
+    /// Signals after the first one have no effect: wrappers often pass on a Ctrl-C that the
+    /// terminal has already sent. The [deadline](Self::deadline) begins at the first one, and
+    /// limits the end.
+    ///
+    /// A process that reloads its configuration at HUP waits for its signals itself, and uses
+    /// [`on`](Self::on).
+    ///
+    /// # Errors
+    /// The errors of the operating system.
+    ///
+    /// # Panics
+    /// Panics outside a tokio runtime whose I/O is enabled.
+    #[cfg(feature = "signal")]
+    pub fn on_signals() -> std::io::Result<Self> {
+        let mut signals = zk_curator::internal::CaughtSignals::that_end()?;
+        Ok(Self::when(async move { signals.next().await }))
+    }
+
+    /// Stops when a future resolves, which a task waits for. The future is dropped with the last
+    /// clone.
+    #[cfg(any(feature = "signal", test))]
+    fn when(stopped: impl Future<Output = ()> + Send + 'static) -> Self {
+        let unused = CancellationToken::new();
+        let _when = Some(unused.clone().drop_guard());
+        let shared = Arc::new(Shared { _when, ..Shared::default() });
+        let shutdown = Self { shared, ..Self::on(CancellationToken::new()) };
+        let (stop, shared) = (shutdown.stop.clone(), Arc::downgrade(&shutdown.shared));
+        tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                () = unused.cancelled() => return,
+                () = stopped => {}
+            }
+            if let Some(shared) = shared.upgrade() {
+                shared.since();
+            }
+            stop.cancel();
+        });
+        shutdown
     }
 
     /// Never stops.
@@ -96,6 +158,32 @@ impl Shutdown {
         self
     }
 
+    /// Stops now, as a signal would, for a process that ends for another reason. If this was made of
+    /// a token, the token is cancelled.
+    pub fn begin(&self) {
+        self.shared.since();
+        self.stop.cancel();
+    }
+
+    /// Returns `true` after the stop. A readiness probe should fail then.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        let has_begun = self.stop.is_cancelled();
+        if has_begun {
+            self.shared.since();
+        }
+        has_begun
+    }
+
+    /// Waits for the stop.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    pub async fn begun(&self) {
+        self.stop.cancelled().await;
+        self.shared.since();
+    }
+
     /// Performs a step of the end of a process, such as `registration.drain()`,
     /// `registration.unregister()` or `guard.release()`. Returns its result, or `None` if it has not
     /// ended at the deadline. The step is dropped then; the futures of this crate continue in the
@@ -106,7 +194,7 @@ impl Shutdown {
     /// # Cancel safety
     /// As that of the step.
     pub async fn step<F: IntoFuture>(&self, step: F) -> Option<F::Output> {
-        let end = self.since() + bounded(self.deadline);
+        let end = self.shared.since() + bounded(self.deadline);
         tokio::select! {
             biased;
             output = step.into_future() => Some(output),
@@ -130,28 +218,21 @@ impl Shutdown {
         false
     }
 
-    /// Returns the time of the stop. If it was not noticed yet, it is now.
-    fn since(&self) -> Instant {
-        *self.since.get_or_init(Instant::now)
-    }
-
     /// The time to drain.
     pub(crate) const fn time(&self) -> Duration {
         self.drain
     }
 
-    pub(crate) fn has_begun(&self) -> bool {
-        self.stop.is_cancelled()
-    }
-
-    /// Resolves at the stop.
-    pub(crate) async fn begun(&self) {
-        self.stop.cancelled().await;
-    }
-
     /// The end of one run.
     pub(crate) const fn ending(self) -> Ending {
         Ending { shutdown: self, since: OnceLock::new() }
+    }
+}
+
+impl Shared {
+    /// Returns the time of the stop. If it was not noticed yet, it is now.
+    fn since(&self) -> Instant {
+        *self.since.get_or_init(Instant::now)
     }
 }
 
@@ -179,7 +260,6 @@ impl Ending {
     }
 
     fn notice(&self) {
-        self.shutdown.since();
         self.since.get_or_init(Instant::now);
     }
 
@@ -218,5 +298,57 @@ impl Ending {
             Some(end) => sleep_until(end).await,
             None => std::future::pending().await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use zk_curator_testing::wait::{past, settled};
+
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[tokio::test(start_paused = true)]
+    async fn the_deadline_begins_at_the_stop() {
+        let stop = CancellationToken::new();
+        let shutdown = Shutdown::when(stop.clone().cancelled_owned()).deadline(HOUR);
+        settled().await;
+        assert!(!shutdown.has_begun());
+        let stopped = Instant::now();
+        stop.cancel();
+        past(HOUR / 2).await;
+        assert!(shutdown.step(pending::<()>()).await.is_none());
+        assert_eq!(stopped.elapsed(), HOUR);
+        assert!(shutdown.has_begun());
+    }
+
+    #[tokio::test]
+    async fn begin_stops_all_clones_and_the_token() {
+        let stop = CancellationToken::new();
+        let shutdown = Shutdown::on(stop.clone());
+        assert!(!shutdown.has_begun());
+        shutdown.clone().begin();
+        assert!(shutdown.has_begun() && stop.is_cancelled());
+        shutdown.begun().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_wait_ends_with_the_last_clone() {
+        let held = Arc::new(());
+        let waiting = Arc::downgrade(&held);
+        let shutdown = Shutdown::when(async move {
+            let _held = held;
+            pending::<()>().await;
+        });
+        let clone = shutdown.clone();
+        drop(shutdown);
+        settled().await;
+        assert!(waiting.upgrade().is_some());
+        drop(clone);
+        settled().await;
+        assert!(waiting.upgrade().is_none());
     }
 }

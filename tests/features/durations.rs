@@ -23,6 +23,7 @@ use zk_curator_discovery::provider::ProviderBuilder;
 use zk_curator_discovery::rest::Purge;
 use zk_curator_discovery::{DownInstancePolicy, ServiceDiscovery, ServiceInstance, ServiceType};
 use zk_curator_recipes::Shutdown;
+use zk_curator_recipes::blocking::{self, Lock};
 use zk_curator_recipes::cache::CuratorCache;
 use zk_curator_recipes::counter::{DistributedAtomicLong, PromotedToLock};
 use zk_curator_recipes::inspect::{KnownSession, Sessions, inspect, verdicts};
@@ -159,6 +160,16 @@ async fn judged(zk: &CuratorFramework, known: KnownSession) {
     sessions.all_servers_asked();
     assert!(!verdicts(&finding, &sessions).is_empty());
     drop(held);
+}
+
+/// A thread that waits. Its drop of the framework leaves no session.
+async fn waited(wait: impl FnOnce(&blocking::CuratorFramework) + Send + 'static) {
+    let server = TestServer::start().await;
+    let builder = builder(&server);
+    let program = move || wait(&blocking::CuratorFramework::connect(builder).unwrap());
+    tokio::task::spawn_blocking(program).await.unwrap();
+    server.until(|probe| probe.sessions().is_empty()).await;
+    assert!(server.probe().children("/lock").is_empty());
 }
 
 /// A body that is stopped while it runs, and ends long after that.
@@ -313,6 +324,16 @@ cases! {
         let added = counter.increment().await;
         assert!(added.is_ok() || time < MINUTE, "{added:?}");
     },
+    "src/blocking.rs::run_within" => |time| waited(move |zk| {
+        let seen = zk.run_within(time, |zk| zk.exists("/"));
+        assert!(seen.is_some() || time <= Duration::from_nanos(1), "{time:?}");
+    }),
+    // Zero acquires a free lock. A shorter time than a round trip may be too short.
+    "recipes/src/blocking.rs::acquire_within" => |time| waited(move |zk| {
+        let lock = Lock::new(zk, |zk| InterProcessMutex::new(zk, "/lock"));
+        let held = lock.acquire_within(time).unwrap();
+        assert!(held.is_some() || time == Duration::from_nanos(1), "{time:?}");
+    }),
     // No holder is removed before the grace time is over.
     "recipes/src/lock/handover.rs::local_batch" => |time, zk| async move {
         let lock = InterProcessMutex::new(&zk, "/a").local_batch(u32::MAX, time);
@@ -565,8 +586,8 @@ fn no_time_is_too_long_or_too_short() {
     for (name, case) in CASES {
         for time in TIMES {
             let before = PANICS.get();
-            if name.contains("fault_proxy") {
-                // It needs sockets.
+            if name.contains("fault_proxy") || name.contains("blocking") {
+                // They need sockets.
                 real_time(case(time));
             } else {
                 simulated(async {

@@ -2,8 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod backoff;
+mod blocking;
 #[path = "../../client/tests/certificates/mod.rs"]
 mod certificates;
+#[cfg(unix)]
+mod child;
 mod durations;
 mod gzip;
 mod gzip_recipes;
@@ -14,5 +17,7 @@ mod monitoring;
 mod mutex_faults;
 mod sasl;
 mod serde;
+#[cfg(unix)]
+mod signals;
 mod tls;
 mod zookeeper_async;

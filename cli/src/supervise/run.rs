@@ -10,14 +10,13 @@ use nix::sys::signal::Signal;
 use tokio::time::Instant;
 use zk_curator::ConnectionState;
 use zk_curator::state::StateWatch;
-use zk_curator_client::internal::sleep_until;
+use zk_curator_client::internal::{HUP, is_heeded, sleep_until};
 
 use super::machine::{Caught, Effect, Ending, Input, Machine, Orders, Plan, Why};
 use super::process::{Event, Group};
 use super::signals::Signals;
 use super::talk::Talk;
 use super::tenure::Tenure;
-use crate::stop::is_heeded;
 
 /// The greatest time between two checks of the clock. The clock may jump when a machine was
 /// suspended, and timers do not notice that. With a short session timeout, it is a tenth of that.
@@ -164,7 +163,7 @@ impl Driver<'_> {
                 ));
                 None
             }
-            Ok(Event::HungUp) if is_heeded(Signal::SIGHUP) => Some(Input::Signal(Caught::Hangup)),
+            Ok(Event::HungUp) if is_heeded(HUP) => Some(Input::Signal(Caught::Hangup)),
             Ok(Event::HungUp) => {
                 self.send(Signal::SIGCONT);
                 None

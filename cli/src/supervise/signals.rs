@@ -1,14 +1,12 @@
 //! The signals that are passed on to a command.
 
-use std::future::poll_fn;
 use std::io;
-use std::task::Poll;
 
 use nix::sys::signal::Signal as Number;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use zk_curator_client::internal::CaughtSignals;
 
 use super::machine::Caught;
-use crate::stop::{Handled, is_heeded};
+use crate::stop::Handled;
 
 const PASSED: [(Caught, Number); 7] = [
     (Caught::Interrupt, Number::SIGINT),
@@ -41,33 +39,25 @@ impl Caught {
 /// not passed on, because the command ignores them, too.
 #[derive(Debug)]
 pub(crate) struct Signals {
-    passed: Vec<(Caught, Signal)>,
+    passed: CaughtSignals<Caught>,
     /// Caught unless ignored, so that this process cannot be suspended while the command runs.
-    _stop: Option<Signal>,
+    _stop: CaughtSignals<()>,
     _handled: Handled,
 }
 
 impl Signals {
     pub(crate) fn catch() -> io::Result<Self> {
-        let wanted = PASSED.iter().filter(|(_, number)| is_heeded(*number));
-        let passed = wanted
-            .map(|(caught, number)| Ok((*caught, signal(kind(*number))?)))
-            .collect::<io::Result<_>>()?;
-        let stop = is_heeded(Number::SIGTSTP).then(|| signal(kind(Number::SIGTSTP))).transpose()?;
-        Ok(Self { passed, _stop: stop, _handled: Handled::begin() })
+        let passed = PASSED.map(|(caught, number)| (caught, number as i32));
+        Ok(Self {
+            passed: CaughtSignals::catch(passed)?,
+            _stop: CaughtSignals::catch([((), Number::SIGTSTP as i32)])?,
+            _handled: Handled::begin(),
+        })
     }
 
     /// Returns the next signal.
     pub(crate) async fn next(&mut self) -> Caught {
-        poll_fn(|cx| {
-            for (caught, signal) in &mut self.passed {
-                if signal.poll_recv(cx).is_ready() {
-                    return Poll::Ready(*caught);
-                }
-            }
-            Poll::Pending
-        })
-        .await
+        self.passed.next().await
     }
 
     /// Returns the next signal that asks for the end.
@@ -79,10 +69,6 @@ impl Signals {
             }
         }
     }
-}
-
-fn kind(number: Number) -> SignalKind {
-    SignalKind::from_raw(number as i32)
 }
 
 #[cfg(test)]

@@ -38,7 +38,6 @@ use crate::ensemble::members::{self, Members};
 use crate::ensemble::probe::{self, Options};
 use crate::exit::Failure;
 use crate::output::{Answer, Out, data, time};
-#[cfg(unix)]
 use crate::stop::{Stop, Stops};
 use crate::who::{self, Facts};
 use crate::{path, words};
@@ -150,7 +149,6 @@ pub(crate) async fn run(app: &App, options: &Options, interval: Duration) -> Res
 
 /// The end of the program by a signal. Ctrl-C is a key of the screens, and not a signal.
 async fn stopped() {
-    #[cfg(unix)]
     if let Ok(mut stops) = Stops::catch_some(&[Stop::Terminate, Stop::Hangup]) {
         stops.next().await;
         return;

@@ -6,10 +6,9 @@
 use std::error::Error;
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
+use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::config::{self, ConfigStore, Snapshot};
 use zk_curator_recipes::zk_curator::CuratorFramework;
-use zk_curator_recipes::{CancellationToken, Shutdown};
 
 /// The configuration of the service.
 #[derive(Debug)]
@@ -46,7 +45,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("limits {} {}", now.requests, now.burst);
     // Other programs write it, for example kazoo: zk.set("/flags/checkout", b"on").
     let mut flag = zk.watch_data("/flags/checkout");
-    let mut terminate = signal(SignalKind::terminate())?;
+    let shutdown = Shutdown::on_signals()?;
     loop {
         tokio::select! {
             Some(now) = limits.changed() => println!("limits {} {}", now.requests, now.burst),
@@ -54,9 +53,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 Some((data, _)) => println!("flag {}", String::from_utf8_lossy(&data)),
                 None => println!("flag is not set"),
             },
-            _ = terminate.recv() => break,
+            () = shutdown.begun() => break,
         }
     }
-    Shutdown::on(CancellationToken::new()).close(&zk).await;
+    shutdown.close(&zk).await;
     Ok(())
 }

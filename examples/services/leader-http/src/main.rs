@@ -22,10 +22,9 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::leader::{Candidate, LeaderLatch};
 use zk_curator_recipes::zk_curator::{self, CuratorFramework, ErrorKind, Health};
-use zk_curator_recipes::{CancellationToken, Shutdown};
 
 zk_curator::path_template!(OrderPath = "/orders/{id}": id: &str);
 
@@ -40,7 +39,7 @@ struct Service {
     candidate: Candidate,
     /// `true` as soon as the nodes exist that requests need.
     is_prepared: AtomicBool,
-    stop: CancellationToken,
+    shutdown: Shutdown,
 }
 
 impl Service {
@@ -53,7 +52,7 @@ impl Service {
     }
 
     fn is_ready(&self, health: &Health) -> bool {
-        health.is_ready() && self.is_prepared.load(Ordering::Acquire) && !self.stop.is_cancelled()
+        health.is_ready() && self.is_prepared.load(Ordering::Acquire) && !self.shutdown.has_begun()
     }
 }
 
@@ -110,22 +109,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .namespace("shop")
         .build()?;
     zk.start_in_background()?;
-
-    let stop = CancellationToken::new();
-    let shutdown = Shutdown::on(stop.clone());
-    let mut terminate = signal(SignalKind::terminate())?;
-    let at_signal = stop.clone();
-    tokio::spawn(async move {
-        terminate.recv().await;
-        at_signal.cancel();
-    });
+    let shutdown = Shutdown::on_signals()?;
 
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?.to_string();
     println!("listening on {address}");
     let candidate = LeaderLatch::new(&zk, "/leaders/orders").id(address).join();
     let is_prepared = AtomicBool::new(false);
-    let service = Arc::new(Service { zk, candidate, is_prepared, stop: stop.clone() });
+    let service = Arc::new(Service { zk, candidate, is_prepared, shutdown: shutdown.clone() });
     tokio::spawn({
         let service = Arc::clone(&service);
         async move {
@@ -141,14 +132,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .route("/leader", get(leader))
         .route("/orders/{id}", post(order))
         .with_state(Arc::clone(&service));
+    let stopped = shutdown.clone();
     let serving = axum::serve(listener, routes)
-        .with_graceful_shutdown(stop.clone().cancelled_owned())
+        .with_graceful_shutdown(async move { stopped.begun().await })
         .into_future();
     let mut serving = pin!(serving);
     tokio::select! {
         ended = &mut serving => ended?,
         // Requests in progress may end, but all that follows has one deadline.
-        () = stop.cancelled() => {
+        () = shutdown.begun() => {
             if let Some(ended) = shutdown.step(&mut serving).await {
                 ended?;
             }

@@ -8,11 +8,10 @@ use std::error::Error;
 use std::time::Duration;
 
 use rusqlite::{Connection, params};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep;
+use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::leader::{LeaderSelector, Leadership};
 use zk_curator_recipes::zk_curator::{CuratorFramework, FencingToken};
-use zk_curator_recipes::{CancellationToken, Shutdown};
 
 const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS fence (id INTEGER PRIMARY KEY CHECK (id = 1), token INTEGER NOT NULL);
@@ -74,20 +73,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .session_timeout(Duration::from_millis(timeout))
         .build()?;
     zk.start().await?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let stop = CancellationToken::new();
-    let told = stop.clone();
-    tokio::spawn(async move {
-        terminate.recv().await;
-        told.cancel();
-    });
+    let shutdown = Shutdown::on_signals()?.drain(Duration::ZERO);
     let selector = LeaderSelector::new(&zk, "/leaders/ledger");
     let body = |term| async {
         if let Err(error) = lead(&path, term).await {
             eprintln!("the database: {error}");
         }
     };
-    let shutdown = Shutdown::on(stop).drain(Duration::ZERO);
     selector.run(body).until(shutdown.clone()).await?;
     shutdown.close(&zk).await;
     Ok(())

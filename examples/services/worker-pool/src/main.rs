@@ -6,12 +6,11 @@ use std::error::Error;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep;
+use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::queue::jobs::{Jobs, Task};
 use zk_curator_recipes::zk_curator::CuratorFramework;
 use zk_curator_recipes::zk_curator::value::Json;
-use zk_curator_recipes::{CancellationToken, Shutdown};
 
 /// A job: the thumbnail to make.
 #[derive(Debug, Serialize, Deserialize)]
@@ -39,9 +38,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .session_timeout(Duration::from_millis(timeout))
         .build()?;
     zk.start().await?;
-    // Two jobs at a time. At SIGTERM, the running jobs are finished within ten seconds.
-    let stop = CancellationToken::new();
-    let shutdown = Shutdown::on(stop.clone()).drain(Duration::from_secs(10));
     let jobs = Jobs::new(&zk, "/thumbnails");
 
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -51,14 +47,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 jobs.submit(Json(Thumbnail { image: format!("image-{number}"), width: 64 }))
                     .await?;
             }
+            zk.close().await?;
         }
         ["work"] => {
+            // Two jobs at a time. At SIGTERM, the running jobs are finished within ten seconds.
+            let shutdown = Shutdown::on_signals()?.drain(Duration::from_secs(10));
             println!("works");
-            let mut terminate = signal(SignalKind::terminate())?;
-            tokio::spawn(async move {
-                terminate.recv().await;
-                stop.cancel();
-            });
             let worker = jobs.worker(format!("worker-{}", std::process::id()));
             worker
                 .run(2, |task| async {
@@ -66,9 +60,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 }).until(shutdown.clone())
                 .await?;
             println!("drained");
+            shutdown.close(&zk).await;
         }
         _ => return Err("usage: worker-pool submit COUNT | work".into()),
     }
-    shutdown.close(&zk).await;
     Ok(())
 }

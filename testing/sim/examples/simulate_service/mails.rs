@@ -1,7 +1,7 @@
 //! A service with a queue. Each process puts mails into it, and sends the mails of all processes.
 //!
-//! The code does not depend on the simulation: the same functions run in production, where a
-//! SIGTERM cancels `stop`.
+//! The code does not depend on the simulation: the same functions run in production, with
+//! `Shutdown::on_signals()`.
 #![expect(clippy::disallowed_methods, reason = "its work takes time")]
 
 use std::convert::Infallible;
@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use zk_curator::observe::{Outcome, Recorder, Step};
 use zk_curator::{CancellationToken, CuratorFramework};
+use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::queue::{Error, LockingQueue, Message};
 
 pub(crate) type Failure = Box<dyn StdError + Send + Sync>;
@@ -18,18 +19,19 @@ pub(crate) type Failure = Box<dyn StdError + Send + Sync>;
 pub(crate) const MAILS: &str = "mails";
 const QUEUE: &str = "/mails";
 
-/// Puts mails until `stop`, sends mails until the queue is empty, and returns.
+/// Puts mails until the stop, sends mails until the queue is empty, and returns.
 // ANCHOR: signature
 pub(crate) async fn careful(
     zk: CuratorFramework,
     recorder: impl Recorder,
-    stop: CancellationToken,
+    shutdown: impl Into<Shutdown>,
 ) -> Result<(), Failure> {
     // ANCHOR_END: signature
-    let (mails, is_drained) = (LockingQueue::new(&zk, QUEUE), CancellationToken::new());
+    let (shutdown, is_drained) = (shutdown.into(), CancellationToken::new());
+    let mails = LockingQueue::new(&zk, QUEUE);
     // ANCHOR: careful
     let put = async {
-        put_until(&zk, &mails, &recorder, &stop).await?;
+        put_until(&zk, &mails, &recorder, &shutdown).await?;
         while mails.count().await? > 0 {
             sleep(Duration::from_millis(100)).await;
         }
@@ -54,9 +56,9 @@ pub(crate) async fn careful(
 pub(crate) async fn careless(
     zk: CuratorFramework,
     recorder: impl Recorder,
-    stop: CancellationToken,
+    shutdown: impl Into<Shutdown>,
 ) -> Result<(), Failure> {
-    let mails = LockingQueue::new(&zk, QUEUE);
+    let (shutdown, mails) = (shutdown.into(), LockingQueue::new(&zk, QUEUE));
     let consume = async || -> Result<(), Error> {
         let mut consumer = mails.consumer();
         loop {
@@ -70,7 +72,7 @@ pub(crate) async fn careless(
             recorder.record(Step::Finishing { queue: MAILS, item: &item });
         }
     };
-    let put = put_until(&zk, &mails, &recorder, &stop);
+    let put = put_until(&zk, &mails, &recorder, &shutdown);
     tokio::try_join!(put, consume())?;
     Ok(())
 }
@@ -79,9 +81,9 @@ async fn put_until(
     zk: &CuratorFramework,
     mails: &LockingQueue,
     recorder: &impl Recorder,
-    stop: &CancellationToken,
+    shutdown: &Shutdown,
 ) -> Result<(), Error> {
-    while !stop.is_cancelled() {
+    while !shutdown.has_begun() {
         let item = format!("{:016x}", zk.random_u64());
         recorder.record(Step::Putting { queue: MAILS, item: &item, rank: 0 });
         let put = mails.put(item.clone()).await;
