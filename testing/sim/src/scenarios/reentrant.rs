@@ -44,7 +44,7 @@ async fn contend(client: Client, lock: ReentrantMutex<&'static str>, owner: &'st
             drop(again);
         };
         if hold_on(&held, guard.lost(), twice).await {
-            let_go(&client, &held, guard.release()).await;
+            Box::pin(let_go(&client, &held, guard.release())).await;
         }
     }
 }
