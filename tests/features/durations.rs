@@ -314,7 +314,7 @@ cases! {
         let counter = DistributedAtomicLong::builder(&zk, "/n").keep_records(time).build();
         counter.increment().await.unwrap();
     },
-    "recipes/src/counter/promoted.rs::new" => |time| async move {
+    "recipes/src/race.rs::new" => |time| async move {
         let (server, zk) = in_memory().await;
         let other = DistributedAtomicLong::at(&connected(&server).await, "/n");
         let lock = PromotedToLock::new("/lock", time);

@@ -36,7 +36,7 @@ const RULES: &[(&str, &[&str])] = &[
     (
         "HashMap",
         &[
-            "client/src/watch/registry.rs",
+            "client/src/watch/registry/",
             "src/schema/mod.rs",
             "recipes/src/lock/reentrant.rs",
             "testing/src/collections.rs",
