@@ -10,7 +10,7 @@ use zk_curator_testing::rule::path_matches;
 use zk_curator_testing::{RuleRequest, Verdict};
 
 use super::World;
-use super::seats::ClientSlot;
+use super::slot::ClientSlot;
 use crate::faults::{FaultAction, FaultKind};
 use crate::history::{Event, Lifecycle, Name, Operator, ProcessId};
 use crate::outcome::Injected;

@@ -2,6 +2,7 @@
 
 mod faults;
 mod seats;
+mod slot;
 mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +28,7 @@ use super::outcome::Injected;
 use super::seed;
 use super::sim::Sim;
 use super::watch::Watch;
-use seats::ClientSlot;
+use slot::ClientSlot;
 
 /// The time that the clocks of the servers show at the start of every run.
 const EPOCH: Duration = Duration::from_secs(1_700_000_000);
@@ -35,6 +36,7 @@ const EPOCH: Duration = Duration::from_secs(1_700_000_000);
 const TICK: Duration = Duration::from_millis(50);
 /// The interval at which servers look for empty containers.
 const REAPING: Duration = Duration::from_secs(2);
+
 /// A workload, its servers, and the faults that affect them.
 pub(super) struct World<'a> {
     sim: &'a Sim,

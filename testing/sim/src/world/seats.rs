@@ -7,70 +7,18 @@ use std::time::Duration;
 
 use zk_curator_client::Spawn;
 use zk_curator_client::internal::{Locked, sleep};
-use zk_curator_testing::{Direction, MemoryConnector, TestCluster};
+use zk_curator_testing::Direction;
 
 use super::World;
+use super::slot::ClientSlot;
 use crate::census::Counted;
-use crate::client::{Client, ClientParts, Ending, Lived, Rounds, Workload};
+use crate::client::{Client, ClientParts, Ending, Lived, Workload};
 use crate::faults::FaultAction;
 use crate::history::{Lifecycle, ProcessId};
 use crate::options::ClientSettings;
 use crate::process::{Load, Process};
 use crate::seed;
 use crate::watch::ProcessWatch;
-
-/// The state of a client that outlasts its lives.
-pub(super) struct ClientSlot {
-    pub(super) number: u32,
-    pub(super) incarnation: Arc<AtomicU32>,
-    pub(super) begun: Rounds,
-    /// The handle that ends the present life before its work is done.
-    pub(super) ending: Arc<Locked<Arc<Ending>>>,
-    pub(super) process: Option<Process>,
-    /// The processes that were killed, or have finished.
-    pub(super) former: Vec<Process>,
-    /// The present machine of the client.
-    pub(super) host: Arc<Locked<MemoryConnector>>,
-    /// The earlier machines of the client.
-    pub(super) former_hosts: Vec<MemoryConnector>,
-    /// The latency of the network of the client.
-    pub(super) latency: Option<RangeInclusive<Duration>>,
-    pub(super) finished: bool,
-    pub(super) paused: Arc<AtomicBool>,
-}
-
-impl ClientSlot {
-    pub(super) fn new(number: u32, cluster: &TestCluster) -> Self {
-        Self {
-            number,
-            incarnation: Arc::default(),
-            begun: Rounds::default(),
-            ending: Arc::default(),
-            process: None,
-            former: Vec::new(),
-            host: Arc::new(Locked::new(cluster.connector())),
-            former_hosts: Vec::new(),
-            latency: None,
-            finished: false,
-            paused: Arc::default(),
-        }
-    }
-
-    pub(super) fn who(&self) -> ProcessId {
-        ProcessId::Client {
-            number: self.number,
-            incarnation: self.incarnation.load(Ordering::Relaxed),
-        }
-    }
-
-    pub(super) fn is_paused(&self) -> bool {
-        self.paused.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn host(&self) -> MemoryConnector {
-        self.host.lock().clone()
-    }
-}
 
 impl World<'_> {
     pub(super) fn reconcile_client(&mut self, at: usize, active: &[&FaultAction]) {

@@ -8,7 +8,7 @@ use zk_curator_testing::WriteKind;
 use zk_curator_testing::rule::path_matches;
 
 use super::World;
-use super::seats::ClientSlot;
+use super::slot::ClientSlot;
 use crate::checkers::Violation;
 use crate::history::{Cache, Discovery, Name, Operator, ProcessId, Written};
 use crate::options;
