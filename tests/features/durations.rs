@@ -229,22 +229,18 @@ cases! {
         let seen = zk.exists("/").deadline(time).await;
         assert!(seen.is_ok() || time <= Duration::from_nanos(1), "{seen:?}");
     },
-    "src/model/spec.rs::ttl" => |time, zk| async move {
-        zk_curator::path_template!(Node = "/n");
-        let spec = Node::spec::<u32>().mode(CreateMode::PersistentWithTtl).ttl(time);
-        drop(zk.model(spec).at(()).put(&1).await);
-    },
-    "src/op/create.rs::ttl" => |time, zk| async move {
+    // Of a request, an operation of a transaction, a typed node and a model.
+    "src/op/settings.rs::ttl" => |time, zk| async move {
         let created = zk.create("/n").mode(CreateMode::PersistentWithTtl).ttl(time).await;
         assert_eq!(created.is_ok(), time == TIMES[2], "{created:?}");
-    },
-    "src/op/transaction_op.rs::ttl" => |time, zk| async move {
-        let create = CreateOp::new("/n").mode(CreateMode::PersistentWithTtl).ttl(time);
+        let create = CreateOp::new("/m").mode(CreateMode::PersistentWithTtl).ttl(time);
         let created = zk.transaction().with(create).commit().await;
         assert_eq!(created.is_ok(), time == TIMES[2], "{created:?}");
-    },
-    "src/typed/mod.rs::ttl" => |time, zk| async move {
-        drop(zk.create("/n").mode(CreateMode::PersistentWithTtl).ttl(time).await);
+        let typed = zk.typed::<u32>().mode(CreateMode::PersistentWithTtl).ttl(time);
+        assert_eq!(typed.create("/o", &1).await.is_ok(), time == TIMES[2]);
+        zk_curator::path_template!(Node = "/p");
+        let spec = Node::spec::<u32>().mode(CreateMode::PersistentWithTtl).ttl(time);
+        assert_eq!(zk.model(spec).at(()).create(&1).await.is_ok(), time == TIMES[2]);
     },
     "src/retry/policies.rs::new" => |time| async move {
         retried(RetryOneTime::new(time)).await;
