@@ -56,7 +56,7 @@ const RULES: &[(&str, &[&str])] = &[
             "recipes/src/measure.rs",
             "recipes/src/queue/wire/layout.rs",
             "recipes/src/schedule/clock.rs",
-            "src/core/metrics.rs",
+            "src/core/metrics/series.rs",
             "src/state/health.rs",
         ],
     ),
