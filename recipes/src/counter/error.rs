@@ -62,7 +62,7 @@ pub enum Error {
         /// The path of the counter.
         path: String,
     },
-    /// The lock of a [promoted](super::AtomicBuilder::promoted_to_lock) operation was not acquired
+    /// The lock of a [promoted](super::AtomicBuilder::then_lock) operation was not acquired
     /// in time. Nothing was written.
     #[error("the lock of the counter {path} was not acquired in time")]
     LockTimeout {
