@@ -88,20 +88,21 @@ impl CreateBuilder {
         Self { target: Target::new(zk, "create", path), options, parents: Parents::default() }
     }
 
-    /// **Awaiting returns** an [`OwnedNode`], which deletes the node when it is dropped.
+    /// **Awaiting returns** an [`OwnedNode`](crate::OwnedNode), which deletes the node when it is
+    /// dropped.
     pub fn owned(self) -> CreateBuilder<output::Owned> {
         self.returning()
     }
 
-    /// **Awaiting returns** an [`OwnedNode`] and the names of all children of its parent, listed
-    /// after the create and in the same round trip.
+    /// **Awaiting returns** an [`OwnedNode`](crate::OwnedNode) and the names of all children of its
+    /// parent, listed after the create and in the same round trip.
     pub fn owned_with_siblings(self) -> CreateBuilder<output::OwnedWithSiblings> {
         self.returning()
     }
 
-    /// **Awaiting returns** an [`OwnedNode`], and the data and stat of another node, or `None` if
-    /// that node does not exist. It is read after the create, in the same round trip, and again if
-    /// the create is repeated. The data are decompressed as the
+    /// **Awaiting returns** an [`OwnedNode`](crate::OwnedNode), and the data and stat of another
+    /// node, or `None` if that node does not exist. It is read after the create, in the same round
+    /// trip, and again if the create is repeated. The data are decompressed as the
     /// [framework](crate::CuratorFrameworkBuilder::enable_compression) does.
     pub fn owned_with_data(
         mut self,
@@ -170,8 +171,8 @@ impl<R> CreateBuilder<R> {
 
     /// Declares that no other client creates a node of this name, for example because it contains a
     /// UUID. The guard of an [owned](CreateBuilder::owned) node then deletes it in one request,
-    /// without a [check](OwnedNode#shared-names) first. Default: other clients may create nodes of
-    /// a given name.
+    /// without a [check](crate::OwnedNode#shared-names) first. Default: other clients may create
+    /// nodes of a given name.
     pub const fn unique_name(mut self) -> Self {
         self.options.is_unique = true;
         self
