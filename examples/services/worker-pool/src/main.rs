@@ -55,9 +55,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
             println!("works");
             let worker = jobs.worker(format!("worker-{}", std::process::id()));
             worker
-                .run(2, |task| async {
-                    make(task).await.map(|made| made.map(Into::into))
-                }).until(shutdown.clone())
+                .run(2, |task| async { make(task).await.map(|made| made.map(Into::into)) })
+                .until(shutdown.clone())
                 .await?;
             println!("drained");
             shutdown.close(&zk).await;
