@@ -60,7 +60,7 @@ pub struct Shutdown {
     shared: Arc<Shared>,
 }
 
-/// What all clones share.
+/// The state that all clones share.
 #[derive(Debug, Default)]
 struct Shared {
     /// The time at which the stop was noticed first.

@@ -177,7 +177,7 @@ pub fn real_time<F: Future>(test: F) -> F::Output {
     output.expect("invariant: the test has ended")
 }
 
-/// What a test does. Any future, because the loop of a runtime for every test is a quarter of the
+/// The body of a test: any future, because the loop of a runtime for every test is a quarter of the
 /// machine code of the tests.
 type Test<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 

@@ -28,7 +28,7 @@ struct Run {
     start: Instant,
     now: u64,
     effects: Vec<(u64, Effect)>,
-    /// What was said about the connection.
+    /// The effects that tell about the connection.
     told: Vec<Effect>,
 }
 

@@ -202,7 +202,7 @@ impl RevocableReadWriteLock {
     }
 }
 
-/// What a call has written so far.
+/// The writes of a call so far.
 #[derive(Default)]
 struct Writes {
     asked: bool,

@@ -73,7 +73,7 @@ impl<T> Made<'_, T> {
     }
 }
 
-/// What follows on a refusal.
+/// The reaction to a refusal.
 enum Refusal {
     /// The create is sent again.
     Again,

@@ -1,4 +1,4 @@
-//! What the passing of time means: timers, and how long the session lives.
+//! The timers of the machine, and the lifetime of its session.
 
 use std::io;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What the end of a run must look like.
+//! The checks at the end of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
