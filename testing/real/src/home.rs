@@ -10,9 +10,10 @@ use std::{env, fs, io};
 
 use super::error::{RealError, io_error};
 
-/// Reads until the pipe from this process ends. A signal to the group of this process does not end
-/// the shell before its work is done. A server that is being killed may still write a file, so the
-/// directory is removed more than once.
+/// Reads until the pipe from this process ends. The shell has a group of its own, and ignores the
+/// signals of a terminal, so that who ends the group of this process does not end the shell before
+/// its work is done. A server that is being killed may still write a file, so the directory is
+/// removed more than once.
 const GUARD: &str = "\
 trap '' HUP INT QUIT TERM
 while read -r _; do :; done
@@ -47,7 +48,10 @@ impl Home {
         let processes = path.join("processes");
         fs::create_dir(&processes).map_err(io_error("create", &processes))?;
         let shell = Path::new("sh");
-        let guard = Command::new(shell)
+        let mut guard = Command::new(shell);
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut guard, 0);
+        let guard = guard
             .args(["-c", GUARD])
             .arg(&path)
             .stdin(Stdio::piped())
@@ -99,6 +103,7 @@ impl Drop for Guarded {
 #[cfg(unix)]
 mod tests {
     use std::io::{BufRead, BufReader, Read};
+    use std::os::unix::process::CommandExt;
     use std::thread;
 
     use super::*;
@@ -125,8 +130,9 @@ mod tests {
         if let Ok(end) = env::var(VICTIM) {
             victim(&end);
         }
-        for end in ["exit", "kill"] {
+        for end in ["exit", "kill", "kill the group"] {
             let mut victim = Command::new(env::current_exe().unwrap())
+                .process_group(0)
                 .args(["a_process_leaves_neither_children_nor_files", "--nocapture"])
                 .env(VICTIM, end)
                 .stdout(Stdio::piped())
@@ -138,8 +144,14 @@ mod tests {
                 line.clear();
                 assert!(output.read_line(&mut line).unwrap() > 0, "{end}");
             }
-            if end == "kill" {
-                victim.kill().unwrap();
+            match end {
+                "kill" => victim.kill().unwrap(),
+                "kill the group" => {
+                    let group = format!("-{}", victim.id());
+                    let status = Command::new("kill").args(["-s", "KILL", "--", &group]).status();
+                    assert!(status.unwrap().success());
+                }
+                _ => {}
             }
             victim.wait().unwrap();
             // The child has the same standard output, which ends with it.
