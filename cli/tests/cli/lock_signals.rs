@@ -228,8 +228,7 @@ fn in_background(server: &TestServer, folder: &Folder, then: &str) -> Running {
 fn on_terminal(server: &TestServer, folder: &Folder, line: &str) -> Running {
     std::fs::write(folder.file("script"), line).expect("a script");
     let mut command = program("script", &server.connect_string());
-    let script = format!("bash {}", folder.file("script"));
-    command.args(["-qec", &script, "/dev/null"]).stdin(std::process::Stdio::piped());
+    command.args(["-qec", "bash script", "/dev/null"]).stdin(std::process::Stdio::piped());
     Running::spawn(command.current_dir(folder.file("")))
 }
 
