@@ -57,6 +57,7 @@ fn listener(port: u16) -> Option<TcpListener> {
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
+    use std::time::{Duration, Instant};
 
     use super::*;
 
@@ -66,8 +67,10 @@ mod tests {
         for _ in 0..3 * BLOCK {
             let port = free_port().unwrap();
             assert!(PORTS.contains(&port), "{port}");
-            // A process that another test starts has the sockets of this one until it runs its program.
+            // A process that another test starts may hold our sockets until it runs its program.
+            let patience = Instant::now() + Duration::from_secs(30);
             while listener(port).is_none() {
+                assert!(Instant::now() < patience, "{port}");
                 std::thread::yield_now();
             }
             assert!(seen.insert(port), "{port}");
