@@ -28,7 +28,7 @@ const DROPPED: &str = "the last handle of a framework was dropped without close(
 /// Every verb returns a builder. **Nothing is sent until it is awaited.**
 #[derive(Clone)]
 pub struct CuratorFramework {
-    pub(crate) handle: Arc<Handle>,
+    pub(crate) handle: Arc<FrameworkHandle>,
     /// The settings of this handle.
     pub(crate) options: Arc<HandleOptions>,
 }
@@ -47,11 +47,11 @@ pub(crate) struct HandleOptions {
 
 /// The state that all clones share. Its drop begins the shutdown. The background tasks hold only
 /// the core.
-pub(crate) struct Handle {
+pub(crate) struct FrameworkHandle {
     core: Arc<Core>,
 }
 
-impl Drop for Handle {
+impl Drop for FrameworkHandle {
     fn drop(&mut self) {
         let lifecycle = *self.core.lifecycle();
         match lifecycle {
@@ -66,7 +66,7 @@ impl Drop for Handle {
 impl CuratorFramework {
     pub(crate) fn new(settings: Settings, options: HandleOptions) -> Self {
         Self {
-            handle: Arc::new(Handle { core: Arc::new(Core::new(settings)) }),
+            handle: Arc::new(FrameworkHandle { core: Arc::new(Core::new(settings)) }),
             options: Arc::new(options),
         }
     }

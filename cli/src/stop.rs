@@ -43,14 +43,14 @@ pub(crate) fn requested() -> impl Future<Output = io::Result<()>> {
 
 /// A signal that asks for the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub(crate) enum StopRequest {
     /// Ctrl-C.
     Interrupt,
     Terminate,
     Hangup,
 }
 
-impl Stop {
+impl StopRequest {
     const fn number(self) -> i32 {
         match self {
             Self::Interrupt => INT,
@@ -67,20 +67,20 @@ impl Stop {
 
 /// Catches signals from its creation on, unless this process was started to ignore them.
 #[derive(Debug)]
-pub(crate) struct Stops(CaughtSignals<Stop>);
+pub(crate) struct Stops(CaughtSignals<StopRequest>);
 
 impl Stops {
     pub(crate) fn catch() -> io::Result<Self> {
-        Self::catch_some(&[Stop::Interrupt, Stop::Terminate, Stop::Hangup])
+        Self::catch_some(&[StopRequest::Interrupt, StopRequest::Terminate, StopRequest::Hangup])
     }
 
     /// Catches only these signals.
-    pub(crate) fn catch_some(wanted: &[Stop]) -> io::Result<Self> {
+    pub(crate) fn catch_some(wanted: &[StopRequest]) -> io::Result<Self> {
         CaughtSignals::catch(wanted.iter().map(|stop| (*stop, stop.number()))).map(Self)
     }
 
     /// Returns the next signal.
-    pub(crate) async fn next(&mut self) -> Stop {
+    pub(crate) async fn next(&mut self) -> StopRequest {
         self.0.next().await
     }
 }
@@ -104,8 +104,8 @@ mod tests {
 
     #[test]
     fn each_stop_has_its_code() {
-        let stops = [Stop::Interrupt, Stop::Terminate, Stop::Hangup];
-        assert_eq!(stops.map(Stop::code), [130, 143, 129]);
+        let stops = [StopRequest::Interrupt, StopRequest::Terminate, StopRequest::Hangup];
+        assert_eq!(stops.map(StopRequest::code), [130, 143, 129]);
     }
 
     #[tokio::test]

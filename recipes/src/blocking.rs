@@ -84,16 +84,16 @@ use crate::lock::{AnyGuard, Error, Guard as AsyncGuard, InterProcessLock, InterP
 #[derive(Debug, Clone)]
 pub struct Lock {
     zk: CuratorFramework,
-    kind: Kind,
+    kind: BlockingKind,
 }
 
 #[derive(Debug, Clone)]
-enum Kind {
+enum BlockingKind {
     Lock(Arc<dyn InterProcessLock>),
     Lease(InterProcessSemaphore),
 }
 
-impl Kind {
+impl BlockingKind {
     async fn acquire(&self) -> Result<AnyGuard, Error> {
         match self {
             Self::Lock(lock) => lock.acquire().await,
@@ -132,7 +132,7 @@ impl Lock {
         zk: &CuratorFramework,
         lock: impl FnOnce(&zk_curator::CuratorFramework) -> L,
     ) -> Self {
-        Self { kind: Kind::Lock(Arc::new(lock(zk.framework()))), zk: zk.clone() }
+        Self { kind: BlockingKind::Lock(Arc::new(lock(zk.framework()))), zk: zk.clone() }
     }
 
     /// The leases of the semaphore that `semaphore` makes, one at a time. Nothing is sent.
@@ -140,7 +140,7 @@ impl Lock {
         zk: &CuratorFramework,
         semaphore: impl FnOnce(&zk_curator::CuratorFramework) -> InterProcessSemaphore,
     ) -> Self {
-        Self { kind: Kind::Lease(semaphore(zk.framework())), zk: zk.clone() }
+        Self { kind: BlockingKind::Lease(semaphore(zk.framework())), zk: zk.clone() }
     }
 
     /// Acquires the lock, however long it takes.

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use zk_curator::internal::Locked;
 
-use crate::shutdown::{Ending, Shutdown};
+use crate::shutdown::{RunEnding, Shutdown};
 
 /// A run of a consumer, a worker, a schedule, a member, a candidate or a sharder, which lasts until
 /// an error or [the stop](Self::until). Nothing happens before it is polled.
@@ -21,27 +21,27 @@ use crate::shutdown::{Ending, Shutdown};
 #[must_use = "nothing runs until it is awaited"]
 pub struct Run<F> {
     future: Pin<Box<F>>,
-    stop: Stop,
+    stop: RunEnd,
 }
 
 /// The end of a run, from the moment when it begins.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Stop(Arc<Locked<Option<Shutdown>>>);
+pub(crate) struct RunEnd(Arc<Locked<Option<Shutdown>>>);
 
-impl Stop {
+impl RunEnd {
     /// The end of the run that begins now.
     pub(crate) fn shutdown(&self) -> Shutdown {
         self.0.lock().take().unwrap_or_else(Shutdown::never)
     }
 
-    pub(crate) fn ending(&self) -> Ending {
+    pub(crate) fn ending(&self) -> RunEnding {
         self.shutdown().ending()
     }
 }
 
 impl<F: Future> Run<F> {
-    pub(crate) fn new(run: impl FnOnce(Stop) -> F) -> Self {
-        let stop = Stop::default();
+    pub(crate) fn new(run: impl FnOnce(RunEnd) -> F) -> Self {
+        let stop = RunEnd::default();
         Self { future: Box::pin(run(stop.clone())), stop }
     }
 

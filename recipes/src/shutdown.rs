@@ -57,12 +57,12 @@ pub struct Shutdown {
     stop: CancellationToken,
     drain: Duration,
     deadline: Duration,
-    shared: Arc<Shared>,
+    shared: Arc<ShutdownShared>,
 }
 
 /// The state that all clones share.
 #[derive(Debug, Default)]
-struct Shared {
+struct ShutdownShared {
     /// The time at which the stop was noticed first.
     since: OnceLock<Instant>,
     /// Ends the task that waits for the stop, if there is one.
@@ -120,7 +120,7 @@ impl Shutdown {
     fn when(stopped: impl Future<Output = ()> + Send + 'static) -> Self {
         let unused = CancellationToken::new();
         let _when = Some(unused.clone().drop_guard());
-        let shared = Arc::new(Shared { _when, ..Shared::default() });
+        let shared = Arc::new(ShutdownShared { _when, ..ShutdownShared::default() });
         let shutdown = Self { shared, ..Self::on(CancellationToken::new()) };
         let (stop, shared) = (shutdown.stop.clone(), Arc::downgrade(&shutdown.shared));
         tokio::spawn(async move {
@@ -224,12 +224,12 @@ impl Shutdown {
     }
 
     /// The end of one run.
-    pub(crate) const fn ending(self) -> Ending {
-        Ending { shutdown: self, since: OnceLock::new() }
+    pub(crate) const fn ending(self) -> RunEnding {
+        RunEnding { shutdown: self, since: OnceLock::new() }
     }
 }
 
-impl Shared {
+impl ShutdownShared {
     /// Returns the time of the stop. If it was not noticed yet, it is now.
     fn since(&self) -> Instant {
         *self.since.get_or_init(Instant::now)
@@ -244,13 +244,13 @@ impl From<CancellationToken> for Shutdown {
 }
 
 /// The end of one run, from the stop on.
-pub(crate) struct Ending {
+pub(crate) struct RunEnding {
     shutdown: Shutdown,
     /// When this run has noticed the stop.
     since: OnceLock<Instant>,
 }
 
-impl Ending {
+impl RunEnding {
     pub(crate) fn has_begun(&self) -> bool {
         let has_begun = self.shutdown.has_begun();
         if has_begun {

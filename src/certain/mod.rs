@@ -80,10 +80,10 @@ mod receipt;
 mod resolve;
 mod single;
 
-pub use commit::{Applied, CertainTransaction, Proof};
+pub use commit::{Applied, CertainTransaction, CommitProof};
 #[doc(hidden)]
 pub use ids::{Id, Ids, protected_name};
 pub use pool::ReceiptPool;
 pub use receipt::{Receipt, is_receipt};
 #[doc(hidden)]
-pub use resolve::{Seen, resolve};
+pub use resolve::{WriteEffect, resolve};

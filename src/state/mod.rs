@@ -20,7 +20,7 @@ pub use background::BackgroundErrors;
 pub use circuit_breaker::CircuitBreaker;
 pub(crate) use driver::supervise;
 pub use health::Health;
-pub(crate) use machine::{Input, StateMachine};
+pub(crate) use machine::{StateInput, StateMachine};
 
 /// The state of the connection (`org.apache.curator.framework.state.ConnectionState`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

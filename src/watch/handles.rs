@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use futures_core::Stream;
 use zk_curator_client::{OneshotWatch, PersistentEvent, WatchEnded, WatchedEvent};
 
-use crate::core::{Registration, WatchKind};
+use crate::core::{CleanupRegistration, WatchKind};
 use crate::framework::CuratorFramework;
 use crate::namespace::Namespace;
 
@@ -48,7 +48,7 @@ impl<T> Watched<T> {
 pub struct Watch {
     inner: OneshotWatch,
     namespace: Namespace,
-    _registration: Registration,
+    _registration: CleanupRegistration,
 }
 
 impl Future for Watch {
@@ -80,7 +80,7 @@ impl fmt::Debug for Watch {
 pub struct PersistentWatch {
     inner: zk_curator_client::PersistentWatch,
     namespace: Namespace,
-    _registration: Registration,
+    _registration: CleanupRegistration,
 }
 
 impl PersistentWatch {

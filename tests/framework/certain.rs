@@ -9,7 +9,7 @@ use zk_curator::ErrorKind::{
     Closed, ConnectionLoss, InvalidArgument, InvalidPath, NoAuth, NoChildrenForEphemerals, NoNode,
     OperationTimeout, OwnershipLost, SessionExpired, TooLarge, TransactionFailed, Withdrawn,
 };
-use zk_curator::certain::{Applied, Proof, Receipt};
+use zk_curator::certain::{Applied, CommitProof, Receipt};
 use zk_curator::internal::withdrawn_by;
 use zk_curator::schema::SchemaSet;
 use zk_curator::{
@@ -170,7 +170,7 @@ fn a_receipt_deleted_between_transactions_is_replaced() {
 fn a_write_based_on_a_replaced_node_is_refused() {
     simulated_on(counter, async |(server, zk, receipt)| {
         let before = zk.transaction().certain(&receipt).await.unwrap();
-        let write = |data: &'static str, proof: &Proof| {
+        let write = |data: &'static str, proof: &CommitProof| {
             zk.transaction().set_data_if("/counter", data, 0).certain(&receipt).while_there(proof)
         };
         let other = connected(&server).await;

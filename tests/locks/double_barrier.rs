@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use zk_curator::{CreateMode, CuratorFramework};
-use zk_curator_recipes::barrier::{DistributedDoubleBarrier, Error, Round};
+use zk_curator_recipes::barrier::{DistributedDoubleBarrier, Error, RoundPlace};
 use zk_curator_testing::TestServer;
 use zk_curator_testing::wait::idle;
 use zk_curator_tests::{
@@ -30,7 +30,7 @@ async fn clients(server: &TestServer, count: usize) -> Vec<CuratorFramework> {
 }
 
 /// All of these enter, and are in one round.
-async fn enter(clients: &[CuratorFramework]) -> Vec<Round> {
+async fn enter(clients: &[CuratorFramework]) -> Vec<RoundPlace> {
     let barriers: Vec<_> = clients.iter().map(|zk| barrier(zk, clients.len())).collect();
     let entered =
         futures_util::future::join_all(barriers.iter().map(DistributedDoubleBarrier::enter)).await;
@@ -39,8 +39,8 @@ async fn enter(clients: &[CuratorFramework]) -> Vec<Round> {
     rounds
 }
 
-async fn leave(rounds: Vec<Round>) {
-    for left in futures_util::future::join_all(rounds.into_iter().map(Round::leave)).await {
+async fn leave(rounds: Vec<RoundPlace>) {
+    for left in futures_util::future::join_all(rounds.into_iter().map(RoundPlace::leave)).await {
         left.unwrap();
     }
 }

@@ -85,7 +85,7 @@ macro_rules! held {
 
 held!(
     zk_curator_recipes::lock::MutexGuard,
-    zk_curator_recipes::lock::Lease,
+    zk_curator_recipes::lock::Permit,
     zk_curator_recipes::lock::HandoverGuard,
     ReadGuard,
     WriteGuard,

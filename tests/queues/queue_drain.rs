@@ -71,7 +71,7 @@ impl Kind {
             }
             Self::Jobs => {
                 let worker = Jobs::new(zk, QUEUE).worker("w").redeliver_after(HOUR, HOUR);
-                let body = |task: zk_curator_recipes::queue::jobs::Task| {
+                let body = |task: zk_curator_recipes::queue::jobs::JobTask| {
                     let work = body(task.data);
                     async { work.await.map(|()| None) }
                 };

@@ -10,7 +10,7 @@ use futures_util::FutureExt;
 use tokio::time::{Instant, timeout};
 use zk_curator::CuratorFramework;
 use zk_curator_proto::OpCode;
-use zk_curator_recipes::queue::jobs::{Jobs, Task};
+use zk_curator_recipes::queue::jobs::{JobTask, Jobs};
 use zk_curator_recipes::queue::{DistributedQueue, Error, ErrorMode, LockingQueue};
 use zk_curator_recipes::{CancellationToken, Shutdown};
 use zk_curator_testing::TestServer;
@@ -162,7 +162,7 @@ impl Kind {
             Self::Jobs => {
                 let worker =
                     Self::jobs(zk).worker("w").redeliver_after(Duration::ZERO, Duration::ZERO);
-                let body = |task: Task| {
+                let body = |task: JobTask| {
                     begin(&task.data, task.attempt);
                     let work = body(task.data);
                     async { work.await.map(|()| None) }

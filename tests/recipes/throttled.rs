@@ -26,7 +26,7 @@ use zk_curator_recipes::migration::{MigrationManager, MigrationSet};
 use zk_curator_recipes::name::NameService;
 use zk_curator_recipes::node::PersistentNode;
 use zk_curator_recipes::partition::{Partition, SetPartitioner};
-use zk_curator_recipes::queue::jobs::{Jobs, Task};
+use zk_curator_recipes::queue::jobs::{JobTask, Jobs};
 use zk_curator_recipes::queue::{
     DistributedQueue, FifoQueue, LockingQueue, QueueSharder, SimpleDistributedQueue,
 };
@@ -303,7 +303,7 @@ cases! {
         for job in ["a", "b", "c"] {
             jobs.submit(job).await?;
         }
-        let body = async |_: Task| { runs.one(); Ok::<_, Failure>(None) };
+        let body = async |_: JobTask| { runs.one(); Ok::<_, Failure>(None) };
         let worker = Jobs::new(&zk, "/jobs").worker("a");
         worker.run(2, body).until(runs.shutdown(LONG)).await?;
         Ok(())

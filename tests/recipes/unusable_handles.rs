@@ -27,7 +27,7 @@ use zk_curator_recipes::migration::{MigrationManager, MigrationSet};
 use zk_curator_recipes::name::NameService;
 use zk_curator_recipes::node::{PersistentNode, PersistentTtlNode};
 use zk_curator_recipes::partition::{Partition, SetPartitioner};
-use zk_curator_recipes::queue::jobs::{Jobs, Task};
+use zk_curator_recipes::queue::jobs::{JobTask, Jobs};
 use zk_curator_recipes::queue::{
     DistributedQueue, Error as QueueError, FifoQueue, LockingQueue, QueueSharder,
     SimpleDistributedQueue,
@@ -109,7 +109,7 @@ const CALLS: &[Call] = calls! {
     "locking queue": |zk| async { LockingQueue::new(&zk, "/a").consumer().next().await };
     "locking queue, run": |zk| LockingQueue::new(&zk, "/a").consumer().run(1, async |_| Ok::<_, Failure>(()));
     "jobs": |zk| async { Jobs::new(&zk, "/a").worker("b").next().await };
-    "jobs, run": |zk| Jobs::new(&zk, "/a").worker("b").run(1, async |_: Task| Ok::<_, Failure>(None));
+    "jobs, run": |zk| Jobs::new(&zk, "/a").worker("b").run(1, async |_: JobTask| Ok::<_, Failure>(None));
     "jobs, submit": |zk| async { Jobs::new(&zk, "/a").submit("").await };
     "jobs, clean": |zk| async { Jobs::new(&zk, "/a").clean().await };
     "sharder": |zk| {

@@ -7,8 +7,8 @@ use zk_curator_recipes::schedule::{OncePer, Schedule, SlotState};
 use zk_curator_recipes::{CancellationToken, Shutdown};
 
 use crate::app::App;
-use crate::exit::Failure;
-use crate::output::{Answer, Column, Rows, number, text, time};
+use crate::exit::CommandFailure;
+use crate::output::{CommandOutput, OutputColumn, Rows, number, text, time};
 use crate::path;
 use crate::program::{self, Program};
 
@@ -16,11 +16,11 @@ use crate::program::{self, Program};
 #[derive(Debug, Args)]
 pub(crate) struct Cron {
     #[command(subcommand)]
-    verb: Verb,
+    verb: CronVerb,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum CronVerb {
     /// List the recorded periods, and what became of them
     Ls {
         /// Node of the schedule
@@ -49,28 +49,32 @@ enum Verb {
     },
 }
 
-const COLUMNS: &[Column] =
+const COLUMNS: &[OutputColumn] =
     &[text("period"), text("state"), text("by"), text("since"), number("attempt"), text("why")];
 
 impl Cron {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         match self.verb {
-            Verb::Ls { path } => list(app, path).await,
-            Verb::Run { path, every, id, grace, command } => {
+            CronVerb::Ls { path } => list(app, path).await,
+            CronVerb::Run { path, every, id, grace, command } => {
                 let zk = app.zk_to_change().await?;
                 let mut member = OncePer::new(zk, path, Schedule::every(every));
                 if let Some(id) = id {
                     member = member.id(id);
                 }
                 run(&member, grace, &command).await?;
-                Ok(Answer::nothing())
+                Ok(CommandOutput::nothing())
             }
         }
     }
 }
 
 /// Runs the command of each period until a signal asks for the end.
-async fn run(member: &OncePer, grace: Duration, command: &[OsString]) -> Result<(), Failure> {
+async fn run(
+    member: &OncePer,
+    grace: Duration,
+    command: &[OsString],
+) -> Result<(), CommandFailure> {
     let stop = CancellationToken::new();
     let shutdown = Shutdown::on(stop.clone()).drain(grace);
     let mut work = pin!(member.run(|_slot| execute(command, stop.clone())).until(shutdown));
@@ -86,7 +90,7 @@ async fn run(member: &OncePer, grace: Duration, command: &[OsString]) -> Result<
     }
 }
 
-async fn list(app: &App, path: String) -> Result<Answer, Failure> {
+async fn list(app: &App, path: String) -> Result<CommandOutput, CommandFailure> {
     // The records do not have the period, and are listed with any.
     let schedule = Schedule::every(Duration::from_secs(1));
     let mut rows = Rows::new(COLUMNS);

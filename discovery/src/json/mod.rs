@@ -30,7 +30,7 @@ pub(crate) use edit::{address, is_document, is_enabled, updated, with_enabled};
 #[cfg(feature = "rest")]
 pub(crate) use read::read_body;
 pub use read::{Fault, read};
-pub(crate) use text::Written;
+pub(crate) use text::WrittenJson;
 pub(crate) use write::fields;
 pub use write::{JsonMode, WriteError, write};
 

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use zk_curator::CuratorFramework;
 
-use super::batch::{Missing, Rules};
+use super::batch::{BatchRules, Missing};
 use super::encoding::Encoding;
 use super::handle::{Counter, Number};
-use super::settings::Settings;
+use super::settings::CounterSettings;
 use super::site::{SiteOptions, site_settings};
 
 /// The time for which records are kept.
@@ -18,7 +18,7 @@ const KEEP: Duration = Duration::from_secs(24 * 60 * 60);
 #[must_use = "nothing is done until it is built"]
 pub struct AtomicBuilder<N> {
     site: SiteOptions,
-    rules: Rules,
+    rules: BatchRules,
     keep: Duration,
     number: PhantomData<fn() -> N>,
 }
@@ -41,7 +41,7 @@ impl<N: Number> AtomicBuilder<N> {
     pub(super) fn new(zk: &CuratorFramework, path: String) -> Self {
         Self {
             site: SiteOptions::new(zk, path),
-            rules: Rules {
+            rules: BatchRules {
                 encoding: N::ENCODING,
                 range: N::RANGE,
                 initial: 0,
@@ -102,7 +102,7 @@ impl<N: Number> AtomicBuilder<N> {
         let Self { site, mut rules, keep, number: _ } = self;
         let (least, greatest) = rules.encoding.range();
         rules.range = (rules.range.0.max(least), rules.range.1.min(greatest));
-        Counter::new(Settings { site: site.build(), rules, keep })
+        Counter::new(CounterSettings { site: site.build(), rules, keep })
     }
 }
 

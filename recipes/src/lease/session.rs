@@ -79,7 +79,7 @@ pub struct SessionLease {
     epoch: u64,
     /// Cancelled when the lease is over.
     term: CancellationToken,
-    _closing: Closing,
+    _closing: ClosesOnDrop,
 }
 
 /// Builds a [`SessionLease`].
@@ -91,9 +91,9 @@ pub struct SessionLeaseBuilder {
 }
 
 /// Closes a framework when it is dropped.
-struct Closing(CuratorFramework);
+struct ClosesOnDrop(CuratorFramework);
 
-impl Closing {
+impl ClosesOnDrop {
     /// Waits until the session with this number is over. The framework would open another one.
     async fn after(&self, epoch: u64, term: &CancellationToken, mut held: MeasuredHold) {
         until_over(&self.0, epoch, term).await;
@@ -101,7 +101,7 @@ impl Closing {
     }
 }
 
-impl Drop for Closing {
+impl Drop for ClosesOnDrop {
     fn drop(&mut self) {
         self.0.close_in_background();
     }
@@ -229,7 +229,7 @@ impl SessionLeaseBuilder {
             Some(ttl) => ttl,
             None => self.zk.wait_connected().await?.session.map_or(Duration::MAX, |of| of.timeout),
         };
-        let closing = Closing(self.zk.another(ttl)?);
+        let closing = ClosesOnDrop(self.zk.another(ttl)?);
         let zk = &closing.0;
         zk.start().await?;
         let status = zk.wait_connected().await?;
@@ -239,7 +239,7 @@ impl SessionLeaseBuilder {
         };
         let term = CancellationToken::new();
         let (held, over) = (MeasuredHold::of_lock(zk, RECIPE), term.clone());
-        let ending = Closing(zk.clone());
+        let ending = ClosesOnDrop(zk.clone());
         zk.spawn_then(async move { ending.after(epoch, &over, held).await }, |_| {});
         Ok(SessionLease { zk: bound, session, epoch, term, _closing: closing })
     }

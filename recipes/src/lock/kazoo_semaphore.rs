@@ -8,7 +8,7 @@ use zk_curator::{CreateMode, CuratorFramework, ErrorKind, OwnedNode};
 use super::error::Error;
 use super::tag;
 use crate::contender::Contender;
-use crate::order::Rule;
+use crate::order::OrderRule;
 use crate::path::child;
 
 /// A semaphore as kazoo has it. Its steps, for each acquire:
@@ -24,7 +24,7 @@ pub(super) struct KazooSemaphore<'a> {
     lock: ZPath,
     limit: u32,
     label: &'a Bytes,
-    rule: Rule,
+    rule: OrderRule,
 }
 
 impl<'a> KazooSemaphore<'a> {
@@ -38,8 +38,11 @@ impl<'a> KazooSemaphore<'a> {
         let leases = ZPath::for_operation(operation, path)?;
         let lock = ZPath::for_operation(operation, format!("{}-{}", leases.as_str(), tag::KAZOO))?;
         // Whether the lock exists is asked after the leases are created.
-        let rule =
-            Rule { parent_stays: true, watches_itself: false, ..Rule::exclusive(tag::KAZOO) };
+        let rule = OrderRule {
+            parent_stays: true,
+            watches_itself: false,
+            ..OrderRule::exclusive(tag::KAZOO)
+        };
         Ok(Self { zk, leases, lock, limit, label, rule })
     }
 

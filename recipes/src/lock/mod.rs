@@ -53,7 +53,7 @@ pub use reentrant::{ReentrantGuard, ReentrantMutex, ReentrantOwner};
 pub use revocable::{RevocableReadWriteLock, Revoked};
 pub use revocation::attempt_revoke;
 pub(crate) use revocation::is_request as is_revocation;
-pub use semaphore::{InterProcessSemaphore, InterProcessSemaphoreMutex, Lease, Permit};
+pub use semaphore::{InterProcessSemaphore, InterProcessSemaphoreMutex, Permit, PermitKind};
 
 pub use crate::participant::Participant;
 

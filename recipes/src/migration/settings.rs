@@ -9,7 +9,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The settings of a manager.
 #[derive(Debug, Clone)]
-pub(super) struct Settings {
+pub(super) struct MigrationSettings {
     pub(super) zk: CuratorFramework,
     pub(super) lock_path: String,
     pub(super) metadata_path: String,
@@ -22,7 +22,7 @@ pub(super) struct Settings {
     pub(super) receipt: Receipt,
 }
 
-impl Settings {
+impl MigrationSettings {
     pub(super) fn new(zk: &CuratorFramework, lock_path: String, metadata_path: String) -> Self {
         Self {
             zk: zk.clone(),

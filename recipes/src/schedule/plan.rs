@@ -62,13 +62,13 @@ pub enum Missed {
 
 /// A schedule with valid settings. Slots have numbers, from zero at the Unix epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct SlotPlan {
     /// In seconds.
     period: i64,
     offset: i64,
 }
 
-impl Plan {
+impl SlotPlan {
     /// # Errors
     /// The invalid setting, and the valid ones.
     pub(super) fn new(schedule: Schedule) -> Result<Self, (&'static str, &'static str)> {
@@ -106,7 +106,7 @@ pub(super) fn due(next: i64, current: i64, missed: Missed, keep: u32) -> RangeIn
 
 /// The first slot to deal with, for a member that starts: `newest` is the start of the newest
 /// recorded slot.
-pub(super) fn first(plan: Plan, current: i64, newest: Option<i64>, missed: Missed) -> i64 {
+pub(super) fn first(plan: SlotPlan, current: i64, newest: Option<i64>, missed: Missed) -> i64 {
     match (missed, newest) {
         (Missed::Skip, _) | (_, None) => current.saturating_add(1),
         (Missed::Last | Missed::All, Some(newest)) => plan.at(newest).saturating_add(1),
@@ -196,9 +196,9 @@ mod tests {
 
     use super::*;
 
-    fn plan(period: u64, offset: u64) -> Plan {
+    fn plan(period: u64, offset: u64) -> SlotPlan {
         let (period, offset) = (Duration::from_secs(period), Duration::from_secs(offset));
-        Plan::new(Schedule::every(period).offset(offset)).unwrap()
+        SlotPlan::new(Schedule::every(period).offset(offset)).unwrap()
     }
 
     #[test]
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn settings_are_whole_seconds() {
         let refused = |period: Duration, offset: Duration| {
-            Plan::new(Schedule::every(period).offset(offset)).unwrap_err().0
+            SlotPlan::new(Schedule::every(period).offset(offset)).unwrap_err().0
         };
         let second = Duration::from_secs(1);
         for period in [Duration::ZERO, Duration::from_millis(1500), Duration::MAX] {

@@ -56,10 +56,10 @@ pub struct HeldCleanup {
 
 /// The nodes, watches and cleanups of a framework, by registration.
 #[derive(Debug, Clone)]
-pub(crate) struct Resources(Arc<Signal<Inner>>, Meter);
+pub(crate) struct Resources(Arc<Signal<RegistryInner>>, Meter);
 
 #[derive(Debug, Default)]
-struct Inner {
+struct RegistryInner {
     next: u64,
     resources: BTreeMap<u64, Resource>,
     /// The number of cleanups for each path.
@@ -83,14 +83,14 @@ enum Resource {
 /// One entry, which ends when this is dropped.
 #[derive(Debug)]
 #[must_use = "dropping it removes the entry"]
-pub(crate) struct Registration {
+pub(crate) struct CleanupRegistration {
     resources: Resources,
     number: u64,
 }
 
 impl Resources {
     pub(crate) fn new(meter: Meter) -> Self {
-        Self(Arc::new(Signal::new(Inner::default())), meter)
+        Self(Arc::new(Signal::new(RegistryInner::default())), meter)
     }
 
     pub(crate) const fn meter(&self) -> &Meter {
@@ -104,7 +104,7 @@ impl Resources {
         token: FencingToken,
         session_epoch: u64,
         persistent: bool,
-    ) -> Registration {
+    ) -> CleanupRegistration {
         self.hold(Resource::Node(
             HeldNode { path: path.to_owned(), token, session_epoch },
             persistent,
@@ -112,15 +112,15 @@ impl Resources {
     }
 
     /// Registers the persistent cleanup of a future.
-    pub(crate) fn pending(&self, path: &str, slot: &Arc<CleanupSlot>) -> Registration {
+    pub(crate) fn pending(&self, path: &str, slot: &Arc<CleanupSlot>) -> CleanupRegistration {
         self.hold(Resource::PendingCleanup(path.to_owned(), Arc::clone(slot)))
     }
 
-    pub(crate) fn watch(&self, path: &str, kind: WatchKind) -> Registration {
+    pub(crate) fn watch(&self, path: &str, kind: WatchKind) -> CleanupRegistration {
         self.hold(Resource::Watch(HeldWatch { path: path.to_owned(), kind }))
     }
 
-    pub(crate) fn cleanup(&self, path: String, bound: bool) -> Registration {
+    pub(crate) fn cleanup(&self, path: String, bound: bool) -> CleanupRegistration {
         self.hold(Resource::Cleanup(HeldCleanup { path, bound }))
     }
 
@@ -198,7 +198,7 @@ impl Resources {
         })
     }
 
-    fn hold(&self, resource: Resource) -> Registration {
+    fn hold(&self, resource: Resource) -> CleanupRegistration {
         resource.measure(&self.1, 1.0);
         let number = self.0.modify(|inner| {
             let number = inner.next;
@@ -210,11 +210,11 @@ impl Resources {
             inner.resources.insert(number, resource);
             number
         });
-        Registration { resources: self.clone(), number }
+        CleanupRegistration { resources: self.clone(), number }
     }
 }
 
-impl Inner {
+impl RegistryInner {
     fn owes(&self, path: &str) -> bool {
         self.owed.contains_key(path)
     }
@@ -261,7 +261,7 @@ impl fmt::Debug for Resource {
     }
 }
 
-impl Registration {
+impl CleanupRegistration {
     /// Ends the cleanup with success. If it is dropped without this call, its node is left behind.
     pub(crate) fn settle(self) {
         self.end(true);
@@ -299,7 +299,7 @@ impl Registration {
     }
 }
 
-impl Drop for Registration {
+impl Drop for CleanupRegistration {
     fn drop(&mut self) {
         self.end(false);
     }

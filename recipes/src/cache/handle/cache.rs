@@ -11,7 +11,7 @@ use super::events::CacheEvents;
 use super::freshness_watch::FreshnessWatch;
 use super::view::TreeView;
 use crate::cache::state::{CachedNode, Freshness, Lookup, Snapshot};
-use crate::cache::task::{Alive, Prover, Shared};
+use crate::cache::task::{Alive, CacheShared, Prover};
 use crate::cache::told::{Contents, Delivered};
 use crate::health::HealthWatch;
 
@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone)]
 #[must_use = "dropping the last handle stops the cache"]
 pub struct CuratorCache {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<CacheShared>,
     pub(crate) alive: Alive,
 }
 

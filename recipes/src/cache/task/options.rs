@@ -11,7 +11,7 @@ pub(crate) const MOST_BYTES: usize = 8 * 1024 * 1024;
 
 /// The settings of a cache.
 #[derive(Debug, Clone)]
-pub(crate) struct Options {
+pub(crate) struct CacheOptions {
     pub(crate) keeps_data: bool,
     pub(crate) decompressed: Option<bool>,
     pub(crate) spread: Option<Duration>,
@@ -21,7 +21,7 @@ pub(crate) struct Options {
     pub(crate) most_bytes: usize,
 }
 
-impl Options {
+impl CacheOptions {
     /// Returns the longest pause before a resync, by the number of nodes.
     pub(crate) fn spread(&self, nodes: usize) -> Duration {
         let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);

@@ -14,8 +14,8 @@ use super::guard::with_guard;
 use super::kazoo_semaphore::KazooSemaphore;
 use super::{Error, Guard, tag};
 use crate::contender::Contender;
-use crate::measure::{self, Waiting};
-use crate::order::Rule;
+use crate::measure::{self, WaitMeasure};
+use crate::order::OrderRule;
 use crate::participant::{Participant, participants, participants_at};
 use crate::path::child;
 
@@ -103,14 +103,14 @@ pub struct InterProcessSemaphore {
     zk: CuratorFramework,
     path: String,
     label: Bytes,
-    limit: Limit,
-    rule: Rule,
+    limit: PermitLimit,
+    rule: OrderRule,
     /// The name in metrics.
     recipe: &'static str,
 }
 
 #[derive(Debug, Clone)]
-enum Limit {
+enum PermitLimit {
     Constant(u32),
     /// The path of a shared count.
     Shared(String),
@@ -119,18 +119,18 @@ enum Limit {
 }
 
 /// A lease of an [`InterProcessSemaphore`], or the lock of an [`InterProcessSemaphoreMutex`].
-pub type Lease = Guard<Permit>;
+pub type Permit = Guard<PermitKind>;
 
-/// The kind of a [`Lease`].
+/// The kind of a [`Permit`].
 #[derive(Debug)]
-pub struct Permit {
+pub struct PermitKind {
     /// A watch that did not fire while the lease was waited for: the next change ends it, at the
     /// latest our own, while to remove it would cost a request.
     _watch: Option<Watch>,
 }
 
 /// All leases there are and their limit, and watches for when that changes.
-struct Listing {
+struct PermitListing {
     names: Vec<String>,
     limit: u32,
     leases_watch: Option<Watch>,
@@ -142,7 +142,7 @@ impl InterProcessSemaphore {
     /// The semaphore at a path, with a constant limit. Nothing is sent; a path that is not valid is
     /// refused when it is used.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>, max_leases: u32) -> Self {
-        Self::limited(zk, path.into(), Limit::Constant(max_leases), RECIPE)
+        Self::limited(zk, path.into(), PermitLimit::Constant(max_leases), RECIPE)
     }
 
     /// The semaphore at a path, whose limit is the shared count at another: the four bytes of a
@@ -154,7 +154,7 @@ impl InterProcessSemaphore {
         path: impl Into<String>,
         count_path: impl Into<String>,
     ) -> Self {
-        Self::limited(zk, path.into(), Limit::Shared(count_path.into()), RECIPE)
+        Self::limited(zk, path.into(), PermitLimit::Shared(count_path.into()), RECIPE)
     }
 
     /// The semaphore at a path, with a constant limit, that is shared with kazoo's `Semaphore`,
@@ -177,14 +177,23 @@ impl InterProcessSemaphore {
         path: impl Into<String>,
         max_leases: u32,
     ) -> Self {
-        Self::limited(zk, path.into(), Limit::Kazoo(max_leases), RECIPE)
+        Self::limited(zk, path.into(), PermitLimit::Kazoo(max_leases), RECIPE)
     }
 
-    fn limited(zk: &CuratorFramework, path: String, limit: Limit, recipe: &'static str) -> Self {
+    fn limited(
+        zk: &CuratorFramework,
+        path: String,
+        limit: PermitLimit,
+        recipe: &'static str,
+    ) -> Self {
         // Listing in advance would cost more requests than it saves, because the leases are created
         // immediately in any case.
         // The leases decide who has one, so a lost turn does no harm.
-        let rule = Rule { looks_ahead: false, watches_itself: false, ..Rule::exclusive(tag::LOCK) };
+        let rule = OrderRule {
+            looks_ahead: false,
+            watches_itself: false,
+            ..OrderRule::exclusive(tag::LOCK)
+        };
         measure::lock(zk, recipe);
         Self { zk: zk.uncompressed(), path, label: Bytes::new(), limit, rule, recipe }
     }
@@ -212,7 +221,7 @@ impl InterProcessSemaphore {
     ///
     /// # Cancel safety
     /// Dropping the future leaves the queue.
-    pub async fn acquire(&self) -> Result<Lease, Error> {
+    pub async fn acquire(&self) -> Result<Permit, Error> {
         self.acquire_many(1).await?.pop().ok_or(Error::Lost)
     }
 
@@ -223,12 +232,12 @@ impl InterProcessSemaphore {
     ///
     /// # Cancel safety
     /// Dropping the future leaves the queue.
-    pub async fn acquire_many(&self, count: u32) -> Result<Vec<Lease>, Error> {
+    pub async fn acquire_many(&self, count: u32) -> Result<Vec<Permit>, Error> {
         let paths = self.paths("acquire", count)?;
         if count == 0 {
             return Ok(Vec::new());
         }
-        let waiting = Waiting::begin();
+        let waiting = WaitMeasure::begin();
         if let Some(kazoo) = self.of_kazoo("acquire")? {
             let leases = Box::pin(kazoo.acquire(count, true)).await?.unwrap_or_default();
             waiting.over(&self.zk, self.recipe);
@@ -270,7 +279,7 @@ impl InterProcessSemaphore {
     ///
     /// # Cancel safety
     /// Nothing stays behind.
-    pub async fn try_acquire(&self) -> Result<Option<Lease>, Error> {
+    pub async fn try_acquire(&self) -> Result<Option<Permit>, Error> {
         Ok(self.try_acquire_many(1).await?.and_then(|mut leases| leases.pop()))
     }
 
@@ -281,7 +290,7 @@ impl InterProcessSemaphore {
     ///
     /// # Cancel safety
     /// Nothing stays behind.
-    pub async fn try_acquire_many(&self, count: u32) -> Result<Option<Vec<Lease>>, Error> {
+    pub async fn try_acquire_many(&self, count: u32) -> Result<Option<Vec<Permit>>, Error> {
         let paths = self.paths("try_acquire", count)?;
         if let Some(kazoo) = self.of_kazoo("try_acquire")? {
             let leases = Box::pin(kazoo.acquire(count, false)).await?;
@@ -334,10 +343,10 @@ impl InterProcessSemaphore {
     /// Waits until the leases are granted, under our turn; `None` if they are gone.
     async fn granted(
         &self,
-        paths: &Paths,
+        paths: &SemaphorePaths,
         leases: Vec<OwnedNode>,
-        mut listing: Listing,
-    ) -> Result<Option<Vec<Lease>>, Error> {
+        mut listing: PermitListing,
+    ) -> Result<Option<Vec<Permit>>, Error> {
         while !listing.grants(&leases) {
             if !listing.has(&leases) || leases.iter().any(|lease| !lease.is_ours()) {
                 return Ok(None);
@@ -364,10 +373,10 @@ impl InterProcessSemaphore {
     /// Creates leases, and lists all there are, in one round trip.
     async fn create(
         &self,
-        paths: &Paths,
+        paths: &SemaphorePaths,
         count: u32,
         watched: bool,
-    ) -> Result<(Vec<OwnedNode>, Listing), Error> {
+    ) -> Result<(Vec<OwnedNode>, PermitListing), Error> {
         let create = || {
             self.zk
                 .create(child(&paths.leases, tag::LEASE))
@@ -387,16 +396,16 @@ impl InterProcessSemaphore {
         Ok((leases, listing))
     }
 
-    async fn list(&self, paths: &Paths, watched: bool) -> Result<Listing, Error> {
+    async fn list(&self, paths: &SemaphorePaths, watched: bool) -> Result<PermitListing, Error> {
         // A followed read waits for an outage to end, the other one fails.
         let read = try_join(self.list_leases(paths, watched), self.read_limit(watched)).await?;
         let ((names, leases_watch), (limit, limit_watch)) = read;
-        Ok(Listing { names, limit, leases_watch, limit_watch })
+        Ok(PermitListing { names, limit, leases_watch, limit_watch })
     }
 
     async fn list_leases(
         &self,
-        paths: &Paths,
+        paths: &SemaphorePaths,
         watched: bool,
     ) -> Result<(Vec<String>, Option<Watch>), Error> {
         let children = self.zk.children(paths.leases.as_str());
@@ -413,12 +422,14 @@ impl InterProcessSemaphore {
 
     async fn read_limit(&self, watched: bool) -> Result<(u32, Option<DataWatch>), Error> {
         match &self.limit {
-            Limit::Constant(limit) | Limit::Kazoo(limit) => Ok((*limit, None)),
-            Limit::Shared(path) if watched => {
+            PermitLimit::Constant(limit) | PermitLimit::Kazoo(limit) => Ok((*limit, None)),
+            PermitLimit::Shared(path) if watched => {
                 let mut watch = Some(self.zk.watch_data(path));
                 Ok((self.next_limit(&mut watch).await?, watch))
             }
-            Limit::Shared(path) => Ok((self.limit_of(path, self.zk.get_data(path).await?)?, None)),
+            PermitLimit::Shared(path) => {
+                Ok((self.limit_of(path, self.zk.get_data(path).await?)?, None))
+            }
         }
     }
 
@@ -443,40 +454,45 @@ impl InterProcessSemaphore {
     }
 
     fn of_kazoo(&self, operation: &'static str) -> Result<Option<KazooSemaphore<'_>>, Error> {
-        let Limit::Kazoo(limit) = self.limit else { return Ok(None) };
+        let PermitLimit::Kazoo(limit) = self.limit else { return Ok(None) };
         KazooSemaphore::new(&self.zk, operation, &self.path, limit, &self.label).map(Some)
     }
 
-    fn kazoo_leases(&self, nodes: Vec<OwnedNode>) -> Vec<Lease> {
-        let lease = |node| Guard::new(&self.zk, node, Permit { _watch: None }, self.recipe);
+    fn kazoo_leases(&self, nodes: Vec<OwnedNode>) -> Vec<Permit> {
+        let lease = |node| Guard::new(&self.zk, node, PermitKind { _watch: None }, self.recipe);
         nodes.into_iter().map(lease).collect()
     }
 
-    fn leases(&self, nodes: Vec<OwnedNode>, mut listing: Listing) -> Vec<Lease> {
+    fn leases(&self, nodes: Vec<OwnedNode>, mut listing: PermitListing) -> Vec<Permit> {
         let lease = |node| {
-            Guard::new(&self.zk, node, Permit { _watch: listing.leases_watch.take() }, self.recipe)
+            Guard::new(
+                &self.zk,
+                node,
+                PermitKind { _watch: listing.leases_watch.take() },
+                self.recipe,
+            )
         };
         nodes.into_iter().map(lease).collect()
     }
 
-    fn paths(&self, operation: &'static str, count: u32) -> Result<Paths, Error> {
-        if let Limit::Constant(limit) | Limit::Kazoo(limit) = self.limit
+    fn paths(&self, operation: &'static str, count: u32) -> Result<SemaphorePaths, Error> {
+        if let PermitLimit::Constant(limit) | PermitLimit::Kazoo(limit) = self.limit
             && count > limit
         {
             return Err(Error::OverLimit { asked: count, limit });
         }
         let parent = ZPath::for_operation(operation, self.path.as_str())?;
         let path = |name| ZPath::for_operation(operation, child(&parent, name));
-        Ok(Paths { locks: path(tag::LOCK_PARENT)?, leases: path(tag::LEASE_PARENT)? })
+        Ok(SemaphorePaths { locks: path(tag::LOCK_PARENT)?, leases: path(tag::LEASE_PARENT)? })
     }
 }
 
-struct Paths {
+struct SemaphorePaths {
     locks: ZPath,
     leases: ZPath,
 }
 
-impl Listing {
+impl PermitListing {
     /// Returns `true` if these leases are granted, and are ours.
     fn grants(&self, leases: &[OwnedNode]) -> bool {
         let ours: Vec<_> = leases.iter().map(OwnedNode::name).collect();

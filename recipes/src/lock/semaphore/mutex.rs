@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use zk_curator::{CuratorFramework, Ownership};
 
-use super::{InterProcessSemaphore, Lease, Limit};
+use super::{InterProcessSemaphore, Permit, PermitLimit};
 use crate::lock::{AnyGuard, Error, Guard, InterProcessLock};
 use crate::participant::Participant;
 
@@ -53,7 +53,7 @@ impl InterProcessSemaphoreMutex {
         path: impl Into<String>,
         recipe: &'static str,
     ) -> Self {
-        let limit = Limit::Constant(1);
+        let limit = PermitLimit::Constant(1);
         Self { semaphore: InterProcessSemaphore::limited(zk, path.into(), limit, recipe) }
     }
 
@@ -77,7 +77,7 @@ impl InterProcessSemaphoreMutex {
     ///
     /// # Cancel safety
     /// Dropping the future leaves the queue.
-    pub async fn acquire(&self) -> Result<Lease, Error> {
+    pub async fn acquire(&self) -> Result<Permit, Error> {
         self.semaphore.acquire().await
     }
 
@@ -88,7 +88,7 @@ impl InterProcessSemaphoreMutex {
     ///
     /// # Cancel safety
     /// Nothing stays behind.
-    pub async fn try_acquire(&self) -> Result<Option<Lease>, Error> {
+    pub async fn try_acquire(&self) -> Result<Option<Permit>, Error> {
         self.semaphore.try_acquire().await
     }
 

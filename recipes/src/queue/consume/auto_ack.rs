@@ -11,8 +11,8 @@ use zk_curator::path::ZPath;
 use zk_curator::{ErrorKind, Ownership, Stat};
 
 use super::consumer::Consumer;
-use super::kind::{Engine, Finish, QueueKind, Source, TakenItem};
-use super::pipeline::{Pipeline, Stage, Stages};
+use super::kind::{Engine, Finish, ItemSource, QueueKind, TakenItem};
+use super::pipeline::{Pipeline, PipelineStage, Stages};
 use super::removal::{Removed, delete_all, delete_with_receipt};
 use crate::queue::error::Error;
 use crate::queue::feed::driver::{FeedDriver, Turn};
@@ -117,7 +117,7 @@ enum Removing {
 
 /// The next stage that is not only a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
+enum NextRemoval {
     Remove,
     HandOut,
     End,
@@ -330,7 +330,7 @@ impl Removals {
         self.pipeline.begin();
         loop {
             let next = self.advance().await?;
-            if next == Next::End {
+            if next == NextRemoval::End {
                 return Ok(None);
             }
             // What was removed by an earlier call comes first.
@@ -347,19 +347,19 @@ impl Removals {
     }
 
     /// Goes on until items can be removed or delivered, or there are none.
-    async fn advance(&mut self) -> Result<Next, Error> {
+    async fn advance(&mut self) -> Result<NextRemoval, Error> {
         loop {
             if let Some(name) = self.feed.core.items.pop_foreign() {
                 return Err(self.feed.foreign(&name));
             }
             self.fetch();
             match self.pipeline.next(self.stages()) {
-                Stage::Refresh => self.refresh().await?,
-                Stage::AwaitFetch => self.await_fetch().await?,
-                Stage::AwaitRemoval => self.await_removal().await,
-                Stage::Remove => return Ok(Next::Remove),
-                Stage::HandOut => return Ok(Next::HandOut),
-                Stage::End => return Ok(Next::End),
+                PipelineStage::Refresh => self.refresh().await?,
+                PipelineStage::AwaitFetch => self.await_fetch().await?,
+                PipelineStage::AwaitRemoval => self.await_removal().await,
+                PipelineStage::Remove => return Ok(NextRemoval::Remove),
+                PipelineStage::HandOut => return Ok(NextRemoval::HandOut),
+                PipelineStage::End => return Ok(NextRemoval::End),
             }
         }
     }
@@ -450,7 +450,7 @@ impl Removals {
     }
 }
 
-impl Source<AutoAck> for Removals {
+impl ItemSource<AutoAck> for Removals {
     const IS_TAKEN: bool = true;
     const PREFETCH: usize = 16;
 
@@ -472,13 +472,13 @@ impl Source<AutoAck> for Removals {
         self.pipeline.begin();
         loop {
             match self.advance().await? {
-                Next::Remove => self.remove(turn),
-                Next::HandOut => {
+                NextRemoval::Remove => self.remove(turn),
+                NextRemoval::HandOut => {
                     if let Some(item) = self.hand_out().await? {
                         return Ok(Some(item));
                     }
                 }
-                Next::End => return Ok(None),
+                NextRemoval::End => return Ok(None),
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::queue::wire::layout::QueueLayout;
 /// [`LockPath`](crate::queue::LockPath), [`Locking`](crate::queue::Locking) or
 /// [`Leased`](crate::queue::jobs::Leased). It is sealed.
 #[expect(private_bounds, reason = "sealed: only this crate implements it")]
-pub trait QueueKind: Engine<Source: Source<Self>> + Sized + 'static {
+pub trait QueueKind: Engine<ItemSource: ItemSource<Self>> + Sized + 'static {
     /// An item as [`next`](crate::queue::Consumer::next) returns it.
     type Delivery: TakenItem<Self> + Send + 'static;
     /// An item as the body of [`run`](crate::queue::Consumer::run) gets it, without the duty to
@@ -31,7 +31,7 @@ pub(in crate::queue) trait Engine {
 
 /// The source of the items of a [`Consumer`](super::consumer::Consumer), which processes a list of
 /// items. A ninth method means that it needs a driver of its own.
-pub(in crate::queue) trait Source<K: QueueKind>: Send + Sized {
+pub(in crate::queue) trait ItemSource<K: QueueKind>: Send + Sized {
     /// `true` if an item that was taken but not delivered is lost; `false` if it returns to the
     /// queue.
     const IS_TAKEN: bool = false;

@@ -2,7 +2,7 @@ use std::fmt;
 
 use super::auto_ack::{AutoAck, First, Removals};
 use super::consumer::Consumer;
-use super::kind::Source;
+use super::kind::ItemSource;
 use crate::queue::error::Error;
 use crate::queue::feed::driver::Turn;
 use crate::queue::wire::item::Item;

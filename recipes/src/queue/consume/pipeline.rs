@@ -29,7 +29,7 @@ pub(crate) struct Stages {
 
 /// The next step of a driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum PipelineStage {
     /// Checks whether better items have arrived.
     Refresh,
     /// Waits for the first item that is being read.
@@ -64,28 +64,28 @@ impl Pipeline {
     }
 
     /// Returns what to do next.
-    pub(crate) fn next(&mut self, stages: Stages) -> Stage {
+    pub(crate) fn next(&mut self, stages: Stages) -> PipelineStage {
         if !self.is_refreshed {
             self.is_refreshed = true;
-            return Stage::Refresh;
+            return PipelineStage::Refresh;
         }
         if stages.removing + stages.removed + self.batch() <= self.ack_batch {
             if stages.gathered < self.batch() && stages.fetching > 0 {
-                return Stage::AwaitFetch;
+                return PipelineStage::AwaitFetch;
             }
             if stages.gathered > 0 {
-                return Stage::Remove;
+                return PipelineStage::Remove;
             }
         }
         if stages.removed > 0 {
             self.is_refreshed = false;
-            return Stage::HandOut;
+            return PipelineStage::HandOut;
         }
         if stages.removing > 0 {
-            return Stage::AwaitRemoval;
+            return PipelineStage::AwaitRemoval;
         }
         (self.window, self.is_refreshed) = (self.ack_batch, false);
-        Stage::End
+        PipelineStage::End
     }
 
     /// Begins a call.
@@ -128,15 +128,15 @@ mod tests {
                 removed: stages_removed,
             };
             match pipeline.next(stages) {
-                Stage::Refresh => {}
-                Stage::AwaitFetch => gathered.push(fetching.remove(0)),
-                Stage::Remove => removing.append(&mut gathered),
-                Stage::AwaitRemoval => removed.append(&mut removing),
-                Stage::HandOut => {
+                PipelineStage::Refresh => {}
+                PipelineStage::AwaitFetch => gathered.push(fetching.remove(0)),
+                PipelineStage::Remove => removing.append(&mut gathered),
+                PipelineStage::AwaitRemoval => removed.append(&mut removing),
+                PipelineStage::HandOut => {
                     out.push(removed.remove(0));
                     pipeline.handed_out();
                 }
-                Stage::End => return out,
+                PipelineStage::End => return out,
             }
         }
     }

@@ -2,7 +2,7 @@ use std::slice;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use zk_curator::internal::{Seen, resolve};
+use zk_curator::internal::{WriteEffect, resolve};
 use zk_curator::{CuratorFramework, Error, ErrorCode, ErrorKind, OwnedNode, Stat};
 
 /// The outcome of the removal of an item.
@@ -56,13 +56,16 @@ async fn delete(zk: &CuratorFramework, node: &(String, Stat)) -> Result<Removed,
 
 /// Looks for items after a lost response. All were removed or none: if one still exists, they can
 /// be removed again. If none exists, the outcome is unknown.
-async fn still_there(zk: &CuratorFramework, nodes: &[(String, Stat)]) -> Result<Seen, Error> {
+async fn still_there(
+    zk: &CuratorFramework,
+    nodes: &[(String, Stat)],
+) -> Result<WriteEffect, Error> {
     let is_there = async |(path, stat): &(String, Stat)| {
         let there = zk.exists(path).linearizable().await;
         there.is_ok_and(|there| there.is_some_and(|there| there.czxid == stat.czxid))
     };
     let there = join_all(nodes.iter().map(is_there)).await;
-    Ok(if there.contains(&true) { Seen::NotApplied } else { Seen::Unknown })
+    Ok(if there.contains(&true) { WriteEffect::NotApplied } else { WriteEffect::Unknown })
 }
 
 fn refused(error: Error) -> Result<Removed, Error> {
@@ -90,7 +93,7 @@ pub(in crate::queue) async fn delete_with_receipt(
         || zk.transaction().delete_if(&path, stat.version).set_data(receipt.path(), name.clone());
     let look = async || {
         let written = zk.get_data(receipt.path()).linearizable().await?;
-        Ok(if written == name { Seen::Applied } else { Seen::NotApplied })
+        Ok(if written == name { WriteEffect::Applied } else { WriteEffect::NotApplied })
     };
     match resolve(delete, look).await {
         Ok(_) => Ok(Removed::Ours),

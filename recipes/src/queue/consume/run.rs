@@ -10,8 +10,8 @@ use tracing::warn;
 use zk_curator::{CancellationToken, CuratorFramework, Ownership};
 
 use super::consumer::Consumer;
-use super::kind::{Finish, QueueKind, Source, TakenItem};
-use super::redelivery::{Backoff, MOST_HELD};
+use super::kind::{Finish, ItemSource, QueueKind, TakenItem};
+use super::redelivery::{MOST_HELD, RedeliveryBackoff};
 use crate::queue::error::Error;
 use crate::queue::wire::layout::at_least_one;
 use crate::run::Run;
@@ -27,7 +27,7 @@ impl<K: QueueKind> Consumer<K> {
     /// | [`AutoAck`](crate::queue::AutoAck) | – | logged as a warning: the item is gone already |
     /// | [`LockPath`](crate::queue::LockPath) | acknowledged | as [`on_error`](Self::on_error) says |
     /// | [`Locking`](crate::queue::Locking) | acknowledged | back at its place; after the [last delivery](crate::queue::LockingQueue::max_deliveries) it is put aside, with the error as the reason |
-    /// | [`Leased`](crate::queue::jobs::Leased) | completed, with the result that it returns, if any | the attempt has [failed](crate::queue::Delivery::fail), or is retried at the time that it [asked for](crate::queue::jobs::Task::retry_after) |
+    /// | [`Leased`](crate::queue::jobs::Leased) | completed, with the result that it returns, if any | the attempt has [failed](crate::queue::Delivery::fail), or is retried at the time that it [asked for](crate::queue::jobs::JobTask::retry_after) |
     ///
     /// If `body` fails, its item is held back for [a while](Self::redeliver_after), during which
     /// the items behind it are delivered. While 64 items are held back, no further item is taken.
@@ -165,7 +165,7 @@ struct HeldBack<P, S> {
 async fn work<K, B, Fut, E>(
     delivery: K::Delivery,
     body: &B,
-    backoff: Backoff,
+    backoff: RedeliveryBackoff,
     zk: &CuratorFramework,
 ) -> Option<HeldBack<impl Future<Output = ()>, impl Future<Output = Result<(), Error>>>>
 where

@@ -13,8 +13,8 @@ use super::inspect::{self, JobCounts, JobInfo};
 use super::job::Leased;
 use super::list::JobList;
 use super::listing;
-use super::places::{End, Places, is_gone};
-use super::record::Failed;
+use super::places::{JobEnd, Places, is_gone};
+use super::record::FailedAttempt;
 use super::retention::{Policy, Retention};
 use super::{cleaner, kept, later};
 use crate::health::HealthReporter;
@@ -24,7 +24,7 @@ use crate::queue::error::Error;
 use crate::queue::produce::buckets::Buckets;
 use crate::queue::produce::producer::Producer;
 use crate::queue::wire::layout::{QueueLayout, at_least_one};
-use crate::queue::wire::name::{ItemMeta, Kind};
+use crate::queue::wire::name::{ItemMeta, NamingRules};
 use crate::queue::wire::value::encode;
 use crate::race::RACE_ROUNDS;
 
@@ -42,7 +42,7 @@ impl Jobs {
     /// Returns the jobs at a path. Nothing is sent. The first operation reports an invalid path.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
         let path = path.into();
-        let mut pending = QueueLayout::below(zk, &path, child(&path, "pending"), Kind::Job);
+        let mut pending = QueueLayout::below(zk, &path, child(&path, "pending"), NamingRules::Job);
         let line = pending.valid_path("queue", child(&path, "line"));
         let buckets = Arc::new(Buckets::new(pending.clone()));
         let mut producer = Producer::in_buckets(&buckets);
@@ -153,7 +153,7 @@ impl Jobs {
     async fn submit_with(&self, id: &str, job: Bytes, priority: i32) -> Result<(), Error> {
         self.check_id(id)?;
         let job = self.places.pending.pack(job)?;
-        let place = format!("{}{}", Kind::Job.tag(), ItemMeta { priority, id, times: 0 });
+        let place = format!("{}{}", NamingRules::Job.tag(), ItemMeta { priority, id, times: 0 });
         let items = [(place, Bytes::new())];
         for round in 1.. {
             let all = CreateOp::new(self.places.of("all", id)).data(job.clone());
@@ -232,13 +232,13 @@ impl Jobs {
     pub async fn retry(&self, id: impl Into<String>) -> Result<bool, Error> {
         let id = &*id.into();
         self.check_id(id)?;
-        let failed = kept::path(&self.places, End::Failed, id);
+        let failed = kept::path(&self.places, JobEnd::Failed, id);
         // The job may just have failed through another server.
         let priority = match self.places.zk.get_data(&failed).linearizable().await {
             Err(error) if error.kind() == ErrorKind::NoNode => return Ok(false),
-            data => Failed::parse(&data?).map_or(0, |failed| failed.priority),
+            data => FailedAttempt::parse(&data?).map_or(0, |failed| failed.priority),
         };
-        let place = format!("{}{}", Kind::Job.tag(), ItemMeta { priority, id, times: 0 });
+        let place = format!("{}{}", NamingRules::Job.tag(), ItemMeta { priority, id, times: 0 });
         let buckets = &self.buckets;
         loop {
             let target = buckets.target(priority, 1).await?;
@@ -270,7 +270,7 @@ impl Jobs {
     pub async fn forget(&self, id: impl Into<String>) -> Result<bool, Error> {
         let id = &*id.into();
         self.check_id(id)?;
-        for end in End::ALL {
+        for end in JobEnd::ALL {
             let forget = self.places.zk.transaction().delete(kept::path(&self.places, end, id));
             if found(forget.delete(self.places.of("all", id)).await.map(drop))? {
                 return Ok(true);
@@ -289,7 +289,7 @@ impl Jobs {
     pub async fn result(&self, id: impl Into<String>) -> Result<Option<Bytes>, Error> {
         let id = &*id.into();
         self.check_id(id)?;
-        let path = kept::path(&self.places, End::Done, id);
+        let path = kept::path(&self.places, JobEnd::Done, id);
         match self.places.zk.get_data(&path).await {
             Err(error) if error.kind() == ErrorKind::NoNode => Ok(None),
             result => {

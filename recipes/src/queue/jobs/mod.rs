@@ -143,7 +143,7 @@ mod worker;
 
 pub use handle::{Jobs, Submission};
 pub use inspect::{JobCounts, JobInfo, JobState};
-pub use job::{Leased, Task};
+pub use job::{JobTask, Leased};
 pub use list::{JobList, JobPage};
 pub use phase::JobPhase;
 pub use retention::Retention;

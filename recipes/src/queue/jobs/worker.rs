@@ -9,7 +9,7 @@ use zk_curator::op::Transaction;
 use zk_curator::{CreateMode, ErrorCode, ErrorKind, OpResult, OwnedNode};
 
 use super::cleaner;
-use super::job::{ClaimedJob, Leased, Task};
+use super::job::{ClaimedJob, JobTask, Leased};
 use super::places::{Places, is_gone};
 use super::record::Executing;
 use super::retention::Policy;
@@ -21,7 +21,7 @@ use crate::queue::consume::kind::Finish;
 use crate::queue::error::Error;
 use crate::queue::feed::driver::FeedDriver;
 use crate::queue::wire::layout::QueueLayout;
-use crate::queue::wire::name::{ItemMeta, Kind};
+use crate::queue::wire::name::{ItemMeta, NamingRules};
 
 impl Consumer<Leased> {
     pub(super) fn leasing(
@@ -145,7 +145,7 @@ async fn claim(
     let Unclaimed { name, is_contended, receipts, .. } = item;
     let zk = &places.zk;
     let (Some(ItemMeta { id, times, .. }), Some(held)) =
-        (Kind::Job.meta(&name), Kind::Job.once_more(&name))
+        (NamingRules::Job.meta(&name), NamingRules::Job.once_more(&name))
     else {
         return Ok(Claimed::Gone);
     };
@@ -193,7 +193,7 @@ async fn claim(
         Err(why) => (Bytes::new(), Some(why)),
     };
     let attempt = times.saturating_add(1);
-    let task = Task::new(data, id.to_owned(), attempt, lease.ownership().clone());
+    let task = JobTask::new(data, id.to_owned(), attempt, lease.ownership().clone());
     let item = ClaimedJob { places: places.clone(), max_attempts, task, held };
     let job: Delivery<Leased> = Delivery { claim: lease, receipts, path, attempt, item };
     if let Some(why) = why {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use zk_curator::internal::{Seen, millis, resolve};
+use zk_curator::internal::{WriteEffect, millis, resolve};
 use zk_curator::op::fan_out;
 use zk_curator::value::ToData;
 use zk_curator::{CuratorFramework, ErrorCode, ErrorKind};
@@ -17,7 +17,7 @@ use crate::queue::feed::driver::FeedDriver;
 use crate::queue::produce::producer::{Producer, WhenFull};
 use crate::queue::wire::codec;
 use crate::queue::wire::layout::QueueLayout;
-use crate::queue::wire::name::{self, Kind};
+use crate::queue::wire::name::{self, NamingRules};
 use crate::queue::wire::value::{encode, encode_all};
 
 /// The maximum number of items that are removed by their id at a time.
@@ -138,29 +138,29 @@ pub struct Delay;
 pub struct Id;
 
 /// One of Curator's kinds of queues.
-trait QueueKind {
-    const KIND: Kind;
+trait CuratorKind {
+    const KIND: NamingRules;
 }
 
-impl QueueKind for Plain {
-    const KIND: Kind = Kind::Plain;
+impl CuratorKind for Plain {
+    const KIND: NamingRules = NamingRules::Plain;
 }
 
-impl QueueKind for Priority {
-    const KIND: Kind = Kind::Priority;
+impl CuratorKind for Priority {
+    const KIND: NamingRules = NamingRules::Priority;
 }
 
-impl QueueKind for Delay {
-    const KIND: Kind = Kind::Delay;
+impl CuratorKind for Delay {
+    const KIND: NamingRules = NamingRules::Delay;
 }
 
-impl QueueKind for Id {
-    const KIND: Kind = Kind::Id;
+impl CuratorKind for Id {
+    const KIND: NamingRules = NamingRules::Id;
 }
 
 /// A kind of queue whose items are put with a key: [`Priority`], [`Delay`], or [`Id`].
 #[expect(private_bounds, reason = "sealed: there are no other kinds in Curator")]
-pub trait KeyedQueue: QueueKind {
+pub trait KeyedQueue: CuratorKind {
     /// The key of an item.
     type Key: Send;
 
@@ -195,7 +195,7 @@ impl KeyedQueue for Id {
 }
 
 #[expect(private_bounds, reason = "sealed: there are no other kinds in Curator")]
-impl<K: QueueKind> CuratorQueue<K> {
+impl<K: CuratorKind> CuratorQueue<K> {
     /// Returns the queue at a path. Nothing is sent. The first operation reports an invalid path.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
         let layout = QueueLayout::new(zk, path.into(), K::KIND);
@@ -483,7 +483,7 @@ impl CuratorQueue<Id> {
 async fn remove(zk: CuratorFramework, path: String) -> zk_curator::Result<bool> {
     let look = async || {
         let there = zk.exists(&path).linearizable().await?;
-        Ok(if there.is_some() { Seen::NotApplied } else { Seen::Unknown })
+        Ok(if there.is_some() { WriteEffect::NotApplied } else { WriteEffect::Unknown })
     };
     match resolve(|| zk.transaction().delete(&path), look).await {
         Ok(_) => Ok(true),

@@ -10,7 +10,7 @@ use zk_curator::{CreateMode, ErrorCode, ErrorKind};
 
 use crate::observe::QUEUE_DEAD_LETTERS;
 use crate::path::child;
-use crate::queue::consume::claims::{ClaimKind, Claimed, Claims, Held, Unclaimed};
+use crate::queue::consume::claims::{ClaimKind, Claimed, ClaimedData, Claims, Unclaimed};
 use crate::queue::consume::consumer::Consumer;
 use crate::queue::consume::delivery::Delivery;
 use crate::queue::consume::kind::{Engine, Finish, QueueKind};
@@ -127,7 +127,7 @@ impl Engine for LockPath {
     type Item = ClaimedItems;
 }
 
-impl Held<Bytes> for ClaimedItems {
+impl ClaimedData<Bytes> for ClaimedItems {
     fn label<'a>(&'a self, path: &'a str) -> &'a str {
         path
     }

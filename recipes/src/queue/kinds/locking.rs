@@ -14,7 +14,7 @@ use crate::queue::feed::driver::FeedDriver;
 use crate::queue::produce::buckets::{self, Buckets};
 use crate::queue::produce::producer::Producer;
 use crate::queue::wire::layout::{QueueLayout, at_least_one};
-use crate::queue::wire::name::{ItemMeta, Kind};
+use crate::queue::wire::name::{ItemMeta, NamingRules};
 use crate::queue::wire::value::{encode, encode_all};
 
 /// A queue whose items are claimed. An item leaves it when it is acknowledged, and returns to its
@@ -156,7 +156,8 @@ impl LockingQueue {
     /// Returns the queue at a path. Nothing is sent. The first operation reports an invalid path.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
         let path = path.into();
-        let layout = |items| QueueLayout::below(zk, &path, child(&path, items), Kind::Locking);
+        let layout =
+            |items| QueueLayout::below(zk, &path, child(&path, items), NamingRules::Locking);
         let mut items = layout("items");
         let line = items.valid_path("queue", child(&path, "line"));
         let (items, dead) =

@@ -6,7 +6,7 @@ use tracing::warn;
 use zk_curator::certain::ReceiptPool;
 use zk_curator::{CreateMode, ErrorKind, Stat};
 
-use super::locking_delivery::{ClaimedItem, Home, Locking, Message, Stored};
+use super::locking_delivery::{ClaimedItem, Home, Locking, Message, StoredMessage};
 use crate::queue::consume::claims::{ClaimKind, Claimed, Claims, Unclaimed};
 use crate::queue::consume::consumer::Consumer;
 use crate::queue::consume::delivery::Delivery;
@@ -148,7 +148,7 @@ async fn claim(
             let item = ClaimedItem {
                 home,
                 priority,
-                stored: Stored { data, body, version: stat.version },
+                stored: StoredMessage { data, body, version: stat.version },
                 message,
                 is_redelivered: claims > 1,
                 max_deliveries,

@@ -11,7 +11,7 @@ use crate::queue::error::Error;
 use crate::queue::produce::producer::Producer;
 use crate::queue::wire::item::Item;
 use crate::queue::wire::layout::QueueLayout;
-use crate::queue::wire::name::Kind;
+use crate::queue::wire::name::NamingRules;
 use crate::queue::wire::value::encode;
 
 /// The queue of ZooKeeper's recipes and of Apache Curator's `SimpleDistributedQueue`: byte strings,
@@ -72,7 +72,7 @@ pub struct SimpleDistributedQueue {
 impl SimpleDistributedQueue {
     /// Returns the queue at a path. Nothing is sent. The first operation reports an invalid path.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
-        let layout = QueueLayout::new(zk, path.into(), Kind::Simple);
+        let layout = QueueLayout::new(zk, path.into(), NamingRules::Simple);
         let consumers =
             SharedConsumers::new(|| Consumer::with_receipts(layout.clone(), None, None));
         Self { producer: Producer::new(layout), consumers }
@@ -101,7 +101,7 @@ impl SimpleDistributedQueue {
     /// Once polled, the item may be in the queue.
     pub async fn offer(&self, item: impl ToData) -> Result<(), Error> {
         let item = encode(self.path(), &item)?;
-        self.producer.put(&[(Kind::Simple.tag().to_owned(), item)]).await
+        self.producer.put(&[(NamingRules::Simple.tag().to_owned(), item)]).await
     }
 
     /// Takes the first item. Waits for one, without a time limit.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::sleep;
 use zk_curator::{CuratorFramework, ErrorKind};
-use zk_curator_recipes::queue::jobs::{JobInfo, JobPhase, JobState, Jobs, Leased, Task};
+use zk_curator_recipes::queue::jobs::{JobInfo, JobPhase, JobState, JobTask, Jobs, Leased};
 use zk_curator_recipes::queue::{Consumer, Delivery, Error};
 
 use super::Scenario;
@@ -205,7 +205,11 @@ impl ClaimedQueue for Site<'_> {
         Ok(())
     }
 
-    async fn work(&self, attempt: Attempt<'_>, task: Task) -> Result<Option<Bytes>, &'static str> {
+    async fn work(
+        &self,
+        attempt: Attempt<'_>,
+        task: JobTask,
+    ) -> Result<Option<Bytes>, &'static str> {
         let (client, name) = (self.client, name_of(&task.data));
         let token = task.lease.fencing_token();
         let job = LostIfDropped(delivered(client, attempt, &name, task.attempt, token));

@@ -2,7 +2,7 @@
 //! with a changing one, and in the layout of kazoo.
 
 use tokio::time::sleep;
-use zk_curator_recipes::lock::{InterProcessSemaphore, Lease};
+use zk_curator_recipes::lock::{InterProcessSemaphore, Permit};
 use zk_curator_recipes::shared::{Error, SharedCount};
 
 use super::Scenario;
@@ -117,7 +117,7 @@ fn begin(client: &Client, count: u32) -> Vec<Attempt<'_>> {
 }
 
 /// Uses the acquired leases, if there are any, and releases them.
-async fn hold(client: &Client, attempts: Vec<Attempt<'_>>, leases: Option<Vec<Lease>>) {
+async fn hold(client: &Client, attempts: Vec<Attempt<'_>>, leases: Option<Vec<Permit>>) {
     let Some(leases) = leases else { return };
     let held = attempts.into_iter().zip(&leases);
     let held: Vec<Held<'_>> =
