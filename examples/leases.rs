@@ -47,7 +47,7 @@ async fn main() -> Result<()> {
 
     // Others learn of a crash after the time to live, and not after the session timeout.
     let workers = format!("{}/workers", stage.root);
-    let presence = SessionLease::builder(&zk).ttl(4 * SECOND).start().await?;
+    let presence = SessionLease::builder(&zk).ttl(4 * SECOND).open().await?;
     let member = GroupMember::builder(presence.framework(), workers.as_str(), "eve").start();
     member.joined().await?;
     println!("eve is present, for {:?} without a server", presence.ttl());

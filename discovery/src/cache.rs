@@ -13,9 +13,10 @@ use futures_util::stream::{Stream, unfold};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use tokio_util::sync::DropGuard;
+use zk_curator::Error;
 use zk_curator::certain::is_receipt;
+use zk_curator::internal::CancellationToken;
 use zk_curator::internal::Signal;
-use zk_curator::{CancellationToken, Error};
 use zk_curator_recipes::cache::{
     CacheEvent, CacheEvents, CachedNode, CuratorCache, Delivered, Freshness, StaleCause,
 };

@@ -41,7 +41,7 @@
 //! use zk_curator_recipes::counter::DistributedAtomicLong;
 //! use zk_curator_recipes::lock::InterProcessSemaphore;
 //!
-//! let builds = DistributedAtomicLong::at(zk.framework(), "/builds");
+//! let builds = DistributedAtomicLong::new(zk.framework(), "/builds");
 //! assert_eq!(zk.run(|_| builds.increment())?, 1);
 //! let agents = InterProcessSemaphore::new(zk.framework(), "/agents", 4);
 //! let two = zk.run(|_| agents.acquire_many(2))?;

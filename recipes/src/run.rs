@@ -31,7 +31,7 @@ pub(crate) struct RunEnd(Arc<Locked<Option<Shutdown>>>);
 impl RunEnd {
     /// The end of the run that begins now.
     pub(crate) fn shutdown(&self) -> Shutdown {
-        self.0.lock().take().unwrap_or_else(Shutdown::never)
+        self.0.lock().take().unwrap_or_default()
     }
 
     pub(crate) fn ending(&self) -> RunEnding {
@@ -45,12 +45,11 @@ impl<F: Future> Run<F> {
         Self { future: Box::pin(run(stop.clone())), stop }
     }
 
-    /// Ends the run at the [stop](Shutdown) of `shutdown`, for example a
-    /// [`CancellationToken`](crate::CancellationToken). Bodies may then continue for its time to
-    /// drain; the method that returned this run says what else happens. Without effect on a run that
-    /// was already polled. Default: never.
-    pub fn until(self, shutdown: impl Into<Shutdown>) -> Self {
-        *self.stop.0.lock() = Some(shutdown.into());
+    /// Ends the run at the stop of `shutdown`. Bodies may then continue for its time to drain; the
+    /// method that returned this run says what else happens. Without effect on a run that was
+    /// already polled. Default: never.
+    pub fn until(self, shutdown: Shutdown) -> Self {
+        *self.stop.0.lock() = Some(shutdown);
         self
     }
 }

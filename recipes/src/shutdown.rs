@@ -7,20 +7,20 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::DropGuard;
 use tracing::warn;
-use zk_curator::internal::{bounded, sleep_until};
-use zk_curator::{CancellationToken, ConnectionState, CuratorFramework};
+use zk_curator::internal::{CancellationToken, bounded, sleep_until};
+use zk_curator::{ConnectionState, CuratorFramework};
 
 /// Decides when a [`Run`](crate::Run) of a consumer, a worker, a schedule, an election or a sharder
 /// [stops](crate::Run::until), and for how long bodies may then continue.
 ///
-/// Made with `on_signals` (feature `signal`), or of a [`CancellationToken`], by [`into`](Into) or
-/// with [`on`](Self::on). Cheap to clone: one serves all runs of a process. It contains only the
-/// settings that all of these share; the number of concurrent bodies is an argument where it
-/// applies.
+/// Made with `on_signals` (feature `signal`), with [`when`](Self::when) of a future, or with
+/// [`new`](Self::new), to be begun by the process itself. Cheap to clone: one serves all runs of a
+/// process. It contains only the settings that all of these share; the number of concurrent bodies
+/// is an argument where it applies.
 ///
 /// All steps of the end of a process have one [deadline](Self::deadline), also without servers:
 ///
-/// 1. A signal arrives, the token is cancelled, or [`begin`](Self::begin) is called.
+/// 1. A signal arrives, the future resolves, or [`begin`](Self::begin) is called.
 /// 2. [`step`](Self::step)`(registration.drain())`: other processes stop calling this one.
 /// 3. Wait for the runs.
 /// 4. `step(registration.unregister())`, `step(guard.release())`, and so on.
@@ -34,10 +34,10 @@ use zk_curator::{CancellationToken, ConnectionState, CuratorFramework};
 /// use std::time::Duration;
 ///
 /// use zk_curator_recipes::queue::LockingQueue;
-/// use zk_curator_recipes::{CancellationToken, Shutdown};
+/// use zk_curator_recipes::Shutdown;
 ///
 /// // In a service: `Shutdown::on_signals()?`, with the feature `signal`.
-/// let shutdown = Shutdown::on(CancellationToken::new()).drain(Duration::from_secs(10));
+/// let shutdown = Shutdown::new().drain(Duration::from_secs(10));
 ///
 /// let mails = LockingQueue::new(&zk, "/mails");
 /// mails.put("hello").await?;
@@ -78,9 +78,14 @@ impl Shutdown {
     /// for the rest.
     pub const DEADLINE: Duration = Duration::from_secs(25);
 
-    /// Stops when this token is cancelled. A run with a token that is cancelled already begins
+    /// Stops when [`begin`](Self::begin) is called. A run whose shutdown has already begun begins
     /// nothing.
-    pub fn on(stop: CancellationToken) -> Self {
+    pub fn new() -> Self {
+        Self::on(CancellationToken::new())
+    }
+
+    /// Stops when this token is cancelled.
+    pub(crate) fn on(stop: CancellationToken) -> Self {
         Self { stop, drain: Self::DRAIN, deadline: Self::DEADLINE, shared: Arc::default() }
     }
 
@@ -101,7 +106,7 @@ impl Shutdown {
     /// limits the end.
     ///
     /// A process that reloads its configuration at HUP waits for its signals itself, and uses
-    /// [`on`](Self::on).
+    /// [`when`](Self::when).
     ///
     /// # Errors
     /// The errors of the operating system.
@@ -114,10 +119,12 @@ impl Shutdown {
         Ok(Self::when(async move { signals.next().await }))
     }
 
-    /// Stops when a future resolves, which a task waits for. The future is dropped with the last
-    /// clone.
-    #[cfg(any(feature = "signal", test))]
-    fn when(stopped: impl Future<Output = ()> + Send + 'static) -> Self {
+    /// Stops when a future resolves, for example a signal of the process or the `cancelled_owned` of
+    /// a `CancellationToken`. A task waits for it. The future is dropped with the last clone.
+    ///
+    /// # Panics
+    /// Panics outside a tokio runtime.
+    pub fn when(stopped: impl Future<Output = ()> + Send + 'static) -> Self {
         let unused = CancellationToken::new();
         let _when = Some(unused.clone().drop_guard());
         let shared = Arc::new(ShutdownShared { _when, ..ShutdownShared::default() });
@@ -137,11 +144,6 @@ impl Shutdown {
         shutdown
     }
 
-    /// Never stops.
-    pub(crate) fn never() -> Self {
-        Self::on(CancellationToken::new())
-    }
-
     /// Sets the time for which bodies that run at the stop may continue. Bodies that still run then
     /// are dropped. Zero drops them at the stop; `Duration::MAX` lets all of them finish. Default:
     /// [`DRAIN`](Self::DRAIN).
@@ -158,8 +160,7 @@ impl Shutdown {
         self
     }
 
-    /// Stops now, as a signal would, for a process that ends for another reason. If this was made of
-    /// a token, the token is cancelled.
+    /// Stops now, as a signal would, for a process that ends for another reason.
     pub fn begin(&self) {
         self.shared.since();
         self.stop.cancel();
@@ -236,10 +237,9 @@ impl ShutdownShared {
     }
 }
 
-/// Stops when the token is cancelled, and drains for [`DRAIN`](Shutdown::DRAIN).
-impl From<CancellationToken> for Shutdown {
-    fn from(stop: CancellationToken) -> Self {
-        Self::on(stop)
+impl Default for Shutdown {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -326,12 +326,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn begin_stops_all_clones_and_the_token() {
-        let stop = CancellationToken::new();
-        let shutdown = Shutdown::on(stop.clone());
+    async fn begin_stops_all_clones() {
+        let shutdown = Shutdown::new();
         assert!(!shutdown.has_begun());
         shutdown.clone().begin();
-        assert!(shutdown.has_begun() && stop.is_cancelled());
+        assert!(shutdown.has_begun());
         shutdown.begun().await;
     }
 

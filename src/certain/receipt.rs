@@ -56,7 +56,7 @@ impl Receipt {
     ///
     /// The parent may be any node that may have children. A listing of it shows one more child. An
     /// invalid path is an error of the transaction.
-    pub fn at(zk: &CuratorFramework, parent: impl Into<String>) -> Self {
+    pub fn new(zk: &CuratorFramework, parent: impl Into<String>) -> Self {
         Self { zk: zk.clone(), parent: parent.into(), state: Arc::default() }
     }
 

@@ -40,7 +40,7 @@ impl CuratorFramework {
 /// # zk.create("/jobs/7").data("new").await?;
 /// use zk_curator::certain::Receipt;
 ///
-/// let receipt = Receipt::at(&zk, "/jobs");
+/// let receipt = Receipt::new(&zk, "/jobs");
 /// zk.set_data("/jobs/7", "done").version(0).certain(&receipt).commit().await?;
 /// # assert_eq!(zk.get_data("/jobs/7").await?, "done");
 /// # zk.close().await?;

@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use zk_curator::certain::is_receipt;
 use zk_curator::{CreateMode, CuratorFramework};
 use zk_curator_proto::OpCode;
+use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::barrier::{DistributedBarrier, DistributedDoubleBarrier};
 use zk_curator_recipes::cache::{CacheBuilder, CuratorCache};
 use zk_curator_recipes::config::ConfigStore;
@@ -514,13 +515,13 @@ fn recipes_list_their_nodes_beside_those_of_others() {
         let once =
             OncePer::new(one, "/cron", Schedule::every(A_MOMENT)).tolerance(A_MOMENT * u32::MAX);
         let ran = std::cell::Cell::new(false);
-        let stop = tokio_util::sync::CancellationToken::new();
+        let stop = zk_curator_recipes::Shutdown::new();
         let body = |_| async {
             ran.set(true);
-            stop.cancel();
+            stop.begin();
             Ok::<_, String>(())
         };
-        let shutdown = zk_curator_recipes::Shutdown::on(stop.clone());
+        let shutdown = zk_curator_recipes::stop.clone();
         once.run(body).until(shutdown).await.unwrap();
         foreign("/cron").await;
         assert!(ran.get());
@@ -561,9 +562,9 @@ fn parties_of_kazoo_are_not_compressed() {
             let member = GroupMember::builder(one, path, "ada");
             let group = Group::new(other, path);
             let (member, group) = if is_shallow {
-                (member.kazoo_shallow_party(), group.kazoo_shallow_party())
+                (member.with_kazoo_shallow_party(), group.with_kazoo_shallow_party())
             } else {
-                (member.kazoo_party(), group.kazoo_party())
+                (member.with_kazoo_party(), group.with_kazoo_party())
             };
             let member = member.start();
             member.joined().await.unwrap();

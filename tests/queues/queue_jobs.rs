@@ -14,7 +14,7 @@ use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::health::Health;
 use zk_curator_recipes::queue::Delivery;
 use zk_curator_recipes::queue::Error;
-use zk_curator_recipes::queue::jobs::{JobState, JobTask, Jobs, Leased};
+use zk_curator_recipes::queue::jobs::{Claimed, JobState, JobTask, Jobs};
 use zk_curator_testing::wait::{idle, past, spend};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
@@ -31,7 +31,7 @@ fn jobs(zk: &CuratorFramework) -> Jobs {
 }
 
 /// The job and the ordinal attempt it is.
-fn seen(job: &Delivery<Leased>) -> (&str, &[u8], u32) {
+fn seen(job: &Delivery<Claimed>) -> (&str, &[u8], u32) {
     (job.id(), job.data(), job.attempt())
 }
 
@@ -645,7 +645,7 @@ fn a_job_whose_result_cannot_be_kept_is_executed_once() {
             async { drop(until(&server, |probe| is_kept(probe, "/jobs/failed", "a")).await) };
         let worker = jobs.worker("w");
         let run = async |stop| {
-            worker.run(1, body).until(Shutdown::on(stop).drain(A_MOMENT)).await.unwrap();
+            worker.run(1, body).until(stop.drain(A_MOMENT)).await.unwrap();
         };
         stopped_by(over, run).await;
         assert_eq!(executed.into_inner(), 1);

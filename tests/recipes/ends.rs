@@ -118,13 +118,13 @@ waits! {
         error.to_string()
     },
     "Counter" => |zk| {
-        let counter = DistributedAtomicLong::at(&zk, "/panics/counter");
+        let counter = DistributedAtomicLong::new(&zk, "/panics/counter");
         // The second one finds no task.
         drop(counter.increment().await);
         counter.increment().await.unwrap_err().to_string()
     },
     "IdBlocks" => |zk| {
-        let ids = IdBlocks::new(&DistributedAtomicLong::at(&zk, "/panics/ids"), 10);
+        let ids = IdBlocks::new(&DistributedAtomicLong::new(&zk, "/panics/ids"), 10);
         ids.next().await.unwrap_err().to_string()
     },
 }

@@ -9,7 +9,7 @@ use futures_util::future::{LocalBoxFuture, join, try_join};
 use futures_util::{FutureExt as _, StreamExt as _, pin_mut};
 use tokio::time::{Instant, timeout};
 use zk_curator::retry::RetryNTimes;
-use zk_curator::{CancellationToken, CreateMode, CuratorFramework, ErrorKind};
+use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::barrier::{DistributedBarrier, DistributedDoubleBarrier};
 use zk_curator_recipes::config::ConfigStore;
@@ -122,22 +122,22 @@ async fn until_children(zk: &CuratorFramework, path: &str, count: usize) -> Resu
 /// Stops when a body has run so often.
 struct Runs {
     left: Cell<usize>,
-    done: CancellationToken,
+    done: Shutdown,
 }
 
 impl Runs {
     fn new(count: usize) -> Self {
-        Self { left: Cell::new(count), done: CancellationToken::new() }
+        Self { left: Cell::new(count), done: Shutdown::new() }
     }
 
     fn shutdown(&self, drain: Duration) -> Shutdown {
-        Shutdown::on(self.done.clone()).drain(drain)
+        self.done.clone().drain(drain)
     }
 
     fn one(&self) {
         self.left.set(self.left.get().saturating_sub(1));
         if self.left.get() == 0 {
-            self.done.cancel();
+            self.done.begin();
         }
     }
 }
@@ -261,9 +261,9 @@ cases! {
         Ok(())
     }
     a_counter_is_followed(NEVER): |zk, other| {
-        let counter = DistributedAtomicLong::at(&other, "/counter");
+        let counter = DistributedAtomicLong::new(&other, "/counter");
         counter.increment().await?;
-        let mut followed = DistributedAtomicLong::at(&zk, "/counter").follow();
+        let mut followed = DistributedAtomicLong::new(&zk, "/counter").follow();
         assert_eq!(followed.next().await?, 1);
         counter.increment().await?;
         assert_eq!(followed.next().await?, 2);
@@ -423,11 +423,11 @@ cases! {
         Ok(())
     }
     counters(OFTEN): |zk, _| {
-        let counter = DistributedAtomicLong::at(&zk, "/counter");
+        let counter = DistributedAtomicLong::new(&zk, "/counter");
         assert_eq!(counter.increment().await?, 1);
         assert_eq!(counter.add_once("a", 2).await?.into_inner().post, 3);
         assert_eq!(counter.get().await?, 3);
-        let value = DistributedAtomicValue::<String>::at(&zk, "/value");
+        let value = DistributedAtomicValue::<String>::new(&zk, "/value");
         assert!(value.initialize(&"a".to_owned()).await?);
         assert_eq!(IdBlocks::new(&counter, 10).next().await?, 4);
         let latch = CountDownLatch::new(&zk, "/latch", 1);
@@ -449,7 +449,7 @@ cases! {
     }
     queues_in_shards(OFTEN): |zk, _| {
         let allocate = |zk: &_, path: &str| DistributedQueue::new(zk, path);
-        let sharder = QueueSharder::builder(&zk, "/queues", "/leader", allocate).start().await?;
+        let sharder = QueueSharder::builder(&zk, "/queues", "/leader", allocate).open().await?;
         sharder.queue().put("a").await?;
         Ok(sharder.close().await?)
     }
@@ -468,7 +468,7 @@ cases! {
     }
     transactions_and_deletions(OFTEN): |zk, other| {
         zk.transaction().create("/a", "").create("/a/b", "").commit().await?;
-        let receipt = zk_curator::certain::Receipt::at(&zk, "/a");
+        let receipt = zk_curator::certain::Receipt::new(&zk, "/a");
         zk.set_data("/a/b", "1").certain(&receipt).commit().await?;
         drop(zk.create("/a/c").mode(CreateMode::Persistent).owned().await?);
         other.wait_gone("/a/c").await?;

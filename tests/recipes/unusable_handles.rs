@@ -73,12 +73,12 @@ const CALLS: &[Call] = calls! {
     "cache, exact": |zk| async { CuratorCache::tree(&zk, "/a").start().exact(LONG).await };
     "cache, wait_for": |zk| async { CuratorCache::tree(&zk, "/a").start().wait_for(|_| None::<()>).await };
     "cache, get_through": |zk| async { CuratorCache::tree(&zk, "/a").start().get_through("/a").await };
-    "shared count": |zk| SharedCount::start(&zk, "/a", 1);
-    "counter": |zk| async { DistributedAtomicLong::at(&zk, "/a").increment().await };
-    "counter, get": |zk| async { DistributedAtomicLong::at(&zk, "/a").get().await };
-    "counter, follow": |zk| async { DistributedAtomicLong::at(&zk, "/a").follow().next().await };
-    "value": |zk| async { DistributedAtomicValue::<String>::at(&zk, "/a").set(&String::new()).await };
-    "ids": |zk| async { IdBlocks::new(&DistributedAtomicLong::at(&zk, "/a"), 10).next().await };
+    "shared count": |zk| SharedCount::open(&zk, "/a", 1);
+    "counter": |zk| async { DistributedAtomicLong::new(&zk, "/a").increment().await };
+    "counter, get": |zk| async { DistributedAtomicLong::new(&zk, "/a").get().await };
+    "counter, follow": |zk| async { DistributedAtomicLong::new(&zk, "/a").follow().next().await };
+    "value": |zk| async { DistributedAtomicValue::<String>::new(&zk, "/a").set(&String::new()).await };
+    "ids": |zk| async { IdBlocks::new(&DistributedAtomicLong::new(&zk, "/a"), 10).next().await };
     "count down": |zk| async { CountDownLatch::new(&zk, "/a", 1).wait().await };
     "stm": |zk| async { Stm::space(&zk, "/a").atomically(|tx| async move { tx.get("/a").await }).await };
     "stm, audit": |zk| async { Stm::space(&zk, "/a").audit().await };
@@ -113,7 +113,7 @@ const CALLS: &[Call] = calls! {
     "jobs, submit": |zk| async { Jobs::new(&zk, "/a").submit("").await };
     "jobs, clean": |zk| async { Jobs::new(&zk, "/a").clean().await };
     "sharder": |zk| {
-        QueueSharder::builder(&zk, "/a", "/b", |zk: &_, path: &str| DistributedQueue::new(zk, path)).start()
+        QueueSharder::builder(&zk, "/a", "/b", |zk: &_, path: &str| DistributedQueue::new(zk, path)).open()
     };
     "schedule": |zk| async {
         OncePer::new(&zk, "/a", Schedule::every(LONG)).run(async |_: Slot| Ok::<_, Failure>(())).await

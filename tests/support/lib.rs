@@ -31,11 +31,11 @@ use tokio::runtime::Runtime;
 use tokio::time::timeout;
 use zk_curator::retry::{ExponentialBackoffRetry, RetryNTimes};
 use zk_curator::{
-    CancellationToken, ConnectionState, ConnectionStatus, CuratorFramework,
-    CuratorFrameworkBuilder, SessionId,
+    ConnectionState, ConnectionStatus, CuratorFramework, CuratorFrameworkBuilder, SessionId,
 };
 use zk_curator_proto::records::MultiOp;
 use zk_curator_proto::{OpCode, Request};
+use zk_curator_recipes::Shutdown;
 use zk_curator_testing::{Probe, RuleGuard, RuleRequest, TestCluster, TestServer, Verdict};
 
 /// Longer than any test needs, in real time on a busy machine.
@@ -292,12 +292,12 @@ pub async fn impatient() -> (TestServer, CuratorFramework) {
 /// Runs a future with a token that is cancelled when `stop` resolves.
 pub async fn stopped_by<T>(
     stop: impl Future<Output = ()>,
-    run: impl AsyncFnOnce(CancellationToken) -> T,
+    run: impl AsyncFnOnce(Shutdown) -> T,
 ) -> T {
-    let token = CancellationToken::new();
+    let token = Shutdown::new();
     let stopped = async {
         stop.await;
-        token.cancel();
+        token.begin();
         std::future::pending().await
     };
     tokio::select! {

@@ -3,8 +3,8 @@ use std::pin::pin;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::schedule::{OncePer, Schedule, SlotState};
-use zk_curator_recipes::{CancellationToken, Shutdown};
 
 use crate::app::App;
 use crate::exit::CommandFailure;
@@ -75,14 +75,14 @@ async fn run(
     grace: Duration,
     command: &[OsString],
 ) -> Result<(), CommandFailure> {
-    let stop = CancellationToken::new();
-    let shutdown = Shutdown::on(stop.clone()).drain(grace);
+    let stop = Shutdown::new();
+    let shutdown = stop.clone().drain(grace);
     let mut work = pin!(member.run(|_slot| execute(command, stop.clone())).until(shutdown));
     tokio::select! {
         ended = &mut work => return Ok(ended?),
         interrupted = crate::stop::requested() => interrupted?,
     }
-    stop.cancel();
+    stop.begin();
     tokio::select! {
         biased;
         ended = work => Ok(ended?),
@@ -117,12 +117,12 @@ async fn list(app: &App, path: String) -> Result<CommandOutput, CommandFailure> 
 
 /// Runs the command of a period. It is asked to end when `stop` is cancelled, and killed with its
 /// process group if the future is dropped.
-async fn execute(command: &[OsString], stop: CancellationToken) -> Result<(), String> {
-    if stop.is_cancelled() {
+async fn execute(command: &[OsString], stop: Shutdown) -> Result<(), String> {
+    if stop.has_begun() {
         return Err("stopped before it began".to_owned());
     }
     let program = Program { command, environment: &[], input: None };
-    match program.run(stop.cancelled()).await {
+    match program.run(stop.begun()).await {
         Ok(0) => Ok(()),
         Ok(code) => Err(program::explain(code)),
         Err(error) => Err(error.to_string()),

@@ -126,7 +126,7 @@ fn no_job(path: &str, id: &str) -> CommandFailure {
 }
 
 async fn count(jobs: &Store) -> Result<CommandOutput, CommandFailure> {
-    let counts = jobs.len().await?;
+    let counts = jobs.counts().await?;
     let mut rows = Rows::new(const { &[text("state"), number("jobs")] });
     for (state, jobs) in [
         ("pending", counts.pending),

@@ -49,7 +49,7 @@ impl WatchCommand {
             CuratorCache::node(zk, &self.path)
         };
         let cache = builder.start();
-        let events = if self.initial { cache.events() } else { cache.changes() };
+        let events = if self.initial { cache.events() } else { cache.events_from_now() };
         cache.loaded().await?;
         let unreadable: UnreadableNodes = cache.unreadable().into_iter().collect();
         let answer = unreadable.complete(app.out(), CommandOutput::nothing());

@@ -83,7 +83,7 @@ pub(super) struct Folded {
 /// The meaning of a counter without a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub enum Missing {
+pub enum OnMissing {
     /// It has its initial value, and the first write creates the node.
     #[default]
     Initial,
@@ -102,7 +102,7 @@ pub(super) struct BatchRules {
     pub(super) initial: i64,
     /// `true` if an overflow wraps around.
     pub(super) wraps: bool,
-    pub(super) missing: Missing,
+    pub(super) missing: OnMissing,
 }
 
 impl BatchRules {
@@ -142,7 +142,9 @@ impl BatchRules {
             let (pre, post) = match (operation, value) {
                 (Operation::Initialize(_), _) if exists => return OperationOutcome::Exists,
                 (Operation::Initialize(new), _) => (value.unwrap_or(self.initial), new),
-                _ if !exists && self.missing == Missing::Fail => return OperationOutcome::Missing,
+                _ if !exists && self.missing == OnMissing::Fail => {
+                    return OperationOutcome::Missing;
+                }
                 (Operation::Set(new), pre) => {
                     (value, writes, exists) = (Some(new), true, true);
                     return OperationOutcome::Set(pre);
@@ -197,7 +199,7 @@ mod tests {
         range: (i64::MIN, i64::MAX),
         initial: 0,
         wraps: false,
-        missing: Missing::Initial,
+        missing: OnMissing::Initial,
     };
 
     fn done(pre: i64, post: i64) -> OperationOutcome {
@@ -302,7 +304,7 @@ mod tests {
     #[test]
     fn only_initialize_creates_a_counter_that_must_exist() {
         use Operation::{Add, Initialize, Set};
-        let rules = BatchRules { missing: Missing::Fail, ..RULES };
+        let rules = BatchRules { missing: OnMissing::Fail, ..RULES };
         let folded = rules.fold(PresentValue::Absent, [Add(1), Set(3), Initialize(5), Add(1)]);
         let missing = OperationOutcome::Missing;
         assert_eq!(folded.outcomes, [missing, missing, done(0, 5), done(5, 6)]);

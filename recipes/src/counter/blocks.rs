@@ -33,7 +33,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// # zk.start().await?;
 /// use zk_curator_recipes::counter::{DistributedAtomicLong, IdBlocks};
 ///
-/// let ids = IdBlocks::new(&DistributedAtomicLong::at(&zk, "/ids/orders"), 1_000);
+/// let ids = IdBlocks::new(&DistributedAtomicLong::new(&zk, "/ids/orders"), 1_000);
 /// assert_eq!((ids.next().await?, ids.next().await?), (1, 2));
 /// assert_eq!(ids.try_next(), Some(3));
 /// assert_eq!(ids.take(2).await?, [4, 5]);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zk_curator::CuratorFramework;
 
-use super::batch::{BatchRules, Missing};
+use super::batch::{BatchRules, OnMissing};
 use super::encoding::Encoding;
 use super::handle::{Counter, Number};
 use super::settings::CounterSettings;
@@ -27,7 +27,7 @@ impl<N: Number> Counter<N> {
     /// A counter with Curator's defaults. Nothing is sent; a path that is not valid is refused by
     /// the first operation.
     #[must_use = "nothing is sent until it is used"]
-    pub fn at(zk: &CuratorFramework, path: impl Into<String>) -> Self {
+    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
         Self::builder(zk, path).build()
     }
 
@@ -46,7 +46,7 @@ impl<N: Number> AtomicBuilder<N> {
                 range: N::RANGE,
                 initial: 0,
                 wraps: false,
-                missing: Missing::Initial,
+                missing: OnMissing::Initial,
             },
             keep: KEEP,
             number: PhantomData,
@@ -66,8 +66,8 @@ impl<N: Number> AtomicBuilder<N> {
         self
     }
 
-    /// The meaning of a counter without a node. Default: [`Missing::Initial`].
-    pub const fn on_missing(mut self, missing: Missing) -> Self {
+    /// The meaning of a counter without a node. Default: [`OnMissing::Initial`].
+    pub const fn on_missing(mut self, missing: OnMissing) -> Self {
         self.rules.missing = missing;
         self
     }
@@ -102,7 +102,7 @@ impl<N: Number> AtomicBuilder<N> {
         let Self { site, mut rules, keep, number: _ } = self;
         let (least, greatest) = rules.encoding.range();
         rules.range = (rules.range.0.max(least), rules.range.1.min(greatest));
-        Counter::new(CounterSettings { site: site.build(), rules, keep })
+        Counter::with_settings(CounterSettings { site: site.build(), rules, keep })
     }
 }
 

@@ -7,7 +7,7 @@ use zk_curator::internal::task_has_ended;
 use zk_curator::watch::DataWatch;
 use zk_curator::{CuratorFramework, Error as ZkError, ErrorKind};
 
-use super::batch::{BatchRules, CounterChange as RawChange, Missing, Operation};
+use super::batch::{BatchRules, CounterChange as RawChange, OnMissing, Operation};
 use super::driver::CounterDriver;
 use super::encoding::Encoding;
 use super::error::Error;
@@ -112,7 +112,7 @@ impl<C> Once<C> {
 }
 
 impl<N: Number> Counter<N> {
-    pub(super) fn new(settings: CounterSettings) -> Self {
+    pub(super) fn with_settings(settings: CounterSettings) -> Self {
         let shared = CounterShared { settings: Arc::new(settings), queue: Arc::default() };
         Self { shared: Arc::new(shared), number: PhantomData }
     }
@@ -137,7 +137,7 @@ impl<N: Number> Counter<N> {
     ///
     /// # Errors
     /// [`Error::Undecodable`]; [`Error::Missing`] where a counter without a node
-    /// [is to](Missing::Fail) fail; [`Error::Framework`] as a read.
+    /// [is to](OnMissing::Fail) fail; [`Error::Framework`] as a read.
     ///
     /// # Cancel safety
     /// Nothing is changed.
@@ -168,7 +168,7 @@ impl<N: Number> Counter<N> {
     fn value(&self, data: Option<&bytes::Bytes>) -> Result<N, Error> {
         let rules = self.rules();
         let value = match data {
-            None if rules.missing == Missing::Fail => {
+            None if rules.missing == OnMissing::Fail => {
                 return Err(Error::Missing { path: self.path().to_owned() });
             }
             None => Some(rules.initial),
@@ -414,7 +414,7 @@ impl<N: Number> CounterWatch<N> {
     ///
     /// # Errors
     /// [`Error::Undecodable`]; [`Error::Missing`] if there is no node and the counter is set to
-    /// [fail](Missing::Fail); [`Error::Framework`] for permanent errors.
+    /// [fail](OnMissing::Fail); [`Error::Framework`] for permanent errors.
     ///
     /// # Cancel safety
     /// Nothing is lost.

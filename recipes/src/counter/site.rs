@@ -106,7 +106,7 @@ impl SiteOptions {
         measure::counter(&zk);
         let default = if lock.is_some() { RETRIES_BEFORE_LOCK } else { RETRIES };
         let retries = retries.unwrap_or(default);
-        let receipt = receipts.map(|parent| Receipt::at(&zk, parent));
+        let receipt = receipts.map(|parent| Receipt::new(&zk, parent));
         let (proof, flight, has_others) =
             (Locked::default(), CommitFlight::default(), AtomicBool::new(false));
         CounterSite { zk, path, retries, lock, receipt, proof, flight, has_others }

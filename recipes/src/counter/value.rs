@@ -30,7 +30,7 @@ use crate::observe::COUNTER_UNKNOWN;
 /// # zk.start().await?;
 /// use zk_curator_recipes::counter::DistributedAtomicValue;
 ///
-/// let owner = DistributedAtomicValue::<String>::at(&zk, "/shards/7");
+/// let owner = DistributedAtomicValue::<String>::new(&zk, "/shards/7");
 /// assert!(owner.initialize(&"a".to_owned()).await?);
 /// assert!(owner.compare_and_set(&"a".to_owned(), &"b".to_owned()).await?.is_ok());
 /// let change = owner.modify(|owner| owner.map(|owner| owner + "!")).await?;
@@ -71,7 +71,7 @@ impl<T: ToData + FromData> DistributedAtomicValue<T> {
     /// A value with Curator's defaults. Nothing is sent; a path that is not valid is refused by the
     /// first operation.
     #[must_use = "nothing is sent until it is used"]
-    pub fn at(zk: &CuratorFramework, path: impl Into<String>) -> Self {
+    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
         Self::builder(zk, path).build()
     }
 

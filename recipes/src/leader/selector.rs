@@ -158,7 +158,7 @@ impl LeaderSelector {
     {
         let parent = self.queue.parent("run_once")?;
         let _running = self.running()?;
-        self.turn(&parent, &Shutdown::never().ending(), body).await
+        self.turn(&parent, &Shutdown::new().ending(), body).await
     }
 
     /// Runs `body` whenever we lead, again and again, until the selector is [closed](Self::close).

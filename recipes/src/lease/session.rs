@@ -23,7 +23,7 @@ const RECIPE: &str = "session_lease";
 /// No node of its own. Nodes that are created through it are ephemeral nodes of its session.
 ///
 /// # Protocol
-/// 1. [`start`](SessionLeaseBuilder::start) opens a session with the time to live as its timeout.
+/// 1. [`open`](SessionLeaseBuilder::open) opens a session with the time to live as its timeout.
 /// 2. The client keeps it alive, as every session: with a ping after a third of the time.
 /// 3. [`revoke`](Self::revoke) closes the session, and the servers delete its nodes in one
 ///    transaction. So they do when they have heard nothing for the time to live.
@@ -60,7 +60,7 @@ const RECIPE: &str = "session_lease";
 /// use zk_curator_recipes::lease::SessionLease;
 /// use zk_curator_recipes::lock::InterProcessMutex;
 ///
-/// let lease = SessionLease::builder(&zk).ttl(Duration::from_secs(6)).start().await?;
+/// let lease = SessionLease::builder(&zk).ttl(Duration::from_secs(6)).open().await?;
 /// lease.create("/present").await?;
 /// // Any recipe, whose nodes then go with the lease.
 /// let guard = InterProcessMutex::new(lease.framework(), "/locks/orders").acquire().await?;
@@ -84,7 +84,7 @@ pub struct SessionLease {
 
 /// Builds a [`SessionLease`].
 #[derive(Debug, Clone)]
-#[must_use = "nothing is done until it is started"]
+#[must_use = "nothing is done until it is opened"]
 pub struct SessionLeaseBuilder {
     zk: CuratorFramework,
     ttl: Option<Duration>,
@@ -109,7 +109,7 @@ impl Drop for ClosesOnDrop {
 
 impl SessionLease {
     /// Builds a lease with a second session to the servers of this framework. Nothing is sent until
-    /// it is [started](SessionLeaseBuilder::start).
+    /// it is [opened](SessionLeaseBuilder::open).
     pub fn builder(zk: &CuratorFramework) -> SessionLeaseBuilder {
         measure::lease(zk, RECIPE);
         SessionLeaseBuilder { zk: zk.clone(), ttl: None }
@@ -224,7 +224,7 @@ impl SessionLeaseBuilder {
     ///
     /// # Cancel safety
     /// Dropping the future closes the session in the background.
-    pub async fn start(self) -> Result<SessionLease, Error> {
+    pub async fn open(self) -> Result<SessionLease, Error> {
         let ttl = match self.ttl {
             Some(ttl) => ttl,
             None => self.zk.wait_connected().await?.session.map_or(Duration::MAX, |of| of.timeout),

@@ -88,7 +88,7 @@ impl LeaseSite {
     pub(super) fn new(zk: &CuratorFramework, path: String, slots: Vec<String>, id: String) -> Self {
         let zk = zk.uncompressed();
         let clock = ServerClock::new(&zk, &path, Bytes::from(id.clone())).with_persistent_parent();
-        let (clock, receipt) = (Arc::new(Mutex::new(clock)), Receipt::at(&zk, path.as_str()));
+        let (clock, receipt) = (Arc::new(Mutex::new(clock)), Receipt::new(&zk, path.as_str()));
         let (margin, is_shared_with_kazoo, takes) = (MARGIN, false, Arc::new(Takes::new()));
         Self { zk, path, slots, id, margin, is_shared_with_kazoo, clock, receipt, takes }
     }

@@ -186,7 +186,7 @@ impl Reads {
         match (before, guard) {
             (before, guard) if before == guard => {}
             (UnchangedNode::Exists, UnchangedNode::Version { .. }) => {
-                drop(seen.guards.insert(path, guard))
+                seen.guards.insert(path, guard);
             }
             (UnchangedNode::Version { .. }, UnchangedNode::Exists) => {}
             _ => seen.is_torn = true,

@@ -28,7 +28,7 @@ impl MigrationSettings {
             zk: zk.clone(),
             lock_path,
             // Java counts the children of the parent of the metadata, so receipts are above it.
-            receipt: Receipt::at(zk, metadata_path.as_str()),
+            receipt: Receipt::new(zk, metadata_path.as_str()),
             metadata_path,
             lock_timeout: LOCK_TIMEOUT,
             label: Bytes::new(),

@@ -1,9 +1,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use zk_curator::internal::CancellationToken;
 use zk_curator::internal::Signal;
 use zk_curator::op::Transaction;
-use zk_curator::{CancellationToken, FencingToken, Ownership};
+use zk_curator::{FencingToken, Ownership};
 
 /// A part that this member owns. Cheap to clone and to give to tasks; it does not keep the part.
 #[derive(Clone)]

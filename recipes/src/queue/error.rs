@@ -88,7 +88,7 @@ pub enum Error {
         /// The limit of the queue.
         limit: u32,
     },
-    /// The queue is full, and puts [do not wait](super::WhenFull::Refuse).
+    /// The queue is full, and puts [do not wait](super::OnFull::Refuse).
     #[error("the queue is full: {limit} items")]
     Full {
         /// The limit of the queue.

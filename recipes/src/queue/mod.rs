@@ -68,12 +68,12 @@ pub use kinds::curator::{
     CuratorQueue, Delay, DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue,
     DistributedQueue, Id, KeyedQueue, Plain, Priority,
 };
-pub use kinds::fifo::{FifoQueue, PutMode, UnconfirmedPolicy};
+pub use kinds::fifo::{FifoQueue, OnUnconfirmed, PutMode};
 pub use kinds::lock_path::LockPath;
 pub use kinds::locking::LockingQueue;
 pub use kinds::locking_delivery::{Locking, Message};
 pub use kinds::simple::SimpleDistributedQueue;
-pub use produce::producer::WhenFull;
+pub use produce::producer::OnFull;
 pub use sharder::{QueueSharder, QueueSharderBuilder};
 pub use wire::codec::CorruptItem;
 pub use wire::item::Item;

@@ -11,7 +11,7 @@ use zk_curator::{CuratorFramework, Ownership, Result};
 
 use super::again::Again;
 use super::claim::{SlotClaim, SlotRun};
-use super::plan::{self, Missed};
+use super::plan::{self, OnMissed};
 use super::record::{RunState, may_be_forgotten};
 use super::site::{Abandoned, Exhausted, OpenSlot, ScheduleSite};
 use super::slot::Slot;
@@ -24,7 +24,7 @@ use crate::shutdown::RunEnding;
 pub(super) struct ScheduleMember {
     site: ScheduleSite,
     timing: Timing,
-    missed: Missed,
+    missed: OnMissed,
     keep: u32,
     /// `None` if slots run at most once.
     again: Option<Again>,
@@ -72,7 +72,7 @@ impl ScheduleMember {
     pub(super) fn new(
         site: ScheduleSite,
         timing: Timing,
-        missed: Missed,
+        missed: OnMissed,
         keep: u32,
         again: Option<Again>,
     ) -> Self {
@@ -146,7 +146,7 @@ impl ScheduleMember {
     async fn try_wanted(&mut self) -> Result<MemberStep> {
         loop {
             if !self.has_begun {
-                let is_needed = self.missed != Missed::Skip;
+                let is_needed = self.missed != OnMissed::Skip;
                 let starts = if is_needed { self.site.starts().await? } else { Vec::new() };
                 self.timing.begin(starts.into_iter().max()).await?;
                 self.has_begun = true;

@@ -14,7 +14,7 @@ use super::again::Again;
 use super::clock::{ComparedClock, ScheduleClock};
 use super::error::Error;
 use super::member::ScheduleMember;
-use super::plan::{self, Missed, Schedule, SlotPlan};
+use super::plan::{self, OnMissed, Schedule, SlotPlan};
 use super::record::ClaimMode;
 use super::site::ScheduleSite;
 use super::slot::{Slot, SlotInfo, SlotState};
@@ -35,7 +35,7 @@ pub struct OncePer {
     path: String,
     schedule: Schedule,
     id: String,
-    missed: Missed,
+    missed: OnMissed,
     keep: u32,
     tolerance: Duration,
     again: Option<Arc<dyn RetryPolicy>>,
@@ -52,7 +52,7 @@ impl OncePer {
             path: path.into(),
             schedule,
             id: String::new(),
-            missed: Missed::default(),
+            missed: OnMissed::default(),
             keep: KEPT,
             tolerance: TOLERANCE,
             again: None,
@@ -69,9 +69,9 @@ impl OncePer {
         self
     }
 
-    /// Sets what becomes of slots that no member has claimed in time. Default: [`Missed::Skip`].
+    /// Sets what becomes of slots that no member has claimed in time. Default: [`OnMissed::Skip`].
     #[must_use]
-    pub const fn missed(mut self, missed: Missed) -> Self {
+    pub const fn on_missed(mut self, missed: OnMissed) -> Self {
         self.missed = missed;
         self
     }

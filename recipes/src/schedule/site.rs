@@ -82,7 +82,7 @@ impl ScheduleSite {
         mode: ClaimMode,
         alive: mpsc::Sender<()>,
     ) -> Self {
-        let receipt = Receipt::at(zk, path);
+        let receipt = Receipt::new(zk, path);
         let (path, id) = (path.to_owned(), id.to_owned());
         Self { zk: zk.uncompressed(), path, id, mode, receipt, _alive: alive }
     }

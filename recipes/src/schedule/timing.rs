@@ -3,7 +3,7 @@ use std::time::Duration;
 use zk_curator::internal::sleep;
 
 use super::clock::ComparedClock;
-use super::plan::{self, Missed, SlotPlan};
+use super::plan::{self, OnMissed, SlotPlan};
 
 /// The longest sleep between two reads of the clock, which may be changed in between.
 const CLOCK_CHECKED: Duration = Duration::from_secs(10);
@@ -14,7 +14,7 @@ const LEAD: Duration = Duration::from_secs(10);
 pub(super) struct Timing {
     clock: ComparedClock,
     plan: SlotPlan,
-    missed: Missed,
+    missed: OnMissed,
     keep: u32,
     /// The first slot that was not dealt with.
     next: i64,
@@ -30,7 +30,7 @@ impl Timing {
     pub(super) fn new(
         clock: ComparedClock,
         plan: SlotPlan,
-        missed: Missed,
+        missed: OnMissed,
         keep: u32,
         by_chance: f64,
     ) -> Self {

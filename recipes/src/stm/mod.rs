@@ -30,7 +30,7 @@
 //!    were read. If it creates or deletes nodes, it also writes the root with the root's own data.
 //! 6. If a check fails, the attempt was in conflict. After a pause the transaction continues at
 //!    step 1.
-//! 7. A [confirmed](Transaction::confirmed) transaction sends its first read behind a check that a
+//! 7. A [linearizable](Transaction::linearizable) transaction sends its first read behind a check that a
 //!    quorum answers. Without writes, step 5 is not needed then, because the reads show one state
 //!    that was the newest one after the call. After a conflict in step 6, all transactions that
 //!    have written nothing read like that.
@@ -49,7 +49,7 @@
 //! | fails because of its reads | 2 instead of the commit | 1 instead of the commit |
 //!
 //! # Guarantees
-//! * Serializable: transactions with writes, and [confirmed](Transaction::confirmed) ones, behave
+//! * Serializable: transactions with writes, and [linearizable](Transaction::linearizable) ones, behave
 //!   as if they ran one after the other, each at a moment between its call and its return. In the
 //!   terms of etcd this is `SerializableSnapshot`; weaker levels are not offered. A transaction
 //!   without writes shows a state between two of them, which may be older, but not older than
@@ -57,7 +57,7 @@
 //! * Opaque: within one attempt, the reads show one such state, also if the attempt is not
 //!   committed. So an invariant of all transactions holds in every body.
 //! * Transactions without writes do not starve: however often others write, a
-//!   [confirmed](Transaction::confirmed) one comes to its end as soon as it has read once all nodes
+//!   [linearizable](Transaction::linearizable) one comes to its end as soon as it has read once all nodes
 //!   that its body reads.
 //! * No transaction fails because of a state that was over when it was called: an
 //!   [abort](Error::abort), [`Error::Exists`], [`Error::Unprotected`] and undecodable data are

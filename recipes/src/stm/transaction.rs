@@ -32,7 +32,7 @@ pub struct Committed<T> {
     /// The value that the body has returned.
     pub value: T,
     /// The transaction id: the `mzxid` of all written nodes. `None` if nothing was committed, as by
-    /// a [confirmed](Transaction::confirmed) transaction without writes.
+    /// a [linearizable](Transaction::linearizable) transaction without writes.
     ///
     /// Without receipts, servers do not return it if nodes were only deleted, or, before ZooKeeper
     /// 3.9, only created. Then it is the last transaction that the session had seen when the
@@ -54,7 +54,7 @@ pub struct Transaction {
     prefetch: Vec<String>,
     fences: Vec<Ownership>,
     lock: Option<PromotedToLock>,
-    confirmed: bool,
+    linearizable: bool,
 }
 
 impl Stm {
@@ -116,7 +116,7 @@ impl Stm {
             prefetch: Vec::new(),
             fences: Vec::new(),
             lock: None,
-            confirmed: false,
+            linearizable: false,
         }
     }
 
@@ -162,7 +162,7 @@ impl Transaction {
     /// Applies the transaction only while this node is owned: pass the
     /// [`ownership`](crate::lock::Guard::ownership) of a guard. Otherwise it fails with the
     /// framework's `OwnershipLost`. May be called for several nodes. Without writes, the
-    /// transaction shows the newest state too, as a [confirmed](Self::confirmed) one.
+    /// transaction shows the newest state too, as a [linearizable](Self::linearizable) one.
     pub fn fenced_by(mut self, ownership: &Ownership) -> Self {
         self.fences.push(ownership.clone());
         self
@@ -184,8 +184,8 @@ impl Transaction {
     ///
     /// Default: the reads of a transaction without writes and [fences](Self::fenced_by) may be as old
     /// as every read of ZooKeeper.
-    pub const fn confirmed(mut self) -> Self {
-        self.confirmed = true;
+    pub const fn linearizable(mut self) -> Self {
+        self.linearizable = true;
         self
     }
 
@@ -285,7 +285,7 @@ impl<'t> Race<'t> {
             conflicts: RaceConflicts::new(),
             guard: None,
             rounds: RACE_ROUNDS,
-            age: if of.confirmed { Age::Newest } else { Age::Any },
+            age: if of.linearizable { Age::Newest } else { Age::Any },
             most_reads: 0,
             uncounted: 0,
         }
@@ -347,7 +347,7 @@ impl<'t> Race<'t> {
         // missing when it was read. Only checks show that it is still missing, and that the fences
         // exist.
         if plan.only_reads() {
-            let is_unchecked = writes.is_empty() && !self.of.confirmed;
+            let is_unchecked = writes.is_empty() && !self.of.linearizable;
             if (is_unchecked || reads.is_newest()) && self.of.fences.is_empty() {
                 return Ok(AttemptEnded::Committed { value, applied: AppliedCommit::nothing() });
             }

@@ -275,7 +275,7 @@ impl Begin {
         let transaction = PartyTransaction::new(&zk, path, record);
         let path = transaction.path.as_str();
         let parent = transaction.path.parent();
-        let receipt = Receipt::at(&zk, parent.as_ref().map_or("/", |parent| parent.as_str()));
+        let receipt = Receipt::new(&zk, parent.as_ref().map_or("/", |parent| parent.as_str()));
         for round in PartyTransaction::rounds() {
             let mut creates = zk.transaction().with(CreateOp::new(path).data(data.clone()));
             creates = creates.with(CreateOp::new(transaction.identity()).data(Bytes::new()));

@@ -263,7 +263,7 @@ fn dropped_anywhere_a_failing_slot_keeps_its_count() {
             let end = async { drop(stage.until(|probe| has_given_up(probe, 16)).await) };
             let once = of(stage, zk, "a");
             let run = async |stop| {
-                once.run(body).until(Shutdown::on(stop).drain(MINUTE)).await.unwrap();
+                once.run(body).until(stop.drain(MINUTE)).await.unwrap();
             };
             stopped_by(end, run).await;
         },

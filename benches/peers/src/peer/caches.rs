@@ -106,7 +106,7 @@ async fn changes(
     operations: usize,
 ) -> Result<Outcome> {
     let (mut latencies, mut seen) = (Samples::new(), 0);
-    let mut changes = cache.changes();
+    let mut changes = cache.events_from_now();
     loaded(cache).await?;
     for turn in 0..operations {
         let node = path_of(path, turn * nodes / operations);

@@ -57,7 +57,7 @@ impl Service {
 }
 
 async fn ready(State(service): State<Arc<Service>>) -> (StatusCode, Json<Health>) {
-    let health = service.zk.health();
+    let health = service.zk.connection_health();
     let status =
         if service.is_ready(&health) { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(health))
@@ -73,7 +73,7 @@ async fn order(
     Path(id): Path<String>,
     order: Bytes,
 ) -> Response {
-    let health = service.zk.health();
+    let health = service.zk.connection_health();
     if !health.is_ready() && health.lasted >= DEADLINE {
         // Requests before this one have waited for the server in vain.
         return unavailable(&format!("no server: {health}"));

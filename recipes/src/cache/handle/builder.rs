@@ -7,7 +7,9 @@ use zk_curator::CuratorFramework;
 
 use super::cache::CuratorCache;
 use crate::cache::state::{CacheScope, TreeState};
-use crate::cache::task::{Alive, CacheDriver, CacheOptions, CacheShared, MOST_BYTES, ServerDiff};
+use crate::cache::task::{
+    Alive, CacheDriver, CacheOptions, CacheShared, MOST_BYTES, ServerDiffMode,
+};
 use crate::health::HealthReporter;
 
 impl CuratorCache {
@@ -48,7 +50,7 @@ impl CacheBuilder {
             keeps_data: true,
             decompressed: None,
             spread: None,
-            server_diff: ServerDiff::default(),
+            server_diff: ServerDiffMode::default(),
             audit_every: None,
             parallel: 4,
             most_bytes: MOST_BYTES,
@@ -124,8 +126,8 @@ impl CacheBuilder {
 
     /// Decides if the server computes which nodes have changed during an outage. This uses a
     /// separate session, which is closed afterwards, and sends every path once, but only the data
-    /// of changed nodes. Default: [`ServerDiff::Auto`].
-    pub const fn server_diff(mut self, when: ServerDiff) -> Self {
+    /// of changed nodes. Default: [`ServerDiffMode::Auto`].
+    pub const fn server_diff(mut self, when: ServerDiffMode) -> Self {
         self.options.server_diff = when;
         self
     }

@@ -363,7 +363,7 @@ impl CuratorCache {
 
     /// Returns the changes from now on, or from the end of the first load on.
     #[must_use = "the events are told to whoever asks for them"]
-    pub fn changes(&self) -> CacheEvents {
+    pub fn events_from_now(&self) -> CacheEvents {
         CacheEvents::new(Arc::clone(&self.shared), self.alive.clone(), false)
     }
 
@@ -378,7 +378,7 @@ impl CuratorCache {
     ///
     /// # Cancel safety
     /// Once the future was polled, the cache is stopped even if the future is dropped.
-    pub async fn close(self) {
+    pub async fn close(&self) {
         self.stop();
         self.shared.find(|contents| contents.ended.then_some(())).await;
         // The server answers requests in their order, so the watch was removed before this

@@ -9,7 +9,7 @@ mod shared;
 mod source;
 mod wants;
 
-pub use options::ServerDiff;
+pub use options::ServerDiffMode;
 
 pub(crate) use driver::CacheDriver;
 pub(crate) use options::{CacheOptions, MOST_BYTES};

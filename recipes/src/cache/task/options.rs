@@ -15,7 +15,7 @@ pub(crate) struct CacheOptions {
     pub(crate) keeps_data: bool,
     pub(crate) decompressed: Option<bool>,
     pub(crate) spread: Option<Duration>,
-    pub(crate) server_diff: ServerDiff,
+    pub(crate) server_diff: ServerDiffMode,
     pub(crate) audit_every: Option<Duration>,
     pub(crate) parallel: usize,
     pub(crate) most_bytes: usize,
@@ -33,7 +33,7 @@ impl CacheOptions {
 /// [`CacheBuilder::server_diff`](crate::cache::CacheBuilder::server_diff).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub enum ServerDiff {
+pub enum ServerDiffMode {
     /// The cache reads everything again.
     Never,
     /// For more than 64 MiB of data, and for more than 5,000 nodes of more than 1 KiB on average.

@@ -172,11 +172,7 @@ impl InterProcessSemaphore {
     /// the limit; others with another limit are refused with [`Error::OtherLimit`].
     ///
     /// Semaphores in Java and of [`new`](Self::new) have another layout.
-    pub fn shared_with_kazoo(
-        zk: &CuratorFramework,
-        path: impl Into<String>,
-        max_leases: u32,
-    ) -> Self {
+    pub fn with_kazoo(zk: &CuratorFramework, path: impl Into<String>, max_leases: u32) -> Self {
         Self::limited(zk, path.into(), PermitLimit::Kazoo(max_leases), RECIPE)
     }
 

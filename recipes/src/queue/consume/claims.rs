@@ -70,7 +70,7 @@ pub(in crate::queue) trait ClaimKind:
     fn claim(
         &self,
         item: Unclaimed,
-    ) -> impl Future<Output = Result<Claimed<Self>, Error>> + Send + 'static;
+    ) -> impl Future<Output = Result<ClaimResult<Self>, Error>> + Send + 'static;
 
     /// Takes the last step before an item is delivered: counts the delivery. Returns `None` if the
     /// item is not delivered.
@@ -106,7 +106,7 @@ pub(in crate::queue) struct Unclaimed {
 }
 
 /// The outcome of an attempt to claim an item.
-pub(in crate::queue) enum Claimed<K: QueueKind> {
+pub(in crate::queue) enum ClaimResult<K: QueueKind> {
     Ours(Box<Delivery<K>>),
     /// Another client has it, by the node at this path.
     Others(String),
@@ -116,7 +116,7 @@ pub(in crate::queue) enum Claimed<K: QueueKind> {
 
 struct ClaimAttempt<K: QueueKind> {
     since: Instant,
-    done: Started<Result<Claimed<K>, Error>>,
+    done: Started<Result<ClaimResult<K>, Error>>,
 }
 
 /// The names of delivered items that have returned to their place.
@@ -187,20 +187,24 @@ impl<K: ClaimKind> Claims<K> {
     }
 
     /// Takes the response to the first attempt.
-    fn answered(&mut self, since: Instant, done: Result<Claimed<K>, Error>) -> Result<(), Error> {
+    fn answered(
+        &mut self,
+        since: Instant,
+        done: Result<ClaimResult<K>, Error>,
+    ) -> Result<(), Error> {
         let others = |on| ClaimReport::Others {
             on,
             round_trip: since.elapsed(),
             by_chance: fraction(&self.feed.layout.zk),
         };
         let outcome = match done {
-            Ok(Claimed::Ours(claim)) => {
+            Ok(ClaimResult::Ours(claim)) => {
                 // The claim to another item is released for it.
                 drop(self.held.replace((claim, since)));
                 ClaimReport::Ours
             }
-            Ok(Claimed::Others(on)) => others(Some(on)),
-            Ok(Claimed::Gone) => others(None),
+            Ok(ClaimResult::Others(on)) => others(Some(on)),
+            Ok(ClaimResult::Gone) => others(None),
             Err(error) => {
                 let is_item = matches!(error, Error::Corrupt { .. } | Error::Foreign { .. });
                 self.step(if is_item { ClaimReport::Aside } else { ClaimReport::Failed });

@@ -14,7 +14,7 @@ use crate::queue::error::Error;
 /// * [`AutoAck`](super::auto_ack::AutoAck): removes each item before it delivers it: **at most
 ///   once**.
 /// * [`LockPath`](crate::queue::LockPath), [`Locking`](crate::queue::Locking) and
-///   [`Leased`](crate::queue::jobs::Leased), for jobs: claims each item and returns it as a
+///   [`Claimed`](crate::queue::jobs::Claimed), for jobs: claims each item and returns it as a
 ///   [`Delivery`](super::delivery::Delivery), which removes it when it is acknowledged: **at least
 ///   once**.
 ///

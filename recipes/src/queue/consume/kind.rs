@@ -9,9 +9,9 @@ use crate::queue::wire::layout::QueueLayout;
 
 /// A way to take the items of a queue: [`AutoAck`](super::auto_ack::AutoAck),
 /// [`LockPath`](crate::queue::LockPath), [`Locking`](crate::queue::Locking) or
-/// [`Leased`](crate::queue::jobs::Leased). It is sealed.
+/// [`Claimed`](crate::queue::jobs::Claimed). It is sealed.
 #[expect(private_bounds, reason = "sealed: only this crate implements it")]
-pub trait QueueKind: Engine<ItemSource: ItemSource<Self>> + Sized + 'static {
+pub trait QueueKind: Engine<Source: ItemSource<Self>> + Sized + 'static {
     /// An item as [`next`](crate::queue::Consumer::next) returns it.
     type Delivery: TakenItem<Self> + Send + 'static;
     /// An item as the body of [`run`](crate::queue::Consumer::run) gets it, without the duty to

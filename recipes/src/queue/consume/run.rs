@@ -7,7 +7,8 @@ use futures_util::StreamExt;
 use futures_util::stream::{FuturesUnordered, Stream, unfold};
 use tokio::time::timeout;
 use tracing::warn;
-use zk_curator::{CancellationToken, CuratorFramework, Ownership};
+use zk_curator::internal::CancellationToken;
+use zk_curator::{CuratorFramework, Ownership};
 
 use super::consumer::Consumer;
 use super::kind::{Finish, ItemSource, QueueKind, TakenItem};
@@ -27,7 +28,7 @@ impl<K: QueueKind> Consumer<K> {
     /// | [`AutoAck`](crate::queue::AutoAck) | – | logged as a warning: the item is gone already |
     /// | [`LockPath`](crate::queue::LockPath) | acknowledged | as [`on_error`](Self::on_error) says |
     /// | [`Locking`](crate::queue::Locking) | acknowledged | back at its place; after the [last delivery](crate::queue::LockingQueue::max_deliveries) it is put aside, with the error as the reason |
-    /// | [`Leased`](crate::queue::jobs::Leased) | completed, with the result that it returns, if any | the attempt has [failed](crate::queue::Delivery::fail), or is retried at the time that it [asked for](crate::queue::jobs::JobTask::retry_after) |
+    /// | [`Claimed`](crate::queue::jobs::Claimed) | completed, with the result that it returns, if any | the attempt has [failed](crate::queue::Delivery::fail), or is retried at the time that it [asked for](crate::queue::jobs::JobTask::retry_after) |
     ///
     /// If `body` fails, its item is held back for [a while](Self::redeliver_after), during which
     /// the items behind it are delivered. While 64 items are held back, no further item is taken.

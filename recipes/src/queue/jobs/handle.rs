@@ -10,7 +10,7 @@ use zk_curator::value::ToData;
 use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, OpResult};
 
 use super::inspect::{self, JobCounts, JobInfo};
-use super::job::Leased;
+use super::job::Claimed;
 use super::list::JobList;
 use super::listing;
 use super::places::{JobEnd, Places, is_gone};
@@ -336,7 +336,7 @@ impl Jobs {
     /// # Cancel safety
     /// Nothing is changed.
     #[doc(alias = "count")]
-    pub async fn len(&self) -> Result<JobCounts, Error> {
+    pub async fn counts(&self) -> Result<JobCounts, Error> {
         self.places.pending.check()?;
         inspect::count(&self.places).await
     }
@@ -385,7 +385,7 @@ impl Jobs {
     /// in a background task that ends when the worker is dropped or the framework is closed.
     /// [`background_errors`](CuratorFramework::background_errors) reports errors of
     /// [`clean`](Self::clean); after an error the candidate pauses for a second to a minute.
-    pub fn worker(&self, name: impl Into<String>) -> Consumer<Leased> {
+    pub fn worker(&self, name: impl Into<String>) -> Consumer<Claimed> {
         Consumer::leasing(self.places.clone(), self.policy, self.refresh_after, name.into())
     }
 

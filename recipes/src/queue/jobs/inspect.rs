@@ -102,7 +102,7 @@ pub enum JobState {
     },
 }
 
-/// The numbers of jobs in each state: see [`Jobs::len`](super::Jobs::len).
+/// The numbers of jobs in each state: see [`Jobs::counts`](super::Jobs::counts).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct JobCounts {

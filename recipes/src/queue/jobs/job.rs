@@ -71,7 +71,7 @@ impl JobTask {
 /// Dropping the consumer releases the jobs that it has claimed but not delivered; the cleaner makes
 /// them pending again, which counts as an [attempt](super::Jobs::max_attempts) at each.
 #[derive(Debug)]
-pub struct Leased {
+pub struct Claimed {
     pub(super) places: Places,
     pub(super) worker: String,
     pub(super) policy: Policy,
@@ -82,13 +82,13 @@ pub struct Leased {
     pub(super) health: HealthWatch,
 }
 
-impl QueueKind for Leased {
+impl QueueKind for Claimed {
     type Delivery = Delivery<Self>;
     type Message = JobTask;
     type Done = Option<Bytes>;
 }
 
-impl Engine for Leased {
+impl Engine for Claimed {
     type Source = Claims<Self>;
     type Item = ClaimedJob;
 }
@@ -112,7 +112,7 @@ pub(in crate::queue) struct ClaimedJob {
     pub(super) held: String,
 }
 
-impl Delivery<Leased> {
+impl Delivery<Claimed> {
     /// Returns the id of the job.
     #[must_use]
     pub fn id(&self) -> &str {

@@ -14,7 +14,7 @@ use crate::queue::consume::auto_ack::AutoAck;
 use crate::queue::consume::consumer::Consumer;
 use crate::queue::error::Error;
 use crate::queue::feed::driver::FeedDriver;
-use crate::queue::produce::producer::{Producer, WhenFull};
+use crate::queue::produce::producer::{OnFull, Producer};
 use crate::queue::wire::codec;
 use crate::queue::wire::layout::QueueLayout;
 use crate::queue::wire::name::{self, NamingRules};
@@ -205,7 +205,7 @@ impl<K: CuratorKind> CuratorQueue<K> {
 
 impl<K> CuratorQueue<K> {
     /// Sets the maximum number of nodes in the queue, from 1. When it is reached,
-    /// [`put`](DistributedQueue::put) waits for room, or [is refused](Self::when_full). Default: no
+    /// [`put`](DistributedQueue::put) waits for room, or [is refused](Self::on_full). Default: no
     /// limit.
     ///
     /// The limit applies only to producers that set one. Producers without a limit, and those in
@@ -225,10 +225,10 @@ impl<K> CuratorQueue<K> {
     }
 
     /// The behaviour of a put while the queue is [full](Self::max_items). Default:
-    /// [`WhenFull::Wait`].
+    /// [`OnFull::Wait`].
     #[must_use]
-    pub fn when_full(mut self, when_full: WhenFull) -> Self {
-        self.producer.when_full = when_full;
+    pub fn on_full(mut self, on_full: OnFull) -> Self {
+        self.producer.on_full = on_full;
         self
     }
 
@@ -376,7 +376,7 @@ impl<K: KeyedQueue> CuratorQueue<K> {
 
 impl CuratorQueue<Plain> {
     /// Puts an item at the end. In a full [bounded](Self::max_items) queue it waits for room,
-    /// unless it [is refused](Self::when_full).
+    /// unless it [is refused](Self::on_full).
     ///
     /// # Errors
     /// [`Error::Full`]. [`Error::Framework`]: `TooLarge`, before anything is sent, if servers would

@@ -94,7 +94,7 @@ pub struct FifoQueue {
     producer: Producer,
     put_mode: PutMode,
     phases: Arc<Phases>,
-    policy: UnconfirmedPolicy,
+    policy: OnUnconfirmed,
     consumers: SharedConsumers,
 }
 
@@ -122,7 +122,7 @@ pub enum PutMode {
 /// not written yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub enum UnconfirmedPolicy {
+pub enum OnUnconfirmed {
     /// Wait for it: items are taken strictly in the order in which their nodes were created.
     #[default]
     Wait,
@@ -147,7 +147,7 @@ impl FifoQueue {
         let mut layout = QueueLayout::below(zk, &path, child(&path, "items"), NamingRules::Fifo);
         let [line, producers] =
             ["line", "producers"].map(|name| layout.valid_path("queue", child(&path, name)));
-        let policy = UnconfirmedPolicy::default();
+        let policy = OnUnconfirmed::default();
         let consumers = SharedConsumers::new(|| consumer(&layout, Some(&line), &producers, policy));
         let buckets = Arc::new(Buckets::new(layout));
         let mut producer = Producer::in_buckets(&buckets);
@@ -158,9 +158,9 @@ impl FifoQueue {
     }
 
     /// Sets the policy of consumers for items that are put in [two phases](PutMode::TwoPhase) and
-    /// not written yet. Default: [`UnconfirmedPolicy::Wait`].
+    /// not written yet. Default: [`OnUnconfirmed::Wait`].
     #[must_use]
-    pub fn unconfirmed_policy(mut self, policy: UnconfirmedPolicy) -> Self {
+    pub fn on_unconfirmed(mut self, policy: OnUnconfirmed) -> Self {
         self.policy = policy;
         self.consumers = SharedConsumers::new(|| self.auto_ack_consumer());
         self
@@ -312,9 +312,9 @@ fn consumer(
     layout: &QueueLayout,
     line: Option<&ZPath>,
     producers: &ZPath,
-    policy: UnconfirmedPolicy,
+    policy: OnUnconfirmed,
 ) -> Consumer<AutoAck> {
-    let strict = policy == UnconfirmedPolicy::Wait;
+    let strict = policy == OnUnconfirmed::Wait;
     let unconfirmed = Unconfirmed { producers: producers.clone(), strict };
     Consumer::with_receipts(layout.clone(), line.cloned(), Some(unconfirmed))
 }

@@ -10,7 +10,7 @@ use zk_curator::{CreateMode, ErrorCode, ErrorKind};
 
 use crate::observe::QUEUE_DEAD_LETTERS;
 use crate::path::child;
-use crate::queue::consume::claims::{ClaimKind, Claimed, ClaimedData, Claims, Unclaimed};
+use crate::queue::consume::claims::{ClaimKind, ClaimResult, ClaimedData, Claims, Unclaimed};
 use crate::queue::consume::consumer::Consumer;
 use crate::queue::consume::delivery::Delivery;
 use crate::queue::consume::kind::{Engine, Finish, QueueKind};
@@ -148,7 +148,7 @@ impl ClaimKind for LockPath {
     fn claim(
         &self,
         item: Unclaimed,
-    ) -> impl Future<Output = Result<Claimed<Self>, Error>> + Send + 'static {
+    ) -> impl Future<Output = Result<ClaimResult<Self>, Error>> + Send + 'static {
         claim(item, self.path.clone(), self.error_mode())
     }
 
@@ -222,7 +222,7 @@ async fn claim(
     item: Unclaimed,
     lock_path: ZPath,
     on_error: ErrorMode,
-) -> Result<Claimed<LockPath>, Error> {
+) -> Result<ClaimResult<LockPath>, Error> {
     let Unclaimed { layout, name, is_contended, receipts, .. } = item;
     let path = layout.item(&name);
     let on = child(&lock_path, &name);
@@ -245,10 +245,10 @@ async fn claim(
     };
     let (claim, read) = match claimed {
         Ok(claimed) => claimed,
-        Err(error) if error.kind() == ErrorKind::NodeExists => return Ok(Claimed::Others(on)),
+        Err(error) if error.kind() == ErrorKind::NodeExists => return Ok(ClaimResult::Others(on)),
         Err(error) => return Err(error.into()),
     };
-    let Some((data, stat)) = read else { return Ok(Claimed::Gone) };
+    let Some((data, stat)) = read else { return Ok(ClaimResult::Gone) };
     if stat.num_children > 0
         && let Some(path) = layout.foreign_child(&path, None).await?
     {
@@ -259,7 +259,7 @@ async fn claim(
     let items = items.map_err(|why| Error::Corrupt { path: path.clone(), why })?;
     let (version, attempt) = (stat.version, attempt(stat.version));
     let item = ClaimedItems { layout, data, items, version, on_error };
-    Ok(Claimed::Ours(Box::new(Delivery { claim, receipts, path, attempt, item })))
+    Ok(ClaimResult::Ours(Box::new(Delivery { claim, receipts, path, attempt, item })))
 }
 
 /// Counts a delivery before the item is delivered, or dead-letters the item.

@@ -27,7 +27,7 @@ pub(in crate::queue) struct Producer {
     /// The buckets of the items, in a queue with buckets.
     buckets: Option<Arc<Buckets>>,
     bound: Option<Arc<PutBound>>,
-    pub(in crate::queue) when_full: WhenFull,
+    pub(in crate::queue) on_full: OnFull,
     /// The path of the line of clients that wait for items, or for room.
     pub(in crate::queue) line: Option<ZPath>,
     ids: Option<Arc<Ids>>,
@@ -48,7 +48,7 @@ struct PutBound {
 /// The behaviour of a put while a queue is [full](crate::queue::CuratorQueue::max_items).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub enum WhenFull {
+pub enum OnFull {
     /// It waits for room.
     #[default]
     Wait,
@@ -132,7 +132,7 @@ impl Producer {
             layout,
             buckets,
             bound: None,
-            when_full: WhenFull::default(),
+            on_full: OnFull::default(),
             line: None,
             ids: None,
             in_flight: Arc::default(),
@@ -163,7 +163,7 @@ impl Producer {
         self.check_size(put)?;
         match &self.bound {
             Some(bound) => {
-                match self.put_bounded(bound, items, self.when_full == WhenFull::Wait).await? {
+                match self.put_bounded(bound, items, self.on_full == OnFull::Wait).await? {
                     true => Ok(()),
                     false => Err(Error::Full { limit: bound.limit }),
                 }

@@ -79,7 +79,7 @@ use crate::shutdown::Shutdown;
 /// use zk_curator_recipes::queue::{DistributedQueue, QueueSharder};
 ///
 /// let allocate = |zk: &_, path: &str| DistributedQueue::new(zk, path);
-/// let sharder = QueueSharder::builder(&zk, "/queues", "/leader", allocate).max_queues(4).start().await?;
+/// let sharder = QueueSharder::builder(&zk, "/queues", "/leader", allocate).max_queues(4).open().await?;
 /// sharder.queue().put("one").await?;
 ///
 /// // One consumer for every queue, and for those that are added later.
@@ -102,7 +102,7 @@ pub struct QueueSharder<Q> {
 }
 
 /// Settings of a [`QueueSharder`].
-#[must_use = "nothing is done until it is started"]
+#[must_use = "nothing is done until it is opened"]
 pub struct QueueSharderBuilder<Q> {
     zk: CuratorFramework,
     path: String,
@@ -116,7 +116,7 @@ pub struct QueueSharderBuilder<Q> {
 impl<Q: Clone + Send + Sync + 'static> QueueSharder<Q> {
     /// Builds a sharder of the queues below a path, with an election at another path. `allocate`
     /// creates the queue for a path, as [`DistributedQueue::new`](super::DistributedQueue) does;
-    /// callers get clones of it. Nothing is sent until it is [started](QueueSharderBuilder::start).
+    /// callers get clones of it. Nothing is sent until it is [opened](QueueSharderBuilder::open).
     pub fn builder(
         zk: &CuratorFramework,
         path: impl Into<String>,
@@ -300,7 +300,7 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharderBuilder<Q> {
     ///
     /// # Cancel safety
     /// A first queue may have been created.
-    pub async fn start(self) -> Result<QueueSharder<Q>, Error> {
+    pub async fn open(self) -> Result<QueueSharder<Q>, Error> {
         let Self { zk, path, leader_path, allocate, threshold, interval, max_queues } = self;
         at_least_one("new_queue_threshold", threshold)?;
         at_least_one("check_every", interval)?;

@@ -10,8 +10,8 @@ use futures_util::FutureExt;
 use tokio::time::{sleep, timeout};
 use zk_curator::{CreateMode, CuratorFramework, OpResult};
 use zk_curator_recipes::cache::{
-    CacheBuilder, CacheEvent, CacheEvents, CachedNode, CuratorCache, Freshness, Lookup, ServerDiff,
-    StaleCause, TreeView,
+    CacheBuilder, CacheEvent, CacheEvents, CachedNode, CuratorCache, Freshness, Lookup,
+    ServerDiffMode, StaleCause, TreeView,
 };
 
 use super::Scenario;
@@ -306,9 +306,9 @@ impl Reader {
             _ => {}
         }
         builder = builder.server_diff(match rng.u8(..3) {
-            0 => ServerDiff::Never,
-            1 => ServerDiff::Auto,
-            _ => ServerDiff::Always,
+            0 => ServerDiffMode::Never,
+            1 => ServerDiffMode::Auto,
+            _ => ServerDiffMode::Always,
         });
         if rng.u8(..4) == 0 {
             builder = builder.audit_every(Duration::from_secs(1));
@@ -438,7 +438,7 @@ impl Subscriber {
             return None;
         }
         let number = reader.client.unique();
-        let events = reader.cache.changes();
+        let events = reader.cache.events_from_now();
         let mut subscriber = Self { reader: reader.clone(), number, events, has_begun: false };
         let nodes = reader.cache.read(|view| {
             view.nodes().map(|node| (Name::from(&*node.path), Some(state(node)))).collect::<Nodes>()

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::sleep;
 use zk_curator::{CuratorFramework, ErrorKind};
-use zk_curator_recipes::queue::jobs::{JobInfo, JobPhase, JobState, JobTask, Jobs, Leased};
+use zk_curator_recipes::queue::jobs::{Claimed, JobInfo, JobPhase, JobState, JobTask, Jobs};
 use zk_curator_recipes::queue::{Consumer, Delivery, Error};
 
 use super::Scenario;
@@ -138,9 +138,9 @@ impl Site<'_> {
 }
 
 impl ClaimedQueue for Site<'_> {
-    type Kind = Leased;
+    type Kind = Claimed;
 
-    fn consumer(&self) -> Consumer<Leased> {
+    fn consumer(&self) -> Consumer<Claimed> {
         self.jobs.worker(self.client.who().to_string())
     }
 
@@ -172,7 +172,7 @@ impl ClaimedQueue for Site<'_> {
         Ok(!others)
     }
 
-    async fn settle(&self, attempt: Attempt<'_>, job: Delivery<Leased>) -> Result<(), Failure> {
+    async fn settle(&self, attempt: Attempt<'_>, job: Delivery<Claimed>) -> Result<(), Failure> {
         let (client, mut rng, name) = (self.client, self.client.rng(), name_of(job.data()));
         let held = delivered(client, attempt, &name, job.attempt(), job.fencing_token());
         if !hold_on(&held, job.lost(), uses(client, &held)).await {

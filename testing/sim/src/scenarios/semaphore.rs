@@ -60,7 +60,7 @@ async fn print(client: Client) -> Result<(), Failure> {
 
 async fn print_with_kazoo(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
-    print_at(client, InterProcessSemaphore::shared_with_kazoo(&zk, SEMAPHORE, LEASES)).await
+    print_at(client, InterProcessSemaphore::with_kazoo(&zk, SEMAPHORE, LEASES)).await
 }
 
 async fn print_at(client: Client, semaphore: InterProcessSemaphore) -> Result<(), Failure> {
@@ -76,7 +76,7 @@ async fn print_at(client: Client, semaphore: InterProcessSemaphore) -> Result<()
 async fn print_limited(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let mut rng = client.rng();
-    let start = || SharedCount::start(&zk, LIMIT, LEASES as i32);
+    let start = || SharedCount::open(&zk, LIMIT, LEASES as i32);
     let Some(limit) = started(&client, start).await else { return Ok(()) };
     let caller = Caller::new(&client, &zk, LIMIT);
     let semaphore = InterProcessSemaphore::with_shared_count(&zk, SEMAPHORE, LIMIT);

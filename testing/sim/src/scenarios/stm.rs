@@ -140,7 +140,7 @@ impl Bank {
             transaction = transaction.retries(rng.u32(..3)).then_lock(lock);
         }
         if act == (Act::Read { confirmed: true }) {
-            transaction = transaction.confirmed();
+            transaction = transaction.linearizable();
         }
         // The state that refuses a transaction is the newest one too.
         let confirmed = matches!(act, Act::Read { confirmed: true } | Act::Again | Act::GiveUp);

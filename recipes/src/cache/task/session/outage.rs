@@ -7,7 +7,7 @@ use futures_util::stream::FuturesOrdered;
 use tokio::time::Instant;
 use tracing::debug;
 
-use super::super::options::ServerDiff;
+use super::super::options::ServerDiffMode;
 use super::super::source::CacheEventSource;
 use super::CacheSession;
 use super::phase::{CachePhase, Compared};
@@ -83,9 +83,9 @@ impl CacheSession<'_> {
         let when = self.task.options.server_diff;
         let since = self.task.shared.look(|contents| {
             let is_wanted = match when {
-                ServerDiff::Never => false,
-                ServerDiff::Auto => contents.state.is_large(),
-                ServerDiff::Always => true,
+                ServerDiffMode::Never => false,
+                ServerDiffMode::Auto => contents.state.is_large(),
+                ServerDiffMode::Always => true,
             };
             contents.freshness.zxid().filter(|_| is_wanted)
         })?;

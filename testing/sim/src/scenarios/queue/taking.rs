@@ -7,8 +7,8 @@ use tokio::time::{sleep, timeout};
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::queue::{
-    AutoAck, Consumer, DistributedQueue, Error, FifoQueue, PutMode, SimpleDistributedQueue,
-    UnconfirmedPolicy,
+    AutoAck, Consumer, DistributedQueue, Error, FifoQueue, OnUnconfirmed, PutMode,
+    SimpleDistributedQueue,
 };
 
 use crate::history::{Name, Outcome, Queue};
@@ -103,11 +103,11 @@ pub(super) async fn take(client: Client, taken: Taken) -> Result<(), Failure> {
         Taken::Fifo(enqueue) => {
             // A consumer of items that were put in one transaction always knows the outcome.
             let unsure = if enqueue == PutMode::TwoPhase && rng.bool() {
-                UnconfirmedPolicy::Skip
+                OnUnconfirmed::Skip
             } else {
-                UnconfirmedPolicy::default()
+                OnUnconfirmed::default()
             };
-            let queue = FifoQueue::new(&zk, QUEUE).unconfirmed_policy(unsure).put_mode(enqueue);
+            let queue = FifoQueue::new(&zk, QUEUE).on_unconfirmed(unsure).put_mode(enqueue);
             Source::Fifo(queue.bucket_size(bucket_size(&mut rng)))
         }
     };
