@@ -100,6 +100,6 @@ pub(crate) fn child(
 
 impl fmt::Debug for DiscoveryPaths {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Paths").field("base", &self.base).finish_non_exhaustive()
+        f.debug_struct("DiscoveryPaths").field("base", &self.base).finish_non_exhaustive()
     }
 }

@@ -268,7 +268,7 @@ fn take(
 
 impl fmt::Debug for SentCreate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sent")
+        f.debug_struct("SentCreate")
             .field("path", &self.path)
             .field("open", &self.open)
             .finish_non_exhaustive()

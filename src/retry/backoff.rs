@@ -68,6 +68,6 @@ impl<B: Backoff + Send + 'static> RetryPolicy for RunningBackoff<B> {
 
 impl<B> fmt::Debug for RunningBackoff<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Running").finish_non_exhaustive()
+        f.debug_struct("RunningBackoff").finish_non_exhaustive()
     }
 }

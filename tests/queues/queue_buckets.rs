@@ -8,8 +8,8 @@ use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::queue::jobs::{JobState, Jobs};
 use zk_curator_recipes::queue::{
-    Consumer, DistributedIdQueue, DistributedPriorityQueue, DistributedQueue, Error, ErrorMode,
-    FifoQueue, Locking, LockingQueue, PutMode, QueueSharder, SimpleDistributedQueue,
+    DistributedIdQueue, DistributedPriorityQueue, DistributedQueue, Error, ErrorMode, FifoQueue,
+    LockingConsumer, LockingQueue, PutMode, QueueSharder, SimpleDistributedQueue,
 };
 use zk_curator_testing::{RuleRequest, TestServer, Verdict};
 use zk_curator_tests::{
@@ -24,7 +24,7 @@ fn queue(zk: &CuratorFramework) -> LockingQueue {
     LockingQueue::new(zk, QUEUE).bucket_size(SIZE)
 }
 
-async fn drain(consumer: &mut Consumer<Locking>) -> Vec<String> {
+async fn drain(consumer: &mut LockingConsumer) -> Vec<String> {
     let mut all = Vec::new();
     while let Some(item) = consumer.try_next().await.unwrap() {
         all.push(String::from_utf8(item.data().to_vec()).unwrap());

@@ -12,9 +12,8 @@ use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::health::Health;
-use zk_curator_recipes::queue::Delivery;
 use zk_curator_recipes::queue::Error;
-use zk_curator_recipes::queue::jobs::{Claimed, JobState, JobTask, Jobs};
+use zk_curator_recipes::queue::jobs::{JobDelivery, JobState, JobTask, Jobs};
 use zk_curator_testing::wait::{idle, past, spend};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
@@ -31,7 +30,7 @@ fn jobs(zk: &CuratorFramework) -> Jobs {
 }
 
 /// The job and the ordinal attempt it is.
-fn seen(job: &Delivery<Claimed>) -> (&str, &[u8], u32) {
+fn seen(job: &JobDelivery) -> (&str, &[u8], u32) {
     (job.id(), job.data(), job.attempt())
 }
 

@@ -6,9 +6,8 @@ use bytes::Bytes;
 use tokio::time::{Instant, timeout};
 use zk_curator::CuratorFramework;
 use zk_curator_proto::ErrorCode;
-use zk_curator_recipes::queue::Delivery;
 use zk_curator_recipes::queue::Error;
-use zk_curator_recipes::queue::jobs::{Claimed, JobState, JobTask, Jobs};
+use zk_curator_recipes::queue::jobs::{JobDelivery, JobState, JobTask, Jobs};
 use zk_curator_testing::wait::reached;
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
@@ -38,7 +37,7 @@ impl Clocked {
     }
 }
 
-fn seen(job: &Delivery<Claimed>) -> (&str, u32) {
+fn seen(job: &JobDelivery) -> (&str, u32) {
     (job.id(), job.attempt())
 }
 

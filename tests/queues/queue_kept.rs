@@ -1,8 +1,7 @@
 //! The records of jobs: results and failures in buckets, by their ids.
 
 use zk_curator::CuratorFramework;
-use zk_curator_recipes::queue::Delivery;
-use zk_curator_recipes::queue::jobs::{Claimed, JobState, Jobs};
+use zk_curator_recipes::queue::jobs::{JobDelivery, JobState, Jobs};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{items, join_all, rule_if, simulated_each, simulated_with, until};
 
@@ -14,7 +13,7 @@ fn jobs(zk: &CuratorFramework) -> Jobs {
     Jobs::new(zk, JOBS)
 }
 
-async fn claim(jobs: &Jobs, count: usize) -> Vec<Delivery<Claimed>> {
+async fn claim(jobs: &Jobs, count: usize) -> Vec<JobDelivery> {
     for number in 0..count {
         jobs.submit("").id(number.to_string()).await.unwrap();
     }
@@ -28,7 +27,7 @@ async fn claim(jobs: &Jobs, count: usize) -> Vec<Delivery<Claimed>> {
 
 /// Half of the jobs is done, the other half has failed; the ones that end at the same time share
 /// buckets.
-async fn end(claimed: Vec<Delivery<Claimed>>) {
+async fn end(claimed: Vec<JobDelivery>) {
     let ends = claimed.into_iter().map(|job| async move {
         let id = job.id().to_owned();
         if id.parse::<u32>().unwrap() % 2 == 0 {

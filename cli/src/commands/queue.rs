@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::queue::{
-    self, AutoAck, Consumer, DistributedPriorityQueue, DistributedQueue, FifoQueue, Item,
+    self, AutoAckConsumer, DistributedPriorityQueue, DistributedQueue, FifoQueue, Item,
     LockingQueue, Peeked, SimpleDistributedQueue,
 };
 
@@ -205,7 +205,7 @@ async fn take(
 
 /// Looks for an item, and removes it once it is printed.
 async fn peek(
-    mut consumer: Consumer<AutoAck>,
+    mut consumer: AutoAckConsumer,
     wait: Duration,
     found: oneshot::Sender<Bytes>,
     is_printed: oneshot::Receiver<()>,

@@ -52,7 +52,7 @@ struct DigestCredentials {
 
 impl fmt::Debug for DigestCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credentials").field("user", &self.user).finish_non_exhaustive()
+        f.debug_struct("DigestCredentials").field("user", &self.user).finish_non_exhaustive()
     }
 }
 
@@ -74,7 +74,7 @@ enum LastChallenge {
 
 impl fmt::Debug for DigestExchange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exchange").field("credentials", &self.credentials).finish_non_exhaustive()
+        f.debug_struct("DigestExchange").field("credentials", &self.credentials).finish_non_exhaustive()
     }
 }
 

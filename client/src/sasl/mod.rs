@@ -71,7 +71,7 @@ pub(crate) type Worked = (Box<dyn SaslExchange>, Stepped);
 
 impl Debug for SaslWork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Work").finish_non_exhaustive()
+        f.debug_struct("SaslWork").finish_non_exhaustive()
     }
 }
 

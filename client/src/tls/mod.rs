@@ -163,7 +163,7 @@ impl TlsKeys {
 
 impl fmt::Debug for TlsKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keys")
+        f.debug_struct("TlsKeys")
             .field("checks_host", &!self.certificates.accepts_any_host)
             .field("has_certificate", &self.certificates.has_identity())
             .finish_non_exhaustive()

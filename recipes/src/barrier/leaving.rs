@@ -120,7 +120,7 @@ impl RoundPlace {
 
 impl fmt::Debug for RoundPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Round")
+        f.debug_struct("RoundPlace")
             .field("node", &self.node)
             .field("token", &self.token())
             .finish_non_exhaustive()

@@ -536,7 +536,7 @@ impl LeaseSite {
 impl fmt::Debug for LeaseSite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, slots, id, margin, is_shared_with_kazoo, .. } = self;
-        f.debug_struct("Site")
+        f.debug_struct("LeaseSite")
             .field("path", path)
             .field("slots", slots)
             .field("id", id)

@@ -78,3 +78,14 @@ pub use sharder::{QueueSharder, QueueSharderBuilder};
 pub use wire::codec::CorruptItem;
 pub use wire::item::Item;
 pub use wire::rejection::Rejection;
+
+/// The consumer of a queue that removes an item before it delivers it.
+pub type AutoAckConsumer = Consumer<AutoAck>;
+/// The consumer of a queue with a lock path.
+pub type QueueConsumer = Consumer<LockPath>;
+/// An item of a [`QueueConsumer`].
+pub type QueueDelivery = Delivery<LockPath>;
+/// The consumer of a [`LockingQueue`].
+pub type LockingConsumer = Consumer<Locking>;
+/// An item of a [`LockingConsumer`].
+pub type LockingDelivery = Delivery<Locking>;

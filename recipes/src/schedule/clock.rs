@@ -48,7 +48,7 @@ impl Default for ScheduleClock {
 
 impl fmt::Debug for ScheduleClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Clock").finish_non_exhaustive()
+        f.debug_struct("ScheduleClock").finish_non_exhaustive()
     }
 }
 

@@ -139,7 +139,7 @@ struct KerberosExchange {
 
 impl fmt::Debug for KerberosExchange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exchange").field("service", &self.service).finish_non_exhaustive()
+        f.debug_struct("KerberosExchange").field("service", &self.service).finish_non_exhaustive()
     }
 }
 

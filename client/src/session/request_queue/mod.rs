@@ -562,7 +562,7 @@ fn settle(mut inner: MutexGuard<'_, QueueState>) {
 
 impl fmt::Debug for RequestTicket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Ticket").field(&self.key).finish()
+        f.debug_tuple("RequestTicket").field(&self.key).finish()
     }
 }
 

@@ -18,6 +18,6 @@ pub(crate) struct CacheScope {
 
 impl fmt::Debug for CacheScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scope").field("max_depth", &self.max_depth).finish_non_exhaustive()
+        f.debug_struct("CacheScope").field("max_depth", &self.max_depth).finish_non_exhaustive()
     }
 }

@@ -10,7 +10,6 @@ use zk_curator::value::ToData;
 use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, OpResult};
 
 use super::inspect::{self, JobCounts, JobInfo};
-use super::job::Claimed;
 use super::list::JobList;
 use super::listing;
 use super::places::{JobEnd, Places, is_gone};
@@ -21,6 +20,7 @@ use crate::health::HealthReporter;
 use crate::path::child;
 use crate::queue::consume::consumer::Consumer;
 use crate::queue::error::Error;
+use crate::queue::jobs::JobWorker;
 use crate::queue::produce::buckets::Buckets;
 use crate::queue::produce::producer::Producer;
 use crate::queue::wire::layout::{QueueLayout, at_least_one};
@@ -385,7 +385,7 @@ impl Jobs {
     /// in a background task that ends when the worker is dropped or the framework is closed.
     /// [`background_errors`](CuratorFramework::background_errors) reports errors of
     /// [`clean`](Self::clean); after an error the candidate pauses for a second to a minute.
-    pub fn worker(&self, name: impl Into<String>) -> Consumer<Claimed> {
+    pub fn worker(&self, name: impl Into<String>) -> JobWorker {
         Consumer::leasing(self.places.clone(), self.policy, self.refresh_after, name.into())
     }
 

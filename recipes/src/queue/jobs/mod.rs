@@ -147,3 +147,8 @@ pub use job::{Claimed, JobTask};
 pub use list::{JobList, JobPage};
 pub use phase::JobPhase;
 pub use retention::Retention;
+
+/// A worker of [`Jobs`]. It also competes to be the cleaner.
+pub type JobWorker = super::Consumer<Claimed>;
+/// A job that a [`JobWorker`] has claimed.
+pub type JobDelivery = super::Delivery<Claimed>;

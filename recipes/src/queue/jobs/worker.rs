@@ -20,6 +20,7 @@ use crate::queue::consume::delivery::Delivery;
 use crate::queue::consume::kind::Finish;
 use crate::queue::error::Error;
 use crate::queue::feed::driver::FeedDriver;
+use crate::queue::jobs::JobDelivery;
 use crate::queue::wire::layout::QueueLayout;
 use crate::queue::wire::name::{ItemMeta, NamingRules};
 
@@ -195,7 +196,7 @@ async fn claim(
     let attempt = times.saturating_add(1);
     let task = JobTask::new(data, id.to_owned(), attempt, lease.ownership().clone());
     let item = ClaimedJob { places: places.clone(), max_attempts, task, held };
-    let job: Delivery<Claimed> = Delivery { claim: lease, receipts, path, attempt, item };
+    let job: JobDelivery = Delivery { claim: lease, receipts, path, attempt, item };
     if let Some(why) = why {
         let path = places.of("all", id);
         job.reject(why.to_string()).await?;

@@ -9,8 +9,6 @@ use zk_curator::op::fan_out;
 use zk_curator::value::ToData;
 use zk_curator::{CuratorFramework, ErrorCode, ErrorKind};
 
-use super::lock_path::LockPath;
-use crate::queue::consume::auto_ack::AutoAck;
 use crate::queue::consume::consumer::Consumer;
 use crate::queue::error::Error;
 use crate::queue::feed::driver::FeedDriver;
@@ -19,6 +17,7 @@ use crate::queue::wire::codec;
 use crate::queue::wire::layout::QueueLayout;
 use crate::queue::wire::name::{self, NamingRules};
 use crate::queue::wire::value::{encode, encode_all};
+use crate::queue::{AutoAckConsumer, QueueConsumer};
 
 /// The maximum number of items that are removed by their id at a time.
 const REMOVED_AT_ONCE: usize = 64;
@@ -291,7 +290,7 @@ impl<K> CuratorQueue<K> {
     }
 
     /// Returns a consumer that removes each item before it delivers it. Nothing is sent yet.
-    pub fn auto_ack_consumer(&self) -> Consumer<AutoAck> {
+    pub fn auto_ack_consumer(&self) -> AutoAckConsumer {
         Consumer::of_curator(
             self.producer.layout.clone(),
             self.producer.line.clone(),
@@ -301,7 +300,7 @@ impl<K> CuratorQueue<K> {
 
     /// Returns a consumer that claims items by nodes below `lock_path`, and removes each item when
     /// it is acknowledged. Nothing is sent yet.
-    pub fn consumer(&self, lock_path: impl Into<String>) -> Consumer<LockPath> {
+    pub fn consumer(&self, lock_path: impl Into<String>) -> QueueConsumer {
         let mut layout = self.producer.layout.clone();
         let lock_path = layout.other_path("consume", lock_path);
         Consumer::claiming(

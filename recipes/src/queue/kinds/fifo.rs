@@ -8,7 +8,7 @@ use zk_curator::value::ToData;
 use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, OwnedNode};
 
 use crate::path::child;
-use crate::queue::consume::auto_ack::AutoAck;
+use crate::queue::AutoAckConsumer;
 use crate::queue::consume::consumer::Consumer;
 use crate::queue::error::Error;
 use crate::queue::kinds::simple::SharedConsumers;
@@ -225,7 +225,7 @@ impl FifoQueue {
     }
 
     /// Returns a consumer that removes each item before it delivers it. Nothing is sent yet.
-    pub fn auto_ack_consumer(&self) -> Consumer<AutoAck> {
+    pub fn auto_ack_consumer(&self) -> AutoAckConsumer {
         let Producer { layout, line, .. } = &self.producer;
         consumer(layout, line.as_ref(), &self.phases.producers, self.policy)
     }
@@ -313,7 +313,7 @@ fn consumer(
     line: Option<&ZPath>,
     producers: &ZPath,
     policy: OnUnconfirmed,
-) -> Consumer<AutoAck> {
+) -> AutoAckConsumer {
     let strict = policy == OnUnconfirmed::Wait;
     let unconfirmed = Unconfirmed { producers: producers.clone(), strict };
     Consumer::with_receipts(layout.clone(), line.cloned(), Some(unconfirmed))

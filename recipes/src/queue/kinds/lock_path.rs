@@ -10,6 +10,7 @@ use zk_curator::{CreateMode, ErrorCode, ErrorKind};
 
 use crate::observe::QUEUE_DEAD_LETTERS;
 use crate::path::child;
+use crate::queue::QueueDelivery;
 use crate::queue::consume::claims::{ClaimKind, ClaimResult, ClaimedData, Claims, Unclaimed};
 use crate::queue::consume::consumer::Consumer;
 use crate::queue::consume::delivery::Delivery;
@@ -264,9 +265,9 @@ async fn claim(
 
 /// Counts a delivery before the item is delivered, or dead-letters the item.
 async fn admit(
-    mut delivery: Delivery<LockPath>,
+    mut delivery: QueueDelivery,
     dead_letters: Option<DeadLetters>,
-) -> Result<Option<Delivery<LockPath>>, Error> {
+) -> Result<Option<QueueDelivery>, Error> {
     let Some(dead_letters) = dead_letters else { return Ok(Some(delivery)) };
     match delivery.count(&dead_letters).await {
         Ok(true) => Ok(Some(delivery)),
@@ -284,7 +285,7 @@ fn attempt(version: i32) -> u32 {
 }
 
 /// Moves an item that was delivered too often.
-async fn put_aside(delivery: Delivery<LockPath>, dead_letters: &DeadLetters) -> Result<(), Error> {
+async fn put_aside(delivery: QueueDelivery, dead_letters: &DeadLetters) -> Result<(), Error> {
     let (layout, path) = (&delivery.item.layout, delivery.path.clone());
     create_persistent(&layout.zk, dead_letters.path.as_str()).await?;
     let anew =

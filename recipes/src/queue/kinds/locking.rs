@@ -7,6 +7,7 @@ use zk_curator::value::ToData;
 
 use super::locking_delivery::{Home, Locking};
 use crate::path::child;
+use crate::queue::LockingConsumer;
 use crate::queue::consume::consumer::Consumer;
 use crate::queue::consume::redelivery::MOST_DELIVERIES;
 use crate::queue::error::Error;
@@ -281,7 +282,7 @@ impl LockingQueue {
     }
 
     /// Returns a consumer of the items. Nothing is sent yet.
-    pub fn consumer(&self) -> Consumer<Locking> {
+    pub fn consumer(&self) -> LockingConsumer {
         let feed = FeedDriver::new(
             self.producer.layout.clone(),
             Some(self.line.clone()),

@@ -7,6 +7,7 @@ use zk_curator::certain::ReceiptPool;
 use zk_curator::{CreateMode, ErrorKind, Stat};
 
 use super::locking_delivery::{ClaimedItem, Home, Locking, Message, StoredMessage};
+use crate::queue::LockingDelivery;
 use crate::queue::consume::claims::{ClaimKind, ClaimResult, Claims, Unclaimed};
 use crate::queue::consume::consumer::Consumer;
 use crate::queue::consume::delivery::Delivery;
@@ -55,9 +56,9 @@ impl ClaimKind for Locking {
 
 /// Counts a delivery that is not the first before it is handed out, or puts the item aside.
 async fn admit(
-    mut item: Delivery<Locking>,
+    mut item: LockingDelivery,
     max_deliveries: Option<u32>,
-) -> Result<Option<Delivery<Locking>>, Error> {
+) -> Result<Option<LockingDelivery>, Error> {
     if max_deliveries.is_none_or(|limit| item.attempt() <= limit) {
         let is_ours = !item.item.is_redelivered || item.count().await?;
         return Ok(is_ours.then_some(item));

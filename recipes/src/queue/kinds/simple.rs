@@ -5,7 +5,7 @@ use tokio::sync::Mutex;
 use zk_curator::value::ToData;
 use zk_curator::{CuratorFramework, ErrorKind};
 
-use crate::queue::consume::auto_ack::AutoAck;
+use crate::queue::AutoAckConsumer;
 use crate::queue::consume::consumer::Consumer;
 use crate::queue::error::Error;
 use crate::queue::produce::producer::Producer;
@@ -138,7 +138,7 @@ impl SimpleDistributedQueue {
     }
 
     /// Returns a consumer that removes each item before it delivers it. Nothing is sent yet.
-    pub fn auto_ack_consumer(&self) -> Consumer<AutoAck> {
+    pub fn auto_ack_consumer(&self) -> AutoAckConsumer {
         Consumer::with_receipts(self.producer.layout.clone(), None, None)
     }
 
@@ -189,10 +189,10 @@ async fn first(layout: &QueueLayout) -> Result<Option<Bytes>, Error> {
 /// The consumers behind the methods of a queue: one for callers that wait, and one for callers that
 /// do not wait behind them.
 #[derive(Debug, Clone)]
-pub(in crate::queue) struct SharedConsumers(Arc<[Mutex<Consumer<AutoAck>>; 2]>);
+pub(in crate::queue) struct SharedConsumers(Arc<[Mutex<AutoAckConsumer>; 2]>);
 
 impl SharedConsumers {
-    pub(in crate::queue) fn new(make: impl Fn() -> Consumer<AutoAck>) -> Self {
+    pub(in crate::queue) fn new(make: impl Fn() -> AutoAckConsumer) -> Self {
         Self(Arc::new([Mutex::new(make()), Mutex::new(make())]))
     }
 

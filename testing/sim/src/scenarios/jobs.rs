@@ -7,8 +7,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::sleep;
 use zk_curator::{CuratorFramework, ErrorKind};
-use zk_curator_recipes::queue::jobs::{Claimed, JobInfo, JobPhase, JobState, JobTask, Jobs};
-use zk_curator_recipes::queue::{Consumer, Delivery, Error};
+use zk_curator_recipes::queue::jobs::{
+    Claimed, JobDelivery, JobInfo, JobPhase, JobState, JobTask, JobWorker, Jobs,
+};
+use zk_curator_recipes::queue::{Delivery, Error};
 
 use super::Scenario;
 use super::support::claimed::{ClaimedQueue, Taker, delivered, done, too_late, uses};
@@ -140,7 +142,7 @@ impl Site<'_> {
 impl ClaimedQueue for Site<'_> {
     type Kind = Claimed;
 
-    fn consumer(&self) -> Consumer<Claimed> {
+    fn consumer(&self) -> JobWorker {
         self.jobs.worker(self.client.who().to_string())
     }
 
@@ -172,7 +174,7 @@ impl ClaimedQueue for Site<'_> {
         Ok(!others)
     }
 
-    async fn settle(&self, attempt: Attempt<'_>, job: Delivery<Claimed>) -> Result<(), Failure> {
+    async fn settle(&self, attempt: Attempt<'_>, job: JobDelivery) -> Result<(), Failure> {
         let (client, mut rng, name) = (self.client, self.client.rng(), name_of(job.data()));
         let held = delivered(client, attempt, &name, job.attempt(), job.fencing_token());
         if !hold_on(&held, job.lost(), uses(client, &held)).await {

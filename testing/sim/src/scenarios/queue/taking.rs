@@ -7,7 +7,7 @@ use tokio::time::{sleep, timeout};
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::queue::{
-    AutoAck, Consumer, DistributedQueue, Error, FifoQueue, OnUnconfirmed, PutMode,
+    AutoAckConsumer, DistributedQueue, Error, FifoQueue, OnUnconfirmed, PutMode,
     SimpleDistributedQueue,
 };
 
@@ -69,7 +69,7 @@ impl Source {
 
 /// The receiving end of the queue.
 enum Takes {
-    Plain(Box<Consumer<AutoAck>>),
+    Plain(Box<AutoAckConsumer>),
     Simple(SimpleDistributedQueue),
     Fifo(FifoQueue),
 }
