@@ -106,6 +106,35 @@ fn thousands_of_rounds_back_to_back() {
     });
 }
 
+/// A member that waits too long learns who is there, and how many are missing.
+#[test]
+fn participants_are_those_who_have_entered_and_not_left() {
+    simulated_members(3, async |server, clients| {
+        let members = ["a", "b", "c"].map(|label| barrier(&clients[0], 3).label(label));
+        let labels = async || {
+            let there = barrier(&clients[2], 3).participants().await.unwrap();
+            there.iter().map(|member| member.label_str().into_owned()).collect::<Vec<_>>()
+        };
+        let missing = async || barrier(&clients[2], 3).missing().await.unwrap();
+        assert_eq!((labels().await, missing().await), (vec![], 3));
+        let mut entering = JoinSet::new();
+        for (count, member) in members.iter().take(2).cloned().enumerate() {
+            entering.spawn(async move { member.enter().await.unwrap() });
+            until(&server, |probe| probe.children(BARRIER).len() == count + 1).await;
+        }
+        assert_eq!((labels().await, missing().await), (vec!["a".into(), "b".into()], 1));
+        let last = members[2].enter().await.unwrap();
+        let mut rounds = entering.join_all().await;
+        assert_eq!((labels().await.len(), missing().await), (3, 0));
+        drop(rounds.pop());
+        until(&server, |probe| probe.children(BARRIER).len() == 3).await;
+        assert_eq!((labels().await.len(), missing().await), (2, 0), "one has left the round");
+        let (one, other) = tokio::join!(last.leave(), rounds.pop().unwrap().leave());
+        (one.unwrap(), other.unwrap());
+        assert_eq!((labels().await, missing().await), (vec![], 3));
+    });
+}
+
 /// Enter and leave for n members, from the second round on: what Apache Curator needs 69.5 requests
 /// for with 8.
 #[test]

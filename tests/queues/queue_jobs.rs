@@ -10,7 +10,6 @@ use futures_util::StreamExt;
 use tokio::time::timeout;
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
-use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::health::Health;
 use zk_curator_recipes::queue::Error;
 use zk_curator_recipes::queue::jobs::{JobDelivery, JobState, JobTask, Jobs};

@@ -74,7 +74,9 @@ enum LastChallenge {
 
 impl fmt::Debug for DigestExchange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DigestExchange").field("credentials", &self.credentials).finish_non_exhaustive()
+        f.debug_struct("DigestExchange")
+            .field("credentials", &self.credentials)
+            .finish_non_exhaustive()
     }
 }
 

@@ -11,6 +11,7 @@ use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, OwnedNode};
 use super::ready::{BarrierPlace, Ready};
 use super::rules::{self, BarrierStanding, EntryStep, MEMBER, READY};
 use super::{Error, RoundPlace};
+use crate::participant::{Participant, participants_at};
 
 /// The number of requests in flight while the ages of members are read.
 const FAN_OUT: usize = 64;
@@ -136,7 +137,8 @@ impl DistributedDoubleBarrier {
         self.members
     }
 
-    /// Waits, without a time limit, until all members are in the barrier.
+    /// Waits, without a time limit, until all members are in the barrier. With a limit, put it in
+    /// [`tokio::time::timeout`]; [`participants`](Self::participants) then says who is there.
     ///
     /// # Errors
     /// After any error, our node goes away.
@@ -207,6 +209,45 @@ impl DistributedDoubleBarrier {
                 }
             }
         }
+    }
+
+    /// Returns the members in the barrier, according to the connected server, in the order in which
+    /// they have entered. Before a round, others are missing; in a round, these have not left it.
+    /// Their [labels](Self::label) tell who they are.
+    ///
+    /// Use it when [`enter`](Self::enter) or [`leave`](RoundPlace::leave) has taken too long. One
+    /// listing, and one read a member.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] as of every read.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
+        let (place, children) = self.look("participants").await?;
+        let names = children.iter().filter(|name| *name != READY);
+        let paths = names.map(|name| place.child(name)).collect();
+        Ok(participants_at(&place.zk, paths).await?)
+    }
+
+    /// Returns the number of members that the next round waits for, according to the connected
+    /// server; 0 if a round has begun. One listing.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] as of every read.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn missing(&self) -> Result<usize, Error> {
+        let (_, children) = self.look("missing").await?;
+        Ok(if has_begun(&children) { 0 } else { self.members.saturating_sub(children.len()) })
+    }
+
+    async fn look(&self, operation: &'static str) -> Result<(BarrierPlace, Vec<String>), Error> {
+        let path = ZPath::for_operation(operation, self.path.as_str())?;
+        let place = BarrierPlace { zk: self.zk.clone(), path };
+        let children = place.children().await?;
+        Ok((place, children))
     }
 
     fn refusal(&self) -> Error {

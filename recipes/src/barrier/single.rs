@@ -132,6 +132,23 @@ impl DistributedBarrier {
         Ok(self.zk.exists(&self.path).await?.is_some())
     }
 
+    /// Returns the [label](Self::label) of the client that has set the barrier, or `None` if it is not
+    /// set, according to the connected server, which may lag. Java's Curator writes its address.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] as of every read.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn set_by(&self) -> Result<Option<Bytes>, Error> {
+        let path = ZPath::for_operation("set_by", self.path.as_str())?;
+        match self.zk.get_data(path.as_str()).await {
+            Ok(label) => Ok(Some(label)),
+            Err(error) if error.kind() == ErrorKind::NoNode => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Waits until the barrier is not set, or was removed since it was found.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use zk_curator::CuratorFramework;
 use zk_curator::path::ZPath;
 use zk_curator::value::ToData;
 
-use super::locking_delivery::{Home, Locking};
+use super::locking_delivery::Home;
 use crate::path::child;
 use crate::queue::LockingConsumer;
 use crate::queue::consume::consumer::Consumer;

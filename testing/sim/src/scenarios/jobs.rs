@@ -7,10 +7,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::sleep;
 use zk_curator::{CuratorFramework, ErrorKind};
+use zk_curator_recipes::queue::Error;
 use zk_curator_recipes::queue::jobs::{
     Claimed, JobDelivery, JobInfo, JobPhase, JobState, JobTask, JobWorker, Jobs,
 };
-use zk_curator_recipes::queue::{Delivery, Error};
 
 use super::Scenario;
 use super::support::claimed::{ClaimedQueue, Taker, delivered, done, too_late, uses};

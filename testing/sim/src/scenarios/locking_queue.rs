@@ -5,9 +5,7 @@
 use std::time::Duration;
 
 use tokio::time::sleep;
-use zk_curator_recipes::queue::{
-    Delivery, Locking, LockingConsumer, LockingDelivery, LockingQueue, Message,
-};
+use zk_curator_recipes::queue::{Locking, LockingConsumer, LockingDelivery, LockingQueue, Message};
 
 use super::Scenario;
 use super::support::claimed::{ClaimedQueue, Taker, delivered, done, too_late, uses};
