@@ -22,7 +22,6 @@ use zk_curator_discovery::provider::ProviderBuilder;
 use zk_curator_discovery::rest::Purge;
 use zk_curator_discovery::{DownInstancePolicy, ServiceDiscovery, ServiceInstance, ServiceType};
 use zk_curator_recipes::Shutdown;
-use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::blocking::{self, Lock};
 use zk_curator_recipes::cache::CuratorCache;
 use zk_curator_recipes::counter::{DistributedAtomicLong, PromotedToLock};

@@ -515,13 +515,13 @@ fn recipes_list_their_nodes_beside_those_of_others() {
         let once =
             OncePer::new(one, "/cron", Schedule::every(A_MOMENT)).tolerance(A_MOMENT * u32::MAX);
         let ran = std::cell::Cell::new(false);
-        let stop = zk_curator_recipes::Shutdown::new();
+        let stop = Shutdown::new();
         let body = |_| async {
             ran.set(true);
             stop.begin();
             Ok::<_, String>(())
         };
-        let shutdown = zk_curator_recipes::stop.clone();
+        let shutdown = stop.clone();
         once.run(body).until(shutdown).await.unwrap();
         foreign("/cron").await;
         assert!(ran.get());

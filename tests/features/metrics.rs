@@ -427,7 +427,7 @@ fn parts_of_recipes_have_the_name_of_their_user() {
         }
         let allocate = |zk: &CuratorFramework, path: &str| DistributedQueue::new(zk, path);
         let sharder = QueueSharder::builder(&zk, "/queues", "/leader", allocate);
-        let sharder = sharder.start().await.unwrap();
+        let sharder = sharder.open().await.unwrap();
         sums.reaches("leader{recipe=sharder} 1").await;
         sharder.close().await.unwrap();
 

@@ -436,9 +436,9 @@ fn settings_that_cannot_be_zero_are_refused_when_used() {
 
         let allocate = |zk: &_, path: &str| DistributedQueue::new(zk, path);
         let sharder = || QueueSharder::builder(&zk, "/queues", "/leader", allocate);
-        zero(sharder().new_queue_threshold(0).start().await.err(), "new_queue_threshold");
-        zero(sharder().max_queues(0).start().await.err(), "max_queues");
-        zero(sharder().check_every(Duration::ZERO).start().await.err(), "check_every");
+        zero(sharder().new_queue_threshold(0).open().await.err(), "new_queue_threshold");
+        zero(sharder().max_queues(0).open().await.err(), "max_queues");
+        zero(sharder().check_every(Duration::ZERO).open().await.err(), "check_every");
         // The only transaction is the creation of the session.
         assert_eq!(server.probe().zxid(), 1, "{}", server.probe());
     });

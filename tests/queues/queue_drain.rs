@@ -282,7 +282,7 @@ fn a_stopped_sharder_begins_no_queue_and_drains_the_others() {
         let sharder = QueueSharder::builder(&zk, "/shards", "/shards-leader", |zk, path| {
             DistributedQueue::new(zk, path)
         });
-        let sharder = sharder.start().await.unwrap();
+        let sharder = sharder.open().await.unwrap();
         let stop = Shutdown::new();
         let drained = Mutex::new(0);
         let body = async |_: DistributedQueue| {
@@ -294,7 +294,7 @@ fn a_stopped_sharder_begins_no_queue_and_drains_the_others() {
         sharder.run(body).until(stop.clone().drain(HOUR)).await.unwrap();
         assert_eq!(*drained.lock().unwrap(), 1);
         let never = async |_: DistributedQueue| pending::<Result<(), Error>>().await;
-        let run = async |stop| sharder.run(never).until(stop.drain(WORK)).await.unwrap();
+        let run = async |stop: Shutdown| sharder.run(never).until(stop.drain(WORK)).await.unwrap();
         stopped_by(spend(WORK), run).await;
         sharder.close().await.unwrap();
     });

@@ -10,6 +10,7 @@ use futures_util::StreamExt;
 use tokio::time::timeout;
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
+use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::health::Health;
 use zk_curator_recipes::queue::Error;
 use zk_curator_recipes::queue::jobs::{JobDelivery, JobState, JobTask, Jobs};
@@ -642,7 +643,7 @@ fn a_job_whose_result_cannot_be_kept_is_executed_once() {
         let over =
             async { drop(until(&server, |probe| is_kept(probe, "/jobs/failed", "a")).await) };
         let worker = jobs.worker("w");
-        let run = async |stop| {
+        let run = async |stop: Shutdown| {
             worker.run(1, body).until(stop.drain(A_MOMENT)).await.unwrap();
         };
         stopped_by(over, run).await;

@@ -303,7 +303,8 @@ fn run_dead_letters_only_items_that_bodies_have_received() {
                 spend(Duration::from_millis(number * 7 % 41)).await;
                 if number.is_multiple_of(3) { Ok(()) } else { Err("not today") }
             };
-            let run = async |stop| kind.consume(&zk, LIMIT, stop, &got, body).await.unwrap();
+            let run =
+                async |stop: Shutdown| kind.consume(&zk, LIMIT, stop, &got, body).await.unwrap();
             stopped_by(past(IDLE), run).await;
             assert_eq!(kind.left(&near).await, BTreeMap::new(), "{kind:?}");
             for (item, deliveries) in got.into_inner() {
@@ -337,7 +338,8 @@ fn stop_counts_only_deliveries_that_a_body_has_received() {
                     Err("not today")
                 };
                 let stopped = spend(Duration::from_millis(stop * 2));
-                let run = async |stop| kind.consume(&zk, 3, stop, &got, body).await.unwrap();
+                let run =
+                    async |stop: Shutdown| kind.consume(&zk, 3, stop, &got, body).await.unwrap();
                 stopped_by(stopped, run).await;
                 let got = got.into_inner();
                 let left = kind.left(&near).await;

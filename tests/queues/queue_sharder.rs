@@ -272,7 +272,7 @@ fn an_election_among_the_queues_is_refused() {
 #[test]
 fn a_start_that_is_given_up_leaves_no_candidate() {
     simulated_steps(2, async |step, server, zk| {
-        let started = poll_then_drop(builder(&zk).start(), step).await;
+        let started = poll_then_drop(builder(&zk).open(), step).await;
         let is_done = started.is_some();
         drop(started);
         until(&server, |probe| probe.children(LEADER).is_empty()).await;

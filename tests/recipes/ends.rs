@@ -177,7 +177,7 @@ fn callers_are_told_of_a_sharder_whose_user_panics() {
         };
         let sharder =
             QueueSharder::builder(&zk, "/shards", "/leader", allocate).new_queue_threshold(1);
-        let sharder = sharder.check_every(Duration::from_secs(1)).start().await.unwrap();
+        let sharder = sharder.check_every(Duration::from_secs(1)).open().await.unwrap();
         sharder.queue().put("item").await.unwrap();
         let body = async |_| std::future::pending::<Result<(), String>>().await;
         in_time("run", sharder.run(body)).await.unwrap();

@@ -289,21 +289,21 @@ pub async fn impatient() -> (TestServer, CuratorFramework) {
     (server, zk)
 }
 
-/// Runs a future with a token that is cancelled when `stop` resolves.
+/// Runs a future with a shutdown that begins when `stop` resolves.
 pub async fn stopped_by<T>(
     stop: impl Future<Output = ()>,
     run: impl AsyncFnOnce(Shutdown) -> T,
 ) -> T {
-    let token = Shutdown::new();
+    let shutdown = Shutdown::new();
     let stopped = async {
         stop.await;
-        token.begin();
+        shutdown.begin();
         std::future::pending().await
     };
     tokio::select! {
         biased;
         never = stopped => never,
-        output = run(token.clone()) => output,
+        output = run(shutdown.clone()) => output,
     }
 }
 

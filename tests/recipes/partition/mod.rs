@@ -14,7 +14,6 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::Shutdown;
-use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::partition::{Error, Partition, SetPartitioner};
 use zk_curator_testing::TestServer;
 use zk_curator_testing::wait::{self, spend};

@@ -307,7 +307,7 @@ fn run_until_drains_and_then_drops_the_body() {
             }
         });
         let drain = Duration::from_secs(drain);
-        let run = async |stop| {
+        let run = async |stop: Shutdown| {
             once.run(body).until(stop.drain(drain)).await.unwrap();
         };
         stopped_by(stop, run).await;
@@ -327,7 +327,7 @@ fn no_slot_is_claimed_after_the_stop() {
         let once = stage.every_minute(&zk, "a");
         let body = async |_: Slot| Err::<(), _>("never");
         let body = |slot| Box::pin(body(slot));
-        let run = async |stop| once.run(body).until(stop.drain(MINUTE)).await.unwrap();
+        let run = async |stop: Shutdown| once.run(body).until(stop.drain(MINUTE)).await.unwrap();
         stopped_by(std::future::ready(()), run).await;
         stopped_by(reached(stage.at(15, 59)), run).await;
         assert_eq!(stage.since.elapsed(), Duration::from_secs(59));
@@ -338,7 +338,7 @@ fn no_slot_is_claimed_after_the_stop() {
             if is_claim { Verdict::Delay(Duration::from_secs(1)) } else { Verdict::Pass }
         });
         let stop = reached(stage.at(16, 0) + Duration::from_millis(500));
-        let run = async |stop| {
+        let run = async |stop: Shutdown| {
             once.run(body).until(stop.drain(Duration::ZERO)).await.unwrap();
         };
         stopped_by(stop, run).await;
@@ -422,7 +422,7 @@ async fn members_share_slots(server: Server) {
                     runs.note(id, &slot);
                     std::future::ready(Ok::<(), String>(()))
                 };
-                let run = async |stop| {
+                let run = async |stop: Shutdown| {
                     running.run(body).until(stop.drain(MINUTE)).await.unwrap();
                 };
                 stopped_by(stop, run).await;

@@ -121,7 +121,7 @@ fn dropped_anywhere_a_slot_is_run_by_others_or_recorded() {
                     }
                 };
                 let once = of(stage, zk, "a");
-                let run = async |stop| {
+                let run = async |stop: Shutdown| {
                     once.run(body).until(stop.drain(MINUTE)).await.unwrap();
                 };
                 stopped_by(stage.until_done(16), run).await;

@@ -262,7 +262,7 @@ fn dropped_anywhere_a_failing_slot_keeps_its_count() {
             };
             let end = async { drop(stage.until(|probe| has_given_up(probe, 16)).await) };
             let once = of(stage, zk, "a");
-            let run = async |stop| {
+            let run = async |stop: Shutdown| {
                 once.run(body).until(stop.drain(MINUTE)).await.unwrap();
             };
             stopped_by(end, run).await;

@@ -74,16 +74,16 @@ pub(in crate::scenarios) async fn stopped_by<Fut: Future>(
     stop: impl Future<Output = ()>,
     run: impl FnOnce(Shutdown) -> Fut,
 ) -> Fut::Output {
-    let token = Shutdown::new();
+    let shutdown = Shutdown::new();
     let stopped = async {
         stop.await;
-        token.begin();
+        shutdown.begin();
         pending().await
     };
     tokio::select! {
         biased;
         never = stopped => never,
-        output = run(token.clone()) => output,
+        output = run(shutdown.clone()) => output,
     }
 }
 
