@@ -1,6 +1,6 @@
 //! A job of three hosts stays on one of them from run to run, although its process ends in between.
-//! Then the host fails, and another one takes over when the lease is over. A presence with a session
-//! of its own vanishes when its own time to live is over.
+//! Then the host fails, and another one takes over when the lease is over. A presence with a
+//! session of its own vanishes when its own time to live is over.
 //!
 //! Run `cargo run --example leases`; set `ZK_CONNECT=host:port` to use Apache ZooKeeper.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]

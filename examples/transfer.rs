@@ -43,8 +43,8 @@ async fn main() -> Result<()> {
             Result::Ok(attempts)
         }));
     }
-    // The server applies the transaction, but its response is lost. The rule is installed before the
-    // transfer begins.
+    // The server applies the transaction, but its response is lost. The rule is installed before
+    // the transfer begins.
     let lose = |round: usize| {
         let commit = |request: &RuleRequest<'_>| match request.opcode() {
             OpCode::Multi => Verdict::LoseReply,

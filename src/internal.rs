@@ -34,8 +34,9 @@ pub fn described(zk: &CuratorFramework, op: &TransactionOp) -> (Op, bool) {
     op.described(zk)
 }
 
-/// Withdraws the transaction if the token is cancelled before it is sent: it fails with `Withdrawn`,
-/// and nothing was applied. A transaction that was sent, or may have been, is not affected.
+/// Withdraws the transaction if the token is cancelled before it is sent: it fails with
+/// `Withdrawn`, and nothing was applied. A transaction that was sent, or may have been, is not
+/// affected.
 ///
 /// It is for a transaction on behalf of several callers, of which one may lose interest while the
 /// transaction waits for a connection. A single caller just drops the future.

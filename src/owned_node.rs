@@ -370,8 +370,8 @@ impl Ownership {
         self.session.raw.valid_until()
     }
 
-    /// Asks the server if the node still exists, and watches it. [`is_over`](Self::is_over) rests on
-    /// what this client was told; this is for the next step of one that has not asked for long.
+    /// Asks the server if the node still exists, and watches it. [`is_over`](Self::is_over) rests
+    /// on what this client was told; this is for the next step of one that has not asked for long.
     ///
     /// The answer is as old as the server's state, as that of every read.
     ///

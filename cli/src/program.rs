@@ -15,9 +15,9 @@ pub(crate) struct Program<'a> {
 }
 
 impl Program<'_> {
-    /// Runs the program to its end, and returns its exit code. It is asked to end (TERM) when `stop`
-    /// resolves. If the future is dropped, the program is killed, and so are all processes that it
-    /// has started in its process group.
+    /// Runs the program to its end, and returns its exit code. It is asked to end (TERM) when
+    /// `stop` resolves. If the future is dropped, the program is killed, and so are all processes
+    /// that it has started in its process group.
     #[cfg(unix)]
     pub(crate) async fn run(self, stop: impl Future<Output = ()>) -> io::Result<u8> {
         use nix::sys::signal::Signal;

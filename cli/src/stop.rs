@@ -87,8 +87,8 @@ impl Stops {
 
 /// Ends when every [`Stops`] has the signals that came before, for example before the end of a
 /// program that this process has waited for. The system runs their handler before this call; the
-/// runtime passes them on when it looks at its sources, which it does before a task that has yielded
-/// goes on.
+/// runtime passes them on when it looks at its sources, which it does before a task that has
+/// yielded goes on.
 pub(crate) async fn told() {
     tokio::task::yield_now().await;
 }

@@ -112,10 +112,10 @@ impl<P: DeserializeOwned + Serialize + Send + 'static> ServiceDiscovery<P> {
     /// or [unregistered](Registration::unregister). See [`registration`](crate::registration).
     ///
     /// # Errors
-    /// * `Framework` with `InvalidArgument` (the name or the id cannot be the name of a node, or the id
-    ///   is the name of a [receipt](zk_curator::certain::is_receipt)),
-    ///   `InvalidPath` (the base path), `NotStarted` or `Closed`: nothing was sent. `Framework`
-    ///   with another permanent error, such as `NoAuth`: the instance is not registered.
+    /// * `Framework` with `InvalidArgument` (the name or the id cannot be the name of a node, or
+    ///   the id is the name of a [receipt](zk_curator::certain::is_receipt)), `InvalidPath` (the
+    ///   base path), `NotStarted` or `Closed`: nothing was sent. `Framework` with another permanent
+    ///   error, such as `NoAuth`: the instance is not registered.
     /// * `Write`: the instance cannot be written as a record.
     /// * `LocalAddress`: no address of this machine was found.
     /// * `Refused`: the id is registered, and the policy is [`OnConflict::Fail`]. `Superseded`:

@@ -119,8 +119,8 @@ impl Shutdown {
         Ok(Self::when(async move { signals.next().await }))
     }
 
-    /// Stops when a future resolves, for example a signal of the process or the `cancelled_owned` of
-    /// a `CancellationToken`. A task waits for it. The future is dropped with the last clone.
+    /// Stops when a future resolves, for example a signal of the process or the `cancelled_owned`
+    /// of a `CancellationToken`. A task waits for it. The future is dropped with the last clone.
     ///
     /// # Panics
     /// Panics outside a tokio runtime.
@@ -186,11 +186,12 @@ impl Shutdown {
     }
 
     /// Performs a step of the end of a process, such as `registration.drain()`,
-    /// `registration.unregister()` or `guard.release()`. Returns its result, or `None` if it has not
-    /// ended at the deadline. The step is dropped then; the futures of this crate continue in the
-    /// background as they document, until the framework is closed.
+    /// `registration.unregister()` or `guard.release()`. Returns its result, or `None` if it has
+    /// not ended at the deadline. The step is dropped then; the futures of this crate continue in
+    /// the background as they document, until the framework is closed.
     ///
-    /// The deadline begins when the stop is noticed by any clone, at the latest with the first step.
+    /// The deadline begins when the stop is noticed by any clone, at the latest with the first
+    /// step.
     ///
     /// # Cancel safety
     /// As that of the step.
@@ -205,8 +206,8 @@ impl Shutdown {
 
     /// Closes the framework, for all clones of its handle. Returns `true` if a server has confirmed
     /// the end of the session, and all cleanup is done. Otherwise it logs the reason as a warning,
-    /// and the servers delete the ephemeral nodes when the session expires; a process needs to do no
-    /// more. After the deadline it does not wait.
+    /// and the servers delete the ephemeral nodes when the session expires; a process needs to do
+    /// no more. After the deadline it does not wait.
     ///
     /// # Cancel safety
     /// Once the future was polled, the framework is closed in the background in any case.

@@ -16,9 +16,10 @@ const PER_REQUEST: usize = 256;
 ///
 /// Servers before ZooKeeper 3.6, and raw clients without `multiRead`, get one request for each read
 /// instead. A request with long paths that exceeds the
-/// [limit](crate::CuratorFrameworkBuilder::max_frame) is sent in halves, and so is one whose response
-/// exceeds [its limit](crate::CuratorFrameworkBuilder::max_response), down to the node that is too
-/// large by itself. Only the read of that node fails, with `TooLarge` or `ResponseTooLarge`.
+/// [limit](crate::CuratorFrameworkBuilder::max_frame) is sent in halves, and so is one whose
+/// response exceeds [its limit](crate::CuratorFrameworkBuilder::max_response), down to the node
+/// that is too large by itself. Only the read of that node fails, with `TooLarge` or
+/// `ResponseTooLarge`.
 ///
 /// Fails if a request as a whole fails: without a connection, or with `InvalidPath`.
 ///
@@ -133,8 +134,8 @@ impl MultiReadBuilder {
     ///
     /// Fails with `Unsupported` on servers before ZooKeeper 3.6 and with raw clients without
     /// `multiRead`, with `TooLarge` if the request exceeds the
-    /// [limit](crate::CuratorFrameworkBuilder::max_frame), and with `ResponseTooLarge` if the response
-    /// exceeds [its limit](crate::CuratorFrameworkBuilder::max_response).
+    /// [limit](crate::CuratorFrameworkBuilder::max_frame), and with `ResponseTooLarge` if the
+    /// response exceeds [its limit](crate::CuratorFrameworkBuilder::max_response).
     /// [`per_request`](Self::per_request) has no effect.
     pub const fn in_one_request(mut self) -> Self {
         self.is_one_state = true;

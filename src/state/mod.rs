@@ -55,8 +55,8 @@ impl ConnectionState {
         matches!(self, Self::Connected | Self::Reconnected { .. } | Self::ReadOnly)
     }
 
-    /// Returns the name that metrics and [`ConnectionHealth`] use: `connecting`, `connected`, `suspended`,
-    /// `reconnected`, `lost`, `read_only`, `closed`.
+    /// Returns the name that metrics and [`ConnectionHealth`] use: `connecting`, `connected`,
+    /// `suspended`, `reconnected`, `lost`, `read_only`, `closed`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

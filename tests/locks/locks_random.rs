@@ -117,8 +117,9 @@ impl Ledger {
             Role::Reader => inside.contains(&Role::Writer),
             Role::Lease => inside.len() >= LEASES as usize,
         };
-        // A client enters by what it has read. It may have been read before its node was taken away,
-        // or the lock was passed on within a process, where no task knows yet that it is lost.
+        // A client enters by what it has read. It may have been read before its node was taken
+        // away, or the lock was passed on within a process, where no task knows yet that it is
+        // lost.
         let is_lost = self.forced.iter().any(|path| path == entry.held.path());
         assert!(
             !excluded || is_lost,

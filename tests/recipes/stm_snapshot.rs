@@ -23,8 +23,8 @@ const ACCOUNTS: usize = 200;
 const BALANCE: i64 = 100;
 const TOTAL: i64 = BALANCE * ACCOUNTS as i64;
 const WRITERS: usize = 8;
-/// The time that a request of the reader takes to the server. The clients that move money are nearer:
-/// several of their transfers are committed between a read and a commit of the reader.
+/// The time that a request of the reader takes to the server. The clients that move money are
+/// nearer: several of their transfers are committed between a read and a commit of the reader.
 const READER: Duration = Duration::from_millis(3);
 
 fn account(n: usize) -> String {
@@ -57,8 +57,8 @@ async fn bank() -> Bank {
 }
 
 impl Bank {
-    /// Runs a future while all clients move money, and have begun. Returns its output, and the number
-    /// of transfers.
+    /// Runs a future while all clients move money, and have begun. Returns its output, and the
+    /// number of transfers.
     async fn under_transfers<T>(&self, run: impl Future<Output = T>) -> (T, usize) {
         let is_over = Cell::new(false);
         let transfers = Cell::new(0);

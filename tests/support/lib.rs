@@ -43,8 +43,8 @@ const LONG: Duration = Duration::from_secs(300);
 /// The same limit in simulated time.
 const LONG_SIMULATED: Duration = Duration::from_secs(24 * 3600);
 
-/// The session timeout of frameworks in real time, unless a session has to end. Servers of the tests
-/// grant it.
+/// The session timeout of frameworks in real time, unless a session has to end. Servers of the
+/// tests grant it.
 const LONG_SESSION: Duration = Duration::from_secs(40);
 /// The session timeout of the frameworks of these tests, in simulated time.
 pub const SESSION_TIMEOUT: Duration = Duration::from_secs(10);

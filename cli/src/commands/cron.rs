@@ -27,9 +27,9 @@ enum CronVerb {
         #[arg(value_parser = path::parse)]
         path: String,
     },
-    /// Run a command once per period on one of all hosts that run this, until Ctrl-C. A command that
-    /// runs then gets TERM, and KILL after the grace time or at the second Ctrl-C, with all processes
-    /// of its process group
+    /// Run a command once per period on one of all hosts that run this, until Ctrl-C. A command
+    /// that runs then gets TERM, and KILL after the grace time or at the second Ctrl-C, with all
+    /// processes of its process group
     Run {
         /// Node of the schedule; created if it does not exist
         #[arg(value_parser = path::parse)]

@@ -71,8 +71,8 @@ enum EditChoice {
 
 impl EditCommand {
     /// Opens the data in an editor, and writes them if the node is still the one that was read, in
-    /// the same version. If another client has changed it since, shows both changes and asks. Edited
-    /// data stay in a file unless they are written.
+    /// the same version. If another client has changed it since, shows both changes and asks.
+    /// Edited data stay in a file unless they are written.
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let zk = app.zk_to_change().await?;
         let base = self.read(zk).await?;

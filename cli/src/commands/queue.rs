@@ -56,9 +56,9 @@ enum QueueVerb {
         #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
         priority: i32,
     },
-    /// Print the first item and remove it. It is removed once it is printed: if it cannot be printed,
-    /// or `zkc` is killed in between, it stays in the queue. Other consumers cannot take it in between,
-    /// except those of Curator's queues; then the command fails
+    /// Print the first item and remove it. It is removed once it is printed: if it cannot be
+    /// printed, or `zkc` is killed in between, it stays in the queue. Other consumers cannot take
+    /// it in between, except those of Curator's queues; then the command fails
     Take {
         /// Queue
         #[arg(value_parser = path::parse)]

@@ -143,8 +143,8 @@ impl Rm {
         self.matching.is_some() || self.older_than.is_some() || self.empty
     }
 
-    /// Returns `true` if the nodes below the selected ones are deleted too. Nodes that were selected
-    /// because they have no children may get some.
+    /// Returns `true` if the nodes below the selected ones are deleted too. Nodes that were
+    /// selected because they have no children may get some.
     const fn deletes_below(&self) -> bool {
         self.recursive && !self.empty
     }
@@ -307,8 +307,8 @@ struct TreeDeletion<'a> {
 }
 
 impl TreeDeletion<'_> {
-    /// Deletes the nodes, each level after the one below it. Fails with the first failure of a chunk,
-    /// whose other outcomes are noted too.
+    /// Deletes the nodes, each level after the one below it. Fails with the first failure of a
+    /// chunk, whose other outcomes are noted too.
     async fn run(&mut self, targets: &[RemovalTarget]) -> Result<(), CommandFailure> {
         for level in targets.chunk_by(|a, b| a.depth() == b.depth()) {
             for targets in level.chunks(AT_ONCE) {
@@ -337,8 +337,8 @@ impl TreeDeletion<'_> {
         Ok(())
     }
 
-    /// Finds the selected nodes whose paths other nodes have by now: their versions may be the same,
-    /// because versions begin again.
+    /// Finds the selected nodes whose paths other nodes have by now: their versions may be the
+    /// same, because versions begin again.
     async fn replaced(
         &self,
         targets: &[RemovalTarget],

@@ -28,8 +28,8 @@ const LONGEST: u64 = 64 << 20;
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ProbeOptions {
     /// Admin servers, which are asked for what the four-letter words do not tell: a port, or
-    /// `https://:PORT` for that port of every server, or `https://HOST:PORT` for that of one server.
-    /// Repeatable. HTTPS uses --tls-ca, --tls-cert and --tls-key
+    /// `https://:PORT` for that port of every server, or `https://HOST:PORT` for that of one
+    /// server. Repeatable. HTTPS uses --tls-ca, --tls-cert and --tls-key
     #[arg(long, value_name = "PORT|URL")]
     pub(crate) admin: Vec<Admin>,
     /// The means for TLS, if it is used.

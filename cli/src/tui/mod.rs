@@ -1,8 +1,9 @@
 //! The screens of `zkc top`.
 //!
-//! `app` is the state, and how keys and samples change it; `line` parses its command line; `screens`,
-//! `recipes`, `tree` and `hot` make tables of it, and `draw` draws them. All of that is without
-//! I/O. The driver here asks the servers, reads the keys, and performs the effects of the state.
+//! `app` is the state, and how keys and samples change it; `line` parses its command line;
+//! `screens`, `recipes`, `tree` and `hot` make tables of it, and `draw` draws them. All of that is
+//! without I/O. The driver here asks the servers, reads the keys, and performs the effects of the
+//! state.
 
 mod app;
 mod draw;

@@ -188,9 +188,10 @@ impl Actor {
         }
     }
 
-    /// Reads the watched node again, and sets a watch. Reports a change since the last read. Repeats
-    /// a read that is refused for a while, because later requests must not show a change that the
-    /// watch has not reported. Any other refusal says nothing about the node, and ends the watch.
+    /// Reads the watched node again, and sets a watch. Reports a change since the last read.
+    /// Repeats a read that is refused for a while, because later requests must not show a change
+    /// that the watch has not reported. Any other refusal says nothing about the node, and ends the
+    /// watch.
     async fn arm(&self, stale: &StaleWatch) -> bool {
         let registry = &self.api.reports.registry;
         let connection = self.now();

@@ -25,8 +25,8 @@
 //! * searches for servers with pauses, deadlines and a new look-up of names;
 //! * reads the session's id and granted timeout, notices silent servers after two thirds of it, and
 //!   gives the session up when it has passed, like the native client;
-//! * arms watches again after a reconnect: it reads again and compares transaction ids, so they fire
-//!   for changes in between. Identities are added first;
+//! * arms watches again after a reconnect: it reads again and compares transaction ids, so they
+//!   fire for changes in between. Identities are added first;
 //! * ends a session permanently when it is over, with the crate's tasks, which never end by
 //!   themselves and therefore run in a separate runtime.
 //!

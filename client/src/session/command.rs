@@ -11,8 +11,8 @@ use crate::{Error, HostPort};
 /// A command of a handle to the driver, in call order.
 #[derive(Debug)]
 pub(crate) enum SessionCommand {
-    /// A request. `body` is the position of its body in the [`super::RequestBatch`]. With `has_deadline`
-    /// the caller may give up before it is sent, and must learn if it was sent.
+    /// A request. `body` is the position of its body in the [`super::RequestBatch`]. With
+    /// `has_deadline` the caller may give up before it is sent, and must learn if it was sent.
     Request {
         submission: RequestSubmission,
         body: Range<usize>,

@@ -13,8 +13,8 @@ use super::scalar::boolean;
 use super::text::{WrittenJson, joined, pairs};
 use super::write::{JsonMode, WriteError, finished};
 
-/// Returns `true` if the data are one JSON object that readers accept: a record, perhaps with values
-/// that we cannot read.
+/// Returns `true` if the data are one JSON object that readers accept: a record, perhaps with
+/// values that we cannot read.
 pub(crate) fn is_document(data: &[u8]) -> bool {
     checked(data).and_then(RecordFields::of).is_ok()
 }
@@ -24,8 +24,8 @@ pub(crate) fn address(data: &[u8]) -> Option<String> {
     read::<IgnoredAny>(data, "", "").ok()?.address
 }
 
-/// Returns `false` if a record says that the instance gets no traffic. The rest of the record is not
-/// read.
+/// Returns `false` if a record says that the instance gets no traffic. The rest of the record is
+/// not read.
 pub(crate) fn is_enabled(data: &[u8]) -> Result<bool, Fault> {
     let text = checked(data)?;
     let fields = RecordFields::of(text)?;

@@ -139,8 +139,8 @@ impl<P: DeserializeOwned + serde::Serialize + Send + 'static> Registration<P> {
     /// operator may have set `enabled` to `false`, for example. `edit` is called again if another
     /// client writes at the same time. It cannot change the name, the id or the kind.
     ///
-    /// Only what `edit` changes is written. The rest of the record stays as it is, also what `P` does
-    /// not know: further fields, the digits of a number, and the order.
+    /// Only what `edit` changes is written. The rest of the record stays as it is, also what `P`
+    /// does not know: further fields, the digits of a number, and the order.
     ///
     /// # Errors
     /// * `Superseded`, `Deleted`, `Ended`: the registration has ended.
@@ -148,8 +148,9 @@ impl<P: DeserializeOwned + serde::Serialize + Send + 'static> Registration<P> {
     ///   `Undecodable` if another client has written a payload that `P` cannot read, or if the new
     ///   record cannot be written, or with another permanent error such as `NoAuth` or `TooLarge`:
     ///   nothing was changed.
-    /// * `Framework` with an error that [may have been applied](Error::may_have_applied): the response
-    ///   was lost, other clients have written since, and `edit` would change their record again.
+    /// * `Framework` with an error that [may have been applied](Error::may_have_applied): the
+    ///   response was lost, other clients have written since, and `edit` would change their record
+    ///   again.
     /// * `Write`: the instance has no record.
     ///
     /// # Cancel safety

@@ -102,8 +102,8 @@ impl RegistrationShared {
         }
     }
 
-    /// Queues a change. It takes the place of an earlier move of the gate, or of an earlier write of
-    /// the same record for which no caller waits. Returns the changes that are not written any
+    /// Queues a change. It takes the place of an earlier move of the gate, or of an earlier write
+    /// of the same record for which no caller waits. Returns the changes that are not written any
     /// more, to be dropped without the lock.
     pub(super) fn queue(&mut self, change: RecordChange) -> Vec<RecordChange> {
         if self.has_ended || self.ending.is_some() {

@@ -291,8 +291,8 @@ fn node(segments: Segments<(String, String)>) -> RestResult<(String, String)> {
     if is_receipt(&id) { Err(Problem::missing()) } else { Ok((name, id)) }
 }
 
-/// Refuses what is not the name of a node, also for paths of the caller's: with a slash in a name, a
-/// client would reach nodes that do not belong to any service.
+/// Refuses what is not the name of a node, also for paths of the caller's: with a slash in a name,
+/// a client would reach nodes that do not belong to any service.
 fn refuse_other_names(segment: &str) -> RestResult<()> {
     child("rest", &ZPath::root(), segment, "not the name of a node")?;
     Ok(())

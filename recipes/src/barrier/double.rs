@@ -55,8 +55,8 @@ const FAN_OUT: usize = 64;
 /// # Guarantees
 /// * [`enter`](Self::enter) returns only after all members of a round were in the barrier at
 ///   the same time.
-/// * [`leave`](RoundPlace::leave) succeeds only after every member of the round has begun to leave, or
-///   has died.
+/// * [`leave`](RoundPlace::leave) succeeds only after every member of the round has begun to leave,
+///   or has died.
 /// * Rounds follow each other without a pause: a member that has left may enter immediately.
 ///   Otherwise Curator's members hang, or pass too early, because they distinguish rounds only by
 ///   the number of members.

@@ -15,7 +15,8 @@ use super::Error;
 ///
 /// # Protocol
 /// The barrier of
-/// [ZooKeeper's recipes](https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_eventHandles):
+/// [ZooKeeper's
+/// recipes](https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_eventHandles):
 /// 1. Read the node, with a watch, after a `sync` in the same round trip. If there is none,
 ///    continue.
 /// 2. When the watch fires because the node was deleted, continue.
@@ -132,8 +133,9 @@ impl DistributedBarrier {
         Ok(self.zk.exists(&self.path).await?.is_some())
     }
 
-    /// Returns the [label](Self::label) of the client that has set the barrier, or `None` if it is not
-    /// set, according to the connected server, which may lag. Java's Curator writes its address.
+    /// Returns the [label](Self::label) of the client that has set the barrier, or `None` if it is
+    /// not set, according to the connected server, which may lag. Java's Curator writes its
+    /// address.
     ///
     /// # Errors
     /// [`Error::Framework`] as of every read.

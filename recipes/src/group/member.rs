@@ -77,8 +77,8 @@ impl GroupMember {
     /// for example `NoNode` when the group [is not there](Group::join). It is tried again all the
     /// same. `Closed` when the framework is closed. `InvalidPath` when the path of the group is not
     /// valid, or the id is no name for a node, and `InvalidArgument` if it is the name of a
-    /// [receipt](zk_curator::certain::is_receipt): it never joins. `NodeExists` if a persistent node
-    /// has the name.
+    /// [receipt](zk_curator::certain::is_receipt): it never joins. `NodeExists` if a persistent
+    /// node has the name.
     ///
     /// # Cancel safety
     /// Nothing is lost.

@@ -7,8 +7,8 @@
 //!   └─ worker-2
 //! ```
 //! The layout of Apache Curator's `GroupMember`. kazoo's `Party` and `ShallowParty` are
-//! [modes](Group::with_kazoo_party): the members' nodes are then `<32hex>__party__` and `<32hex>-<id>`,
-//! with the id as data, below a persistent node.
+//! [modes](Group::with_kazoo_party): the members' nodes are then `<32hex>__party__` and
+//! `<32hex>-<id>`, with the id as data, below a persistent node.
 //!
 //! # Protocol
 //! 1. A [`GroupMember`] keeps its node in existence, as
@@ -105,8 +105,8 @@ impl Group {
     /// Reads the members of kazoo's `ShallowParty` at this path: all its children, named
     /// `<32hex>-<id>`.
     ///
-    /// Keys and data are as for [`with_kazoo_party`](Self::with_kazoo_party). [`members`](Self::members)
-    /// takes one request, and no read of a member. Members join with
+    /// Keys and data are as for [`with_kazoo_party`](Self::with_kazoo_party).
+    /// [`members`](Self::members) takes one request, and no read of a member. Members join with
     /// [`GroupMemberBuilder::with_kazoo_shallow_party`].
     #[must_use]
     pub fn with_kazoo_shallow_party(mut self) -> Self {

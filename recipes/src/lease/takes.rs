@@ -71,8 +71,8 @@ impl Takes {
         self.begin(zk, path, (end, end), deadline)
     }
 
-    /// Ends the earlier guard of a lease. Called before the request is sent that deletes the record;
-    /// returns its number.
+    /// Ends the earlier guard of a lease. Called before the request is sent that deletes the
+    /// record; returns its number.
     pub(super) fn surrender(&self, zk: &CuratorFramework, path: &str) -> u64 {
         self.begin(zk, path, (i64::MAX, i64::MIN), LeaseDeadline::over())
     }
@@ -164,8 +164,8 @@ impl TakeState {
         writes.map(|write| write.deadline.left(zk)).fold(held.deadline.left(zk), Duration::min)
     }
 
-    /// Makes one of the earlier writes to a lease: their takes have ended without an outcome. So the
-    /// list does not grow in an outage.
+    /// Makes one of the earlier writes to a lease: their takes have ended without an outcome. So
+    /// the list does not grow in an outage.
     fn merge(&mut self, zk: &CuratorFramework, path: &str) {
         let (earlier, others) =
             std::mem::take(&mut self.writes).into_iter().partition(|write| write.path == path);

@@ -269,8 +269,8 @@ impl MultiLease {
     ///
     /// # Errors
     /// As [`TimedLease::try_take`]; [`Error::InvalidSetting`] also for a number of zero.
-    /// [`Error::NotALease`], and an error of a single node such as `NoAuth`, only if no lease can be
-    /// read.
+    /// [`Error::NotALease`], and an error of a single node such as `NoAuth`, only if no lease can
+    /// be read.
     ///
     /// # Cancel safety
     /// As [`TimedLease::try_take`].

@@ -3,9 +3,9 @@ use zk_curator::{ErrorKind, Ownership};
 use super::Error;
 use crate::contender::KeptWatch;
 
-/// Shows whether the node of a lock still exists, before the lock is granted again: to the next task
-/// of a process, or to the same owner. An operator may have deleted the node, and another process
-/// may hold the lock.
+/// Shows whether the node of a lock still exists, before the lock is granted again: to the next
+/// task of a process, or to the same owner. An operator may have deleted the node, and another
+/// process may hold the lock.
 #[derive(Debug, Default)]
 pub(super) struct Evidence {
     /// A watch on the node.

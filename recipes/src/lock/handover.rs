@@ -43,7 +43,8 @@ use crate::observe::LOCK_HANDOVERS;
 ///   That needs a raw client that sends in the order of the calls, as the one of this project does.
 /// * When the session is lost, or another client deletes the node, the batch is over: no task gets
 ///   it. To learn of it, the first handover of a batch sets a watch on the node, which takes one
-///   request. So does a handover after the data of the node have changed or the connection was lost.
+///   request. So does a handover after the data of the node have changed or the connection was
+///   lost.
 ///
 /// # Cancel safety
 /// As [`InterProcessMutex`]: a future that is dropped while the lock is passed to it passes it on.

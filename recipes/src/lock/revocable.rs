@@ -10,7 +10,8 @@ use super::{Error, InterProcessReadWriteLock, ReadLock, WriteLock, revocation};
 
 /// A read/write lock whose holders can be asked to let go, and be made to: the revocable shared
 /// locks of
-/// [ZooKeeper's recipes](https://zookeeper.apache.org/doc/current/recipes.html#sc_recoverableSharedLocks).
+/// [ZooKeeper's
+/// recipes](https://zookeeper.apache.org/doc/current/recipes.html#sc_recoverableSharedLocks).
 ///
 /// # Layout
 /// ```text

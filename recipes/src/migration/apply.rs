@@ -446,8 +446,8 @@ impl<'a> MigrateCall<'a> {
         if seen.exists { Ok(()) } else { self.create_parents().await }
     }
 
-    /// Creates all nodes above the records, the metadata and the nodes of the lock, from the top: one
-    /// round trip.
+    /// Creates all nodes above the records, the metadata and the nodes of the lock, from the top:
+    /// one round trip.
     async fn create_parents(&self) -> Result<(), Error> {
         let site = &self.site;
         let mut parents = vec![site.metadata.clone(), site.records.clone()];

@@ -65,8 +65,8 @@ impl MigrationManager {
         self
     }
 
-    /// Reads the applied migrations, and returns what [`migrate`](Self::migrate) would do. One request
-    /// behind a `sync`, in one round trip.
+    /// Reads the applied migrations, and returns what [`migrate`](Self::migrate) would do. One
+    /// request behind a `sync`, in one round trip.
     ///
     /// # Errors
     /// * [`Error::NotCompatible`] as for [`migrate`](Self::migrate).
@@ -108,8 +108,8 @@ impl MigrationManager {
     /// * [`Error::Refused`]: an operation cannot be applied. [`Error::Computation`].
     /// * [`Error::LockTimeout`], [`Error::Busy`]: call it again.
     /// * [`Error::Framework`] as the acquire of a lock, or a [certain](zk_curator::certain)
-    ///   transaction: with [`may_have_applied`](Error::may_have_applied) if migrations may have been
-    ///   applied. `OwnershipLost` if the node of [`fenced_by`](Self::fenced_by) is gone.
+    ///   transaction: with [`may_have_applied`](Error::may_have_applied) if migrations may have
+    ///   been applied. `OwnershipLost` if the node of [`fenced_by`](Self::fenced_by) is gone.
     /// * [`Error::Incomplete`], with one of the others as its source, if the call has applied
     ///   migrations in earlier transactions.
     ///

@@ -48,8 +48,9 @@
 //! * When [`migrate`](MigrationManager::migrate) or
 //!   [`wait_applied`](MigrationManager::wait_applied) returns, all migrations of the set are
 //!   committed.
-//! * A set that differs from the applied migrations changes nothing. A migration that was altered is a
-//!   [`Mismatch`](Error::Mismatch); an older version of the service gets [`Ahead`](Error::Ahead).
+//! * A set that differs from the applied migrations changes nothing. A migration that was altered
+//!   is a [`Mismatch`](Error::Mismatch); an older version of the service gets
+//!   [`Ahead`](Error::Ahead).
 //!
 //! # Checksums
 //!

@@ -74,7 +74,8 @@ pub(super) fn sort(nodes: &mut [Meta]) {
     }
 }
 
-/// Compares the applied migrations with a set. Returns the number of its migrations that were applied.
+/// Compares the applied migrations with a set. Returns the number of its migrations that were
+/// applied.
 ///
 /// `records` has the record of each migration of the set, where there is one.
 pub(super) fn compare(

@@ -294,11 +294,11 @@ impl NodeReconciler {
         drop(too_late);
     }
 
-    /// There is one already. A persistent one will do where ours is to be one, once it has our data.
-    /// Wait for the end of an ephemeral node of any session: it belongs to another guard, another
-    /// client, or an earlier session of ours. Only a node that was left to this session by the
-    /// framework it was taken up from is replaced. A persistent node in the place of an ephemeral one
-    /// is a failure with this error: no session will ever remove it.
+    /// There is one already. A persistent one will do where ours is to be one, once it has our
+    /// data. Wait for the end of an ephemeral node of any session: it belongs to another guard,
+    /// another client, or an earlier session of ours. Only a node that was left to this session by
+    /// the framework it was taken up from is replaced. A persistent node in the place of an
+    /// ephemeral one is a failure with this error: no session will ever remove it.
     async fn occupied(
         &mut self,
         path: String,

@@ -120,8 +120,8 @@ impl PersistentNode {
     /// The reason why it does not exist, or could not be given its data, unless it is the
     /// connection; it is tried again in any case, after pauses that grow from half a second to 30
     /// seconds. `NodeExists` if a persistent node is in the place of an ephemeral one. `NotStarted`
-    /// when the framework was not started, `Closed` when it is closed, `SessionExpired` if the handle
-    /// is [bound](CuratorFramework::bound_to_session) to a session that is over.
+    /// when the framework was not started, `Closed` when it is closed, `SessionExpired` if the
+    /// handle is [bound](CuratorFramework::bound_to_session) to a session that is over.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -191,10 +191,10 @@ impl PersistentNode {
 
     /// Follows the health of the background task: [`Working`](crate::health::Health::Working) while
     /// the node exists and there is a connection. Without a connection it is
-    /// [`Waiting`](crate::health::Health::Waiting): whether the node still exists is not known. It is
-    /// [`Failed`](crate::health::Health::Failed) with `NodeExists` while a persistent node is in the
-    /// place of an ephemeral one, for example after a restore: no session will ever remove it. The
-    /// stream ends with the task.
+    /// [`Waiting`](crate::health::Health::Waiting): whether the node still exists is not known. It
+    /// is [`Failed`](crate::health::Health::Failed) with `NodeExists` while a persistent node is in
+    /// the place of an ephemeral one, for example after a restore: no session will ever remove it.
+    /// The stream ends with the task.
     pub fn health(&self) -> HealthWatch {
         self.health.restarted()
     }

@@ -54,7 +54,8 @@ impl SetPartitioner {
     /// Every member computes the assignment at every change. The memory and the time for it grow
     /// with the number of parts times the number of members: about 40 bytes for each pair, so 40 MB
     /// for 10,000 parts and 100 members. Keep the product at a million or less, and let a part be a
-    /// range of keys where there are more. [`with_kazoo`](Self::with_kazoo) does not have this cost.
+    /// range of keys where there are more. [`with_kazoo`](Self::with_kazoo) does not have this
+    /// cost.
     pub fn new<P: Into<Part>>(
         zk: &CuratorFramework,
         path: impl Into<String>,
@@ -228,8 +229,8 @@ impl SetPartitioner {
     /// * [`Error::Body`] with [`end_on_error`](Self::end_on_error). The other bodies have drained,
     ///   and the member has left the group.
     /// * [`Error::NotAList`] if the shared list of parts was overwritten; [`Error::Framework`] with
-    ///   `InvalidPath`, `Closed`, and errors that do not pass, such as `NoAuth`. Then all bodies are
-    ///   dropped, and everything is released in the background.
+    ///   `InvalidPath`, `Closed`, and errors that do not pass, such as `NoAuth`. Then all bodies
+    ///   are dropped, and everything is released in the background.
     ///
     /// # Panics
     /// When `body` does. Outside a tokio runtime, if the framework has no spawner.

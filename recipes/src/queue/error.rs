@@ -7,8 +7,8 @@ use super::wire::item::Item;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ErrorMode {
-    /// It is put back at the end of the queue, with its priority, its time and its id, as a new item
-    /// whose deliveries are counted anew.
+    /// It is put back at the end of the queue, with its priority, its time and its id, as a new
+    /// item whose deliveries are counted anew.
     #[default]
     Requeue,
     /// It returns to its place, and is delivered again soon. Use it only with

@@ -364,8 +364,8 @@ impl ScheduleMember {
     }
 }
 
-/// Returns the starts of all recorded slots, and whether the slot that was claimed may have been done
-/// and deleted before.
+/// Returns the starts of all recorded slots, and whether the slot that was claimed may have been
+/// done and deleted before.
 async fn look_back(
     site: &ScheduleSite,
     candidate: SlotCandidate,

@@ -168,8 +168,8 @@ mod tests {
         }
     }
 
-    /// Deletes old slots of these, and returns them: by their starts, whether they are open, and the
-    /// transactions that created them.
+    /// Deletes old slots of these, and returns them: by their starts, whether they are open, and
+    /// the transactions that created them.
     fn clean(slots: &mut std::collections::BTreeMap<i64, (bool, i64)>, keep: u32) -> BTreeSet<i64> {
         let old = older(slots.keys().copied().collect(), keep);
         let old = old.into_iter().map(|start| {

@@ -254,8 +254,8 @@ impl ScheduleSite {
         }
     }
 
-    /// Returns `true` if a slot may have been done and deleted before this claim to it, whose member
-    /// ended before it noticed. `starts` are those of the recorded slots.
+    /// Returns `true` if a slot may have been done and deleted before this claim to it, whose
+    /// member ended before it noticed. `starts` are those of the recorded slots.
     pub(super) async fn was_forgotten(
         &self,
         (start, seen): (i64, Abandoned),

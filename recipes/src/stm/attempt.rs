@@ -299,8 +299,8 @@ impl Tx {
     /// Asserts that a node does not exist: the transaction fails with [`Error::Exists`] if it does.
     ///
     /// Without a space, the transaction creates the node and deletes it again, which fires watches,
-    /// unless it is [linearizable](super::Transaction::linearizable) and writes nothing. So its parent has
-    /// to exist: otherwise the transaction fails with `NoNode`.
+    /// unless it is [linearizable](super::Transaction::linearizable) and writes nothing. So its
+    /// parent has to exist: otherwise the transaction fails with `NoNode`.
     ///
     /// # Errors
     /// [`Error::OutsideSpaces`].

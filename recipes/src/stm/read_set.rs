@@ -58,16 +58,17 @@ impl ReadAnswer {
 /// The responses of one request, which show one state.
 pub(super) type ReadAnswers = BTreeMap<Query, ReadAnswer>;
 
-/// The reads of an attempt. All responses were true after the transaction `zxid`, except that a node
-/// is missing without a space: that was true at the moment of the response, which is not earlier.
+/// The reads of an attempt. All responses were true after the transaction `zxid`, except that a
+/// node is missing without a space: that was true at the moment of the response, which is not
+/// earlier.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ReadSet {
     answers: ReadAnswers,
     /// The reads that the body depends on.
     used: BTreeSet<Query>,
     zxid: i64,
-    /// `true` if the responses show a state that was committed after the call of the transaction, or
-    /// the newest one before it.
+    /// `true` if the responses show a state that was committed after the call of the transaction,
+    /// or the newest one before it.
     is_newest: bool,
 }
 
@@ -84,8 +85,8 @@ impl ReadSet {
         Self { is_newest: true, ..self }
     }
 
-    /// Returns `true` if the state of the reads was the newest one at a moment during the call of the
-    /// transaction.
+    /// Returns `true` if the state of the reads was the newest one at a moment during the call of
+    /// the transaction.
     pub(super) const fn is_newest(&self) -> bool {
         self.is_newest
     }

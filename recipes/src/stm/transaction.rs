@@ -182,8 +182,8 @@ impl Transaction {
     /// with them once it knows what its body reads: after the first read, if the nodes are
     /// [prefetched](Self::prefetch) or the body reads them with [`get_all`](Tx::get_all).
     ///
-    /// Default: the reads of a transaction without writes and [fences](Self::fenced_by) may be as old
-    /// as every read of ZooKeeper.
+    /// Default: the reads of a transaction without writes and [fences](Self::fenced_by) may be as
+    /// old as every read of ZooKeeper.
     pub const fn linearizable(mut self) -> Self {
         self.linearizable = true;
         self
@@ -196,10 +196,11 @@ impl Transaction {
     /// be returned from it.
     ///
     /// # Errors
-    /// * The error of `body`, such as [`Error::abort`]. Nothing was written. If the error may depend
-    ///   on reads, the newest state is read first, with a quorum. If it differs from the state that
-    ///   the body has read, the body runs again, so the reason was true during the call. These
-    ///   errors are [`Error::Aborted`], [`Error::Exists`], [`Error::Unprotected`] and `Undecodable`.
+    /// * The error of `body`, such as [`Error::abort`]. Nothing was written. If the error may
+    ///   depend on reads, the newest state is read first, with a quorum. If it differs from the
+    ///   state that the body has read, the body runs again, so the reason was true during the call.
+    ///   These errors are [`Error::Aborted`], [`Error::Exists`], [`Error::Unprotected`] and
+    ///   `Undecodable`.
     /// * [`Error::Conflict`] after the last retry, [`Error::LockTimeout`].
     /// * [`Error::Unknown`].
     /// * [`Error::Exists`], [`Error::Unprotected`], [`Error::OutsideSpaces`].

@@ -6,8 +6,8 @@
 //!    ([`Core::owe`](super::Core::owe)). If `close` comes first and the future is not polled,
 //!    `close` takes the cleanup out of the shared [`CleanupSlot`](slot::CleanupSlot).
 //! 3. The janitor calls [`perform`], which retries with a [`Backoff`](perform::CleanupBackoff).
-//! 4. Each of them has a [`CleanupRegistration`] in [`Resources`]: `inspect` lists them, and `close` waits
-//!    for those with persistent nodes, and returns the paths that are left.
+//! 4. Each of them has a [`CleanupRegistration`] in [`Resources`]: `inspect` lists them, and
+//!    `close` waits for those with persistent nodes, and returns the paths that are left.
 
 mod pending;
 mod perform;

@@ -58,8 +58,8 @@ pub(crate) async fn waiters(stage: &mut Stage) -> Result<()> {
         .run_until(async {
             for number in 0..size {
                 tasks.spawn_local(waiter(number));
-                // Waiters that arrive together each hold a list of all of them until they have found
-                // their place.
+                // Waiters that arrive together each hold a list of all of them until they have
+                // found their place.
                 while (number % AT_ONCE == 0 || number + 1 == size)
                     && clients[0]
                         .exists(&path)

@@ -234,9 +234,9 @@ impl SessionMachine {
         Ok(())
     }
 
-    /// Handles a server that has opened another session instead of resuming ours, after that session
-    /// was ended or its connection was lost. It does not know our session, as a server that says so.
-    /// A read-only server never knows the sessions of the ensemble.
+    /// Handles a server that has opened another session instead of resuming ours, after that
+    /// session was ended or its connection was lost. It does not know our session, as a server that
+    /// says so. A read-only server never knows the sessions of the ensemble.
     pub(super) fn not_resumed(&mut self, now: Instant) {
         if self.farewell.is_some() {
             self.end_farewell(&Ok(()));

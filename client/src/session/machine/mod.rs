@@ -59,7 +59,8 @@ const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SessionEffect {
     /// Open a connection, in parallel to others, and then call [`SessionMachine::on_connected`] or
-    /// [`SessionMachine::on_attempt_failed`]. The first connection that is open ends the other attempts.
+    /// [`SessionMachine::on_attempt_failed`]. The first connection that is open ends the other
+    /// attempts.
     Connect(HostPort),
     /// Abandon the attempt to connect to this host.
     Abandon(HostPort),
@@ -82,9 +83,9 @@ pub(super) enum SessionEffect {
 /// states, effects and the next timer.
 ///
 /// It has no clock, no task and no socket of its own. Every method takes the time. The driver
-/// performs [`SessionMachine::next_effect`], writes [`SessionMachine::output`], and calls [`SessionMachine::on_timer`]
-/// at [`SessionMachine::next_timer`]. A state is published before the requests that fail with it are
-/// answered.
+/// performs [`SessionMachine::next_effect`], writes [`SessionMachine::output`], and calls
+/// [`SessionMachine::on_timer`] at [`SessionMachine::next_timer`]. A state is published before the
+/// requests that fail with it are answered.
 #[derive(Debug)]
 pub(crate) struct SessionMachine {
     states: Arc<StateHub>,

@@ -1,9 +1,10 @@
 use std::time::Duration;
 
-/// The longest default of [`CacheBuilder::resync_spread`](crate::cache::CacheBuilder::resync_spread).
+/// The longest default of
+/// [`CacheBuilder::resync_spread`](crate::cache::CacheBuilder::resync_spread).
 const LONGEST_SPREAD: Duration = Duration::from_secs(2);
-/// The default of [`CacheBuilder::resync_spread`](crate::cache::CacheBuilder::resync_spread) for each
-/// node.
+/// The default of [`CacheBuilder::resync_spread`](crate::cache::CacheBuilder::resync_spread) for
+/// each node.
 const SPREAD: Duration = Duration::from_micros(20);
 
 /// The default of [`CacheBuilder::most_bytes`](crate::cache::CacheBuilder::most_bytes).

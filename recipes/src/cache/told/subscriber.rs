@@ -10,7 +10,8 @@ use crate::cache::state::{CachedNode, Freshness, Snapshot, StaleCause, TreeChang
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum CacheEvent<N = Arc<CachedNode>> {
-    /// The first load is complete: the first event of [`events`](crate::cache::CuratorCache::events).
+    /// The first load is complete: the first event of
+    /// [`events`](crate::cache::CuratorCache::events).
     #[doc(alias = "INITIALIZED")]
     Loaded(Snapshot<N>),
     /// A node exists that did not, or that was [unreadable](Self::Unreadable).

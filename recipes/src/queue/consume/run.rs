@@ -36,10 +36,10 @@ impl<K: QueueKind> Consumer<K> {
     ///
     /// [Until a stop](Run::until): after it no further item is taken, and running bodies may
     /// continue for the time to drain. An item is settled immediately if its body fails. After this
-    /// time the remaining bodies are dropped, and their items return to their places; for a job this
-    /// counts as an attempt. Items that an `AutoAck` consumer is removing at the stop are still
-    /// delivered; those of dropped bodies are lost. The run returns when all claims are released,
-    /// or the session is over. See [the graceful stop](crate::queue#a-graceful-stop).
+    /// time the remaining bodies are dropped, and their items return to their places; for a job
+    /// this counts as an attempt. Items that an `AutoAck` consumer is removing at the stop are
+    /// still delivered; those of dropped bodies are lost. The run returns when all claims are
+    /// released, or the session is over. See [the graceful stop](crate::queue#a-graceful-stop).
     ///
     /// # Errors
     /// [`Error::Framework`] with `Closed`, and any other error that a retry cannot overcome;

@@ -52,9 +52,9 @@ impl Jobs {
     }
 
     /// Sets the maximum number of attempts at a job, from 1, after which it has failed. Every claim
-    /// is an attempt, whatever its end: also if the worker died or lost its session, or was dropped,
-    /// before the job was executed. So a job is executed at most this many times, and may fail
-    /// permanently after fewer executions. All users of these jobs should set the same limit.
+    /// is an attempt, whatever its end: also if the worker died or lost its session, or was
+    /// dropped, before the job was executed. So a job is executed at most this many times, and may
+    /// fail permanently after fewer executions. All users of these jobs should set the same limit.
     /// Default: 20.
     #[must_use]
     pub fn max_attempts(mut self, limit: u32) -> Self {

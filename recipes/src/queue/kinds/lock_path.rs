@@ -203,8 +203,8 @@ impl Consumer<LockPath> {
 
     /// Sets what happens to an item after the body of [`run`](Self::run) has failed. Default:
     /// [`ErrorMode::Requeue`], and with [dead letters](Self::dead_letters) [`ErrorMode::Return`].
-    /// With dead letters `Requeue` is refused by the first call, with `InvalidArgument`: an item that
-    /// is put back is a new one, so it would never be delivered too often.
+    /// With dead letters `Requeue` is refused by the first call, with `InvalidArgument`: an item
+    /// that is put back is a new one, so it would never be delivered too often.
     #[must_use]
     pub fn on_error(mut self, mode: ErrorMode) -> Self {
         self.source.kind.on_error = Some(mode);

@@ -33,8 +33,9 @@ use crate::history::HoldMode;
 ///   [notice](Self::notice). This covers holds that it began to acquire before the expiry.
 /// * Another client [takes](crate::history::Hold::Seized) its hold by force, and the hold may be
 ///   gone from then on.
-/// * An operator has [deleted](crate::history::Operator::Removed) the node of its hold. This excuses
-///   the holder, but not a client to which the hold is granted after the faults, by that node.
+/// * An operator has [deleted](crate::history::Operator::Removed) the node of its hold. This
+///   excuses the holder, but not a client to which the hold is granted after the faults, by that
+///   node.
 /// * Another client has deleted that node
 ///   [in place of its own](crate::history::Operator::Overtaken).
 ///
