@@ -8,7 +8,7 @@ use zk_curator::internal::Signal;
 
 use super::held::{HeldLease, LeaseDeadline};
 
-/// The takes of a [`Site`](super::site::LeaseSite). Its clones share them.
+/// The takes of a [`LeaseSite`](super::site::LeaseSite). Its clones share them.
 ///
 /// A take replaces the record of an earlier guard of the same id, perhaps by one that ends sooner.
 /// The response may come late, or never. So the earlier guard ends no later than the take, from the

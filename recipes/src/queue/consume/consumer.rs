@@ -133,7 +133,7 @@ impl<K: QueueKind<Delivery = Delivery<K>>> Consumer<K> {
     ///
     /// The item stays claimed during the pause, so no consumer gets it earlier, unless the session
     /// of this one ends. A job stays [executing](crate::queue::jobs::JobState::Executing) during
-    /// the pause; [`Task::retry_after`](crate::queue::jobs::JobTask::retry_after) stores the time
+    /// the pause; [`JobTask::retry_after`](crate::queue::jobs::JobTask::retry_after) stores the time
     /// in ZooKeeper instead.
     #[must_use]
     pub const fn redeliver_after(mut self, first: Duration, longest: Duration) -> Self {
