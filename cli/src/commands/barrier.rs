@@ -66,7 +66,7 @@ impl Barrier {
                 return Ok(CommandOutput::from(TextReport::new(text, is_set)).with_exit(exit));
             }
             BarrierVerb::Wait { path } => {
-                DistributedBarrier::new(app.zk().await?, path).wait().await?
+                DistributedBarrier::new(app.zk().await?, path).wait().await?;
             }
             BarrierVerb::Enter { path, members } => enter(app, path, members).await?,
         }

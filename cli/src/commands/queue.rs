@@ -161,7 +161,7 @@ async fn put(
         QueueFamily::Simple => SimpleDistributedQueue::new(zk, path).offer(item).await?,
         QueueFamily::Curator => DistributedQueue::new(zk, path).put(item).await?,
         QueueFamily::Priority => {
-            DistributedPriorityQueue::new(zk, path).put(item, priority).await?
+            DistributedPriorityQueue::new(zk, path).put(item, priority).await?;
         }
         QueueFamily::Fifo => FifoQueue::new(zk, path).put(item).await?,
         QueueFamily::Locking => {

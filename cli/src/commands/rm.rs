@@ -262,7 +262,7 @@ impl Rm {
                     kept.add(not_empty(&path, kept.is_single && !self.recursive))?;
                 }
                 Some(NodeSnapshot::Present(_) | NodeSnapshot::Hidden) | None => {
-                    rows.push(vec![path.into()])
+                    rows.push(vec![path.into()]);
                 }
             }
         }

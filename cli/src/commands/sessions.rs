@@ -54,7 +54,7 @@ impl SessionsCommand {
             SessionSort::Client => all.sort_by(|(_, a), (_, b)| a.address.cmp(&b.address)),
             SessionSort::Server => all.sort_by(|(_, a), (_, b)| a.server.cmp(&b.server)),
             SessionSort::Requests => {
-                all.sort_by_key(|(_, session)| std::cmp::Reverse(session.requests))
+                all.sort_by_key(|(_, session)| std::cmp::Reverse(session.requests));
             }
             SessionSort::Ephemerals => {
                 all.sort_by_key(|(_, session)| std::cmp::Reverse(session.ephemerals.len()));

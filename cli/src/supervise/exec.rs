@@ -75,7 +75,7 @@ fn follow(group: Pid) -> io::Result<()> {
             match OrderMessage::decode(message) {
                 OrderMessage::Farewell => return Ok(()),
                 OrderMessage::Orders { terminate: term, kill: end } => {
-                    (terminate, kill) = (term, end)
+                    (terminate, kill) = (term, end);
                 }
             }
         }

@@ -68,7 +68,7 @@ impl Run {
         for effect in self.machine.step(self.at(self.now), input) {
             match effect {
                 SuperviseEffect::TellSuspended { .. } | SuperviseEffect::TellReconnected => {
-                    self.told.push(effect)
+                    self.told.push(effect);
                 }
                 _ => self.effects.push((self.now, effect)),
             }

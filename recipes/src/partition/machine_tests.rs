@@ -293,7 +293,7 @@ impl Model {
                         assert_eq!(self.doing.insert(part, Doing::Acquiring), None);
                     }
                     PartitionEffect::Cancel(part) => {
-                        assert_eq!(self.doing[&part], Doing::Acquiring)
+                        assert_eq!(self.doing[&part], Doing::Acquiring);
                     }
                     PartitionEffect::Start(part) => {
                         let running = Doing::Running { is_revoked: false, is_stopped: false };

@@ -137,7 +137,7 @@ impl PartitionSite {
                 // It has left since then.
                 Err(error) if error.kind() == ErrorKind::NoNode => {}
                 Ok(Some((data, _))) => {
-                    drop(members.insert(name.clone(), MemberRecord::parse(&data)))
+                    drop(members.insert(name.clone(), MemberRecord::parse(&data)));
                 }
                 Ok(None) | Err(_) => drop(members.insert(name.clone(), MemberRecord::parse(b""))),
             }

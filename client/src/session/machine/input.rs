@@ -120,7 +120,7 @@ impl SessionMachine {
                     self.on_handshake(input, sent_at, deadline, now)?;
                 }
                 SessionPhase::Authenticating { .. } | SessionPhase::Proving { .. } => {
-                    self.on_sasl(input, now)?
+                    self.on_sasl(input, now)?;
                 }
                 SessionPhase::Rejecting { .. } => {
                     self.not_resumed(now);

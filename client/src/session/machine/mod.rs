@@ -595,7 +595,7 @@ impl SessionMachine {
         }
         match (self.phase, self.disconnected) {
             (SessionPhase::Connected, _) if has_deadline => {
-                self.send_if_awaited(submission, body, now)
+                self.send_if_awaited(submission, body, now);
             }
             (SessionPhase::Connected, _) => self.send(submission, body, now),
             (_, DisconnectedPolicy::FailFast) => {

@@ -143,7 +143,7 @@ impl SessionMachine {
                 );
             }
             SessionPhase::Connected if self.reach.read_only && self.reach.look_at <= now => {
-                self.look(now)
+                self.look(now);
             }
             SessionPhase::Connected if self.times.last_sent + self.ping_interval() <= now => {
                 self.pings.push_back(now);

@@ -126,7 +126,7 @@ impl Model {
         match effect {
             CheckpointEffect::Send(request) => self.ask(request),
             CheckpointEffect::Refresh(paths) => {
-                paths.iter().for_each(|path| self.state.refresh(path))
+                paths.iter().for_each(|path| self.state.refresh(path));
             }
             CheckpointEffect::Begin { zxid } => {
                 if self.setup.flaw != Flaw::LateEvents {

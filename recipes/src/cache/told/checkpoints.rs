@@ -198,7 +198,7 @@ impl<C: Caller> Checkpoints<C> {
             CheckpointInput::Asked(questions) => self.asked(questions),
             CheckpointInput::Heard(count) => self.heard += count,
             CheckpointInput::Disconnected => {
-                self.waiting.extend(self.gate.take().into_iter().flatten())
+                self.waiting.extend(self.gate.take().into_iter().flatten());
             }
             CheckpointInput::Missed => {
                 self.refreshes.append(&mut self.refreshing);

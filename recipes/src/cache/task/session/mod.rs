@@ -179,7 +179,7 @@ impl<'a> CacheSession<'a> {
             }),
             CheckpointEffect::Begin { zxid } => self.begin(zxid),
             CheckpointEffect::Publish { zxid, is_exact } => {
-                self.publish(zxid, is_exact.then_some(zxid))
+                self.publish(zxid, is_exact.then_some(zxid));
             }
             CheckpointEffect::Answer { callers, answer: result } => answer(callers, &result),
             CheckpointEffect::OpenGate => self.phase.gate_opened(),
