@@ -108,9 +108,10 @@ impl CuratorFramework {
     /// limit.
     ///
     /// Until then operations fail with `ConnectionLoss` when the retry policy gives up.
-    /// [`wait_connected`](Self::wait_connected) waits, and [`health`](Self::health) returns the
-    /// present state. [`background_errors`](Self::background_errors) reports refused credentials
-    /// and a missing chroot, which [`start`](Self::start) would return.
+    /// [`wait_connected`](Self::wait_connected) waits, and
+    /// [`connection_health`](Self::connection_health) returns the present state.
+    /// [`background_errors`](Self::background_errors) reports refused credentials and a missing
+    /// chroot, which [`start`](Self::start) would return.
     ///
     /// # Errors
     /// `InvalidArgument` if it was already started, `Closed` if it was closed.

@@ -99,7 +99,7 @@ impl<R> OpTarget<R> {
             let answer = match self.freshness {
                 ReadFreshness::AsIs => send(&*raw, path).await,
                 ReadFreshness::Synced => read_behind_sync(&*raw, path, &send).await,
-                ReadFreshness::Confirmed => read_behind_quorum(&*raw, path, &send).await,
+                ReadFreshness::Linearizable => read_behind_quorum(&*raw, path, &send).await,
             };
             match answer {
                 Ok(answer) => return Ok((answer, session)),
@@ -185,7 +185,7 @@ macro_rules! freshness_options {
             /// write. With a raw client that has no transactions, as [`synced`](Self::synced).
             /// Default: without.
             pub const fn linearizable(mut self) -> Self {
-                self.target.freshness = $crate::op::ReadFreshness::Confirmed;
+                self.target.freshness = $crate::op::ReadFreshness::Linearizable;
                 self
             }
         }

@@ -85,7 +85,7 @@ impl ChildrenWithDataBuilder {
     /// deleted: as [`GetDataBuilder::linearizable`](super::GetDataBuilder::linearizable). The data
     /// are no older than the list. Default: the children that the server knows, which may lag.
     pub const fn linearizable(mut self) -> Self {
-        self.freshness = ReadFreshness::Confirmed;
+        self.freshness = ReadFreshness::Linearizable;
         self
     }
 }

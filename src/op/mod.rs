@@ -208,8 +208,8 @@ pub(crate) enum ReadFreshness {
     AsIs,
     /// The state of the leader: a `sync` is sent first.
     Synced,
-    /// The state of a quorum: see [`read_behind_quorum`].
-    Confirmed,
+    /// The state of a quorum: see [`read_behind_quorum`](crate::core::quorum::read_behind_quorum).
+    Linearizable,
 }
 
 /// The parts of every builder: a handle, a path, and the type of its output.
@@ -243,7 +243,7 @@ impl<R> OpTarget<R> {
     /// Returns the target of a read that sees all earlier commits.
     pub(crate) fn linearizable(&self) -> Self {
         let (zk, path, call) = (self.zk.clone(), self.path.clone(), self.call.clone());
-        Self { zk, path, call, freshness: ReadFreshness::Confirmed, ..*self }
+        Self { zk, path, call, freshness: ReadFreshness::Linearizable, ..*self }
     }
 
     /// Returns the path on the server.

@@ -156,7 +156,7 @@ impl<K: FollowedRead> WatchFollower<K> {
         // Dropped only after the next watch is set, so that the server need not remove it.
         let mut doubtful: Option<OneshotWatch> = None;
         loop {
-            let is_confirmed = self.target.freshness == ReadFreshness::Confirmed;
+            let is_confirmed = self.target.freshness == ReadFreshness::Linearizable;
             let (answer, watch, session) = self.read_and_rearm(&path).await?;
             let seen = SeenState {
                 place: answer.as_ref().map(K::place),
@@ -166,7 +166,7 @@ impl<K: FollowedRead> WatchFollower<K> {
             };
             drop(doubtful.take());
             if self.order.judge(seen) == StateRelation::Doubtful {
-                self.target.freshness = ReadFreshness::Confirmed;
+                self.target.freshness = ReadFreshness::Linearizable;
                 doubtful = Some(watch);
                 continue;
             }

@@ -130,7 +130,8 @@ fn participants_are_those_who_have_entered_and_not_left() {
         until(&server, |probe| probe.children(BARRIER).len() == 3).await;
         assert_eq!((labels().await.len(), missing().await), (2, 0), "one has left the round");
         let (one, other) = tokio::join!(last.leave(), rounds.pop().unwrap().leave());
-        one.unwrap(); other.unwrap();
+        one.unwrap();
+        other.unwrap();
         assert_eq!((labels().await, missing().await), (vec![], 3));
     });
 }

@@ -79,7 +79,7 @@ pub(crate) enum StopReason {
 pub(crate) enum SuperviseEffect {
     /// Passes a signal to the process group.
     Forward(Caught),
-    /// Takes the command out of traffic. [`Effect::Forward`] of TERM follows.
+    /// Takes the command out of traffic. [`SuperviseEffect::Forward`] of TERM follows.
     Drain,
     /// Sends TERM to the process group.
     Terminate(StopReason),
@@ -173,7 +173,7 @@ impl SuperviseMachine {
         self.is_lost
     }
 
-    /// Returns the time of the next [`Input::Timer`].
+    /// Returns the time of the next [`SuperviseInput::Timer`].
     pub(crate) fn timer(&self) -> Option<Instant> {
         let stop = match self.state {
             SuperviseState::Suspended { until } => Some(self.terminate_at(until).unwrap_or(until)),

@@ -25,9 +25,9 @@
 //! An item is [`ToData`](zk_curator::value::ToData): bytes, text, numbers, and with the feature
 //! `serde` a value of any type in JSON, `queue.put(Json(&order))`. A taken item is decoded where it
 //! is used: [`Item::values`], [`Delivery::values`], [`Delivery::value`],
-//! [`JobTask::value`](jobs::JobTask::value). Data that cannot be decoded cause [`Error::Undecodable`].
-//! If a body of `run` fails with it, the item is redelivered and dead-lettered as after any other
-//! failure.
+//! [`JobTask::value`](jobs::JobTask::value). Data that cannot be decoded cause
+//! [`Error::Undecodable`]. If a body of `run` fails with it, the item is redelivered and
+//! dead-lettered as after any other failure.
 //!
 //! # A graceful stop
 //! `run` of a consumer or a worker continues until the framework is closed.

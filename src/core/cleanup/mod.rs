@@ -5,7 +5,7 @@
 //! 2. Its drop, or that of a guard, sends a [`Cleanup`] to the janitor
 //!    ([`Core::owe`](super::Core::owe)). If `close` comes first and the future is not polled,
 //!    `close` takes the cleanup out of the shared [`CleanupSlot`](slot::CleanupSlot).
-//! 3. The janitor calls [`perform`], which retries with a [`CleanupBackoff`](perform::CleanupBackoff).
+//! 3. The janitor calls [`perform`], which retries with a pause that doubles.
 //! 4. Each of them has a [`CleanupRegistration`] in [`Resources`]: `inspect` lists them, and
 //!    `close` waits for those with persistent nodes, and returns the paths that are left.
 

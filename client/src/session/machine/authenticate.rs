@@ -46,7 +46,7 @@ impl SessionMachine {
         }
     }
 
-    /// Returns the step to perform for [`Effect::Prove`].
+    /// Returns the step to perform for [`SessionEffect::Prove`].
     pub(in crate::session) const fn take_work(&mut self) -> Option<Working> {
         self.sasl.work.take()
     }
@@ -91,7 +91,8 @@ impl SessionMachine {
         self.put_request(xid, &Request::Sasl(SaslToken { token: Some(token) }), now);
     }
 
-    /// Handles a message that arrived while [`Phase::Authenticating`] or [`Phase::Proving`].
+    /// Handles a message that arrived while [`SessionPhase::Authenticating`] or
+    /// [`SessionPhase::Proving`].
     pub(super) fn on_sasl(&mut self, input: &mut Decoder, now: Instant) -> Result<(), DecodeError> {
         let header = ReplyHeader::decode(input, "header")?;
         if header.xid == XID_NOTIFICATION {

@@ -21,8 +21,8 @@ use crate::{Error, SessionCredentials};
 const LARGE_REQUEST: usize = 1 << 16;
 
 impl SessionMachine {
-    /// Handles the drop of the last handle, [`crate::session::Command::Close`] or
-    /// [`crate::session::Command::Detach`].
+    /// Handles the drop of the last handle, [`crate::session::SessionCommand::Close`] or
+    /// [`crate::session::SessionCommand::Detach`].
     pub(in crate::session) fn on_close(
         &mut self,
         done: Option<oneshot::Sender<Result<(), Error>>>,

@@ -89,8 +89,8 @@ pub(crate) enum CheckpointInput<C> {
     Answered { request: CheckpointRequest, heard: u64, outcome: CheckpointOutcome },
     /// Something may have changed.
     Turn(CheckpointFacts),
-    /// All events were taken after [`Effect::Begin`] had named the transaction, and the state has
-    /// this mark.
+    /// All events were taken after [`CheckpointEffect::Begin`] had named the transaction, and the
+    /// state has this mark.
     Begun { zxid: i64, mark: u64, facts: CheckpointFacts },
     /// The session is over.
     Ended,
@@ -104,7 +104,7 @@ pub(crate) enum CheckpointEffect<C> {
     Send(CheckpointRequest),
     /// Reads these paths, and everything below them, again.
     Refresh(Vec<String>),
-    /// Takes all events that have come and begins a checkpoint: see [`Input::Begun`].
+    /// Takes all events that have come and begins a checkpoint: see [`CheckpointInput::Begun`].
     Begin {
         zxid: i64,
     },

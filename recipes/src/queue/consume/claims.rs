@@ -54,7 +54,7 @@ pub(in crate::queue) trait ClaimKind:
     /// `true` if a claim is released, instead of delivered, when an item that comes before it can
     /// be claimed: in queues with priorities or times.
     const GIVES_WAY: bool = false;
-    /// See [`Source::WATCHES_CLAIM`].
+    /// See [`ItemSource::WATCHES_CLAIM`].
     const WATCHES_CLAIM: bool = true;
 
     /// Prepares the queue before the first item is requested.

@@ -133,8 +133,8 @@ impl<K: QueueKind<Delivery = Delivery<K>>> Consumer<K> {
     ///
     /// The item stays claimed during the pause, so no consumer gets it earlier, unless the session
     /// of this one ends. A job stays [executing](crate::queue::jobs::JobState::Executing) during
-    /// the pause; [`JobTask::retry_after`](crate::queue::jobs::JobTask::retry_after) stores the time
-    /// in ZooKeeper instead.
+    /// the pause; [`JobTask::retry_after`](crate::queue::jobs::JobTask::retry_after) stores the
+    /// time in ZooKeeper instead.
     #[must_use]
     pub const fn redeliver_after(mut self, first: Duration, longest: Duration) -> Self {
         self.backoff = RedeliveryBackoff { first, longest };

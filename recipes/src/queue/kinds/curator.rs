@@ -43,14 +43,14 @@ const REMOVED_AT_ONCE: usize = 64;
 /// four bytes, and its bytes, and finally `02`.
 ///
 /// # Taking items
-/// An [`AutoAck`] consumer delivers at most once, like Curator's queues without a lock path. A
-/// [`LockPath`] consumer delivers at least once, like those with a lock path. All consumers of a
+/// An [`AutoAckConsumer`] delivers at most once, like Curator's queues without a lock path. A
+/// [`QueueConsumer`] delivers at least once, like those with a lock path. All consumers of a
 /// queue must be of the same kind.
 ///
 /// A queue must not be deleted while it is in use. A queue that is created again begins with the
 /// same names, so a consumer that has prefetched or claimed an item may remove a new item instead.
-/// Stop [`AutoAck`] consumers first. A [`LockPath`] consumer cannot remove an item once its lock
-/// path is deleted. ([`FifoQueue`](crate::queue::FifoQueue) and
+/// Stop an [`AutoAckConsumer`] first. A [`QueueConsumer`] cannot remove an item once its lock path
+/// is deleted. ([`FifoQueue`](crate::queue::FifoQueue) and
 /// [`SimpleDistributedQueue`](crate::queue::SimpleDistributedQueue) may be deleted at any time.)
 ///
 /// # Puts

@@ -36,7 +36,7 @@ use crate::queue::wire::value::encode;
 /// 3. To wait for one, watch the children.
 ///
 /// # Guarantees
-/// An item is delivered at most once: see [`AutoAck`]. It is lost if its consumer crashes.
+/// An item is delivered at most once: see [`AutoAckConsumer`]. It is lost if its consumer crashes.
 ///
 /// # Connection loss
 /// * SUSPENDED: operations wait for a connection.
