@@ -20,6 +20,7 @@ pub use crate::core::metrics::{Counter, Gauge, Histogram, Metered, MetricHandle,
 pub use crate::core::{RACE_ROUNDS, is_conflict};
 pub use crate::metrics_table;
 pub use crate::setbacks::Setbacks;
+pub use crate::watch::stream::until_error;
 
 use crate::error::{Error, ErrorKind};
 use crate::framework::CuratorFramework;

@@ -4,7 +4,8 @@ use std::time::Duration;
 use futures_util::Stream;
 use tokio::time::timeout;
 use zk_curator::CuratorFramework;
-use zk_curator::watch::{Watch, until_error};
+use zk_curator::internal::until_error;
+use zk_curator::watch::Watch;
 
 use super::read::ConfigView;
 use super::{ConfigStore, Error, Snapshot};
