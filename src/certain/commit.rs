@@ -172,6 +172,7 @@ impl CertainTransaction {
         self.into_future()
     }
 
+    #[expect(clippy::too_many_lines, reason = "the outcomes of a commit, each with its next step")]
     async fn run(self) -> Result<Applied> {
         let Self { transaction, receipt, proof } = &self;
         let target = &transaction.target;

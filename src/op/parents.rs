@@ -91,6 +91,7 @@ fn failures<'p>(
 
 /// Creates `parent`, a path of the server, and missing nodes above it, if that was requested or it
 /// is the namespace. An error says if any of them may have been created.
+#[expect(clippy::too_many_lines, reason = "one round trip: send, judge")]
 pub(crate) async fn create_parents<R>(
     target: &OpTarget<R>,
     budget: &mut Budget<'_>,

@@ -434,6 +434,7 @@ fn receipts_in_listings_are_left_out_before_they_are_decoded() {
 
 /// The directories of all recipes, each with a receipt and a node of an application in it.
 #[test]
+#[expect(clippy::too_many_lines, reason = "one story")]
 fn recipes_list_their_nodes_beside_those_of_others() {
     both_ways(async |_, one, other| {
         let foreign = async |path: &str| {

@@ -358,6 +358,7 @@ fn terms_of_leaders_are_counted_and_timed() {
 
 /// A recipe that is a part of another one has the name of that one.
 #[test]
+#[expect(clippy::too_many_lines, reason = "one story")]
 fn parts_of_recipes_have_the_name_of_their_user() {
     measured(async |sums, _server, zk| {
         let was_held = |recipe: &str| {

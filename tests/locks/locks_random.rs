@@ -339,6 +339,7 @@ async fn disturb(server: &TestServer, ledger: &Mutex<Ledger>, rng: &mut fastrand
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one story")]
 async fn run(recipe: Recipe, seed: u64) -> Ledger {
     fastrand::seed(seed);
     let (server, observer) = in_memory().await;

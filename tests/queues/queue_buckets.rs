@@ -446,6 +446,7 @@ fn settings_that_cannot_be_zero_are_refused_when_used() {
 
 /// Constructors do not fail: the first operation does, before anything is sent.
 #[test]
+#[expect(clippy::too_many_lines, reason = "one story")]
 fn invalid_paths_are_refused_by_the_first_operation() {
     simulated_with(async |server, zk| {
         let invalid = |refused: Option<Error>, path: &str| match refused {

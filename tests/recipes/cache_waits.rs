@@ -265,6 +265,7 @@ fn the_loaded_event_names_what_is_being_read() {
 
 /// Before 3.9, a server keeps only the last watch of a client on a path.
 #[test]
+#[expect(clippy::too_many_lines, reason = "one story")]
 fn several_watches_on_one_path_do_not_blind_each_other() {
     simulated(async {
         for version in [ZooKeeperVersion::V3_8, ZooKeeperVersion::V3_9] {

@@ -64,6 +64,7 @@ enum Done {
 }
 
 /// Shows the screens until `q`.
+#[expect(clippy::too_many_lines, reason = "one loop over keys and samples")]
 pub(crate) async fn run(
     app: &App,
     options: &ProbeOptions,

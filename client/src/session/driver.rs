@@ -43,6 +43,7 @@ pub(crate) fn run_driver(
     drive(machine, connector, credentials, queue, ended)
 }
 
+#[expect(clippy::too_many_lines, reason = "one loop over the events of a session")]
 async fn drive(
     mut machine: SessionMachine,
     connector: Arc<dyn Connector>,

@@ -509,6 +509,7 @@ impl RegistrationDriver {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "one write: send, judge, settle")]
     async fn write(
         &mut self,
         change: &mut RecordChange,

@@ -271,6 +271,7 @@ mod tests {
 
     impl Model {
         /// Performs one step of a member. Returns the phase that it has passed, if any.
+        #[expect(clippy::too_many_lines, reason = "a list")]
         fn step(&mut self, member: &mut Member, size: usize) -> Option<Passed> {
             self.zxid += 1;
             let Self { children, ready, zxid, sequence } = self;

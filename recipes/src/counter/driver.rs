@@ -231,6 +231,7 @@ impl CounterDriver {
     /// Applies the operations to the known node, and writes the result. Nothing is awaited between
     /// the check for waiting callers and the write. Until the write is sent, a caller that gives up
     /// withdraws it.
+    #[expect(clippy::too_many_lines, reason = "one attempt: fold, write, answer")]
     async fn attempt(
         &mut self,
         batch: &mut OperationBatch,

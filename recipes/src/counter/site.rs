@@ -237,6 +237,7 @@ impl CounterSite {
     /// Writes data if the node is the known one, and creates companions in the same transaction.
     /// Returns the node after the write, unless it could be confused with another one. Withdrawn
     /// before it is sent, nothing is written.
+    #[expect(clippy::too_many_lines, reason = "one write: build, send, judge")]
     pub(super) async fn write(
         &self,
         node: CounterNode,

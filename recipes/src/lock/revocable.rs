@@ -129,6 +129,7 @@ impl RevocableReadWriteLock {
     /// # Cancel safety
     /// The owner may have been asked; nothing is removed after the future is dropped, unless the
     /// delete was sent.
+    #[expect(clippy::too_many_lines, reason = "the steps of a revocation in their order")]
     pub async fn revoke(&self, node: impl Into<String>, grace: Duration) -> Result<Revoked, Error> {
         let node = &*node.into();
         if !self.lock.is_node(node) {

@@ -58,7 +58,7 @@ mod produce;
 mod sharder;
 pub(crate) mod wire;
 
-pub use consume::auto_ack::AutoAck;
+pub use consume::auto_ack::{AutoAck, AutoAckConsumer};
 pub use consume::consumer::Consumer;
 pub use consume::delivery::Delivery;
 pub use consume::kind::QueueKind;
@@ -69,23 +69,12 @@ pub use kinds::curator::{
     DistributedQueue, Id, KeyedQueue, Plain, Priority,
 };
 pub use kinds::fifo::{FifoQueue, OnUnconfirmed, PutMode};
-pub use kinds::lock_path::LockPath;
+pub use kinds::lock_path::{LockPath, QueueConsumer, QueueDelivery};
 pub use kinds::locking::LockingQueue;
-pub use kinds::locking_delivery::{Locking, Message};
+pub use kinds::locking_delivery::{Locking, LockingConsumer, LockingDelivery, Message};
 pub use kinds::simple::SimpleDistributedQueue;
 pub use produce::producer::OnFull;
 pub use sharder::{QueueSharder, QueueSharderBuilder};
 pub use wire::codec::CorruptItem;
 pub use wire::item::Item;
 pub use wire::rejection::Rejection;
-
-/// The consumer of a queue that removes an item before it delivers it.
-pub type AutoAckConsumer = Consumer<AutoAck>;
-/// The consumer of a queue with a lock path.
-pub type QueueConsumer = Consumer<LockPath>;
-/// An item of a [`QueueConsumer`].
-pub type QueueDelivery = Delivery<LockPath>;
-/// The consumer of a [`LockingQueue`].
-pub type LockingConsumer = Consumer<Locking>;
-/// An item of a [`LockingConsumer`].
-pub type LockingDelivery = Delivery<Locking>;

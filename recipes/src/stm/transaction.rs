@@ -313,6 +313,7 @@ impl<'t> Race<'t> {
     }
 
     /// Ends an attempt whose body has returned `result`: commits it.
+    #[expect(clippy::too_many_lines, reason = "the outcomes of a commit, each with its next step")]
     async fn end<T>(
         &mut self,
         tx: &Tx,

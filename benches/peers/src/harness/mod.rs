@@ -150,6 +150,7 @@ impl Comparison<'_> {
     }
 
     /// Runs all cases of one server. Returns the server's version.
+    #[expect(clippy::too_many_lines, reason = "one story")]
     async fn on_a_server(&mut self, settings: &[Setting], fsync: &str) -> Result<Option<String>> {
         let wanted = settings.iter().filter(|setting| self.options.settings.contains(setting));
         let cases: Vec<Case> =

@@ -20,6 +20,7 @@ const AT_ONCE: usize = 32;
 const QUIET: Duration = Duration::from_millis(500);
 
 /// The first waiters get the lock one after another; the others keep waiting.
+#[expect(clippy::too_many_lines, reason = "one story")]
 pub(crate) async fn waiters(stage: &mut Stage) -> Result<()> {
     let (path, size, operations) = (stage.below("lock"), stage.size, stage.operations);
     let mut clients = Vec::new();

@@ -3,6 +3,7 @@
 mod authenticate;
 mod end;
 mod input;
+mod parts;
 mod sasl;
 #[cfg(test)]
 mod tests;
@@ -14,20 +15,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 use zk_curator_proto::records::{
     AddWatchMode, AuthPacket, ConnectRequest, PASSWORD_LEN, WatchesRequest,
 };
-use zk_curator_proto::{Encoder, OpCode, Record, Request, XID_AUTH, bounded, frame};
+use zk_curator_proto::{Encoder, OpCode, Record, Request, XID_AUTH, frame};
 
+use self::parts::{
+    ConnectAttempt, Demand, FAR, Farewell, GrantedSession, Queued, Reach, RequestsInFlight,
+    SentRequest, SessionClosing, SessionPhase, Times, after,
+};
 use super::auth::AuthBook;
 use super::hosts::{Contact, HostRing};
 use super::request_queue::length_of;
 use super::{
     QueuedAnswers, ReplySender, RequestBatch, RequestQueue, RequestSubmission, SessionCommand,
-    SessionState, StateHub, WatchEffect,
+    StateHub, WatchEffect,
 };
 use crate::config::ZooKeeperBuilder;
 use crate::connector::ConnectionFailure;
@@ -51,9 +56,6 @@ const STAGGER: Duration = Duration::from_millis(250);
 /// A driver that wakes up late by this fraction of the session timeout is noticed: it cannot have
 /// sent its pings in time.
 const LATE: u32 = 6;
-
-/// Stands for "never" where a deadline is too far away to be a point in time.
-const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
 
 /// The effects that the driver performs, in order.
 #[derive(Debug, PartialEq, Eq)]
@@ -150,149 +152,6 @@ pub(crate) struct SessionMachine {
     answers: QueuedAnswers,
     effects: VecDeque<SessionEffect>,
     times: Times,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SessionPhase {
-    /// No attempt is pending; the next one starts at this time.
-    Waiting { until: Instant },
-    /// The driver opens connections; it tries the next host at this time.
-    Connecting { next: Instant },
-    /// A connection is open; the provider is supplying its credentials.
-    Asking { deadline: Instant },
-    /// A connection is open; the driver computes the first token for SASL.
-    Preparing { deadline: Instant },
-    /// The connect request was sent.
-    Handshaking { sent_at: Instant, deadline: Instant },
-    /// A server has accepted the session; the driver computes the next token for SASL.
-    Proving { deadline: Instant },
-    /// The server has opened another session than the requested one; the client ends that session.
-    Rejecting { deadline: Instant },
-    /// A server has accepted the session; the client has sent a token for SASL.
-    Authenticating { xid: i32, sent_at: Instant, deadline: Instant },
-    /// A server serves the session.
-    Connected,
-    /// The session is over.
-    Ended(SessionState),
-}
-
-/// The transaction that an earlier session has seen. Servers that have not applied it refuse this
-/// client.
-#[derive(Debug)]
-struct Demand {
-    zxid: i64,
-    /// The time since which servers were reached and refused the session.
-    refused_since: Option<Instant>,
-}
-
-#[derive(Debug)]
-struct ConnectAttempt {
-    host: HostPort,
-    /// The time at which a server must have accepted the session.
-    deadline: Instant,
-}
-
-#[derive(Debug, Clone)]
-struct GrantedSession {
-    info: SessionInfo,
-    password: Bytes,
-}
-
-#[derive(Debug)]
-struct Queued {
-    deadline: Instant,
-    submission: RequestSubmission,
-    body: Box<[u8]>,
-}
-
-#[derive(Debug)]
-struct RequestsInFlight {
-    xid: i32,
-    sent_at: Instant,
-    what: SentRequest,
-    /// The length of the request in bytes, if a caller waits for the response; else 0.
-    length: usize,
-    /// The node whose data or children were requested; its response can have any length.
-    reads: Option<Box<str>>,
-    /// The form in which its watch was requested.
-    asked: AskedWatch,
-}
-
-#[derive(Debug)]
-enum SentRequest {
-    /// A caller waits for the response.
-    Request(RequestSubmission),
-    /// Ends the session.
-    Close,
-    /// Removes unused watches. Its response is ignored.
-    Removal,
-    /// Re-arms watches that others have replaced on the server.
-    Repair(Box<Request>),
-}
-
-/// The kind of the current server, and the deadline for finding one.
-#[derive(Debug)]
-struct Reach {
-    /// `true` if read-only servers are accepted.
-    read_only_allowed: bool,
-    /// `true` if the current server is read-only.
-    read_only: bool,
-    /// `true` if the ensemble knows the session, and not only a read-only server.
-    of_ensemble: bool,
-    /// The time of the next search for a writable server, and the number of searches so far.
-    look_at: Instant,
-    looks: u32,
-    /// The time at which the first server must be reached.
-    deadline: Option<Instant>,
-}
-
-impl Reach {
-    fn new(config: &ZooKeeperBuilder, now: Instant) -> Self {
-        Self {
-            read_only_allowed: config.read_only,
-            read_only: false,
-            of_ensemble: config.resume.is_some(),
-            look_at: now,
-            looks: 0,
-            deadline: config.connect_deadline.map(|deadline| after(now, deadline)),
-        }
-    }
-}
-
-/// When the server and the driver were heard of.
-#[derive(Debug)]
-struct Times {
-    last_sent: Instant,
-    last_response: Instant,
-    /// The last time that the driver woke up [`LATE`], and the delay.
-    late: Option<(Instant, Duration)>,
-    /// The time at which the last answered request was sent, at the earliest: the server has seen
-    /// the session at this time or later.
-    seen_alive: Instant,
-    /// The time at which the last connection was lost, or the session was granted.
-    lost_at: Instant,
-}
-
-impl Times {
-    const fn new(now: Instant) -> Self {
-        Self { last_sent: now, last_response: now, late: None, seen_alive: now, lost_at: now }
-    }
-}
-
-#[derive(Debug)]
-struct Farewell {
-    deadline: Instant,
-    waiters: Vec<oneshot::Sender<Result<(), Error>>>,
-}
-
-#[derive(Debug)]
-struct SessionClosing {
-    /// `true` if the session stays alive.
-    detach: bool,
-    deadline: Instant,
-    sent: bool,
-    acknowledged: bool,
-    waiters: Vec<oneshot::Sender<Result<(), Error>>>,
 }
 
 impl SessionMachine {
@@ -737,9 +596,4 @@ fn node_read(opcode: OpCode, body: &[u8]) -> Option<Box<str>> {
     let (length, path) = body.split_first_chunk::<4>()?;
     let path = path.get(..usize::try_from(u32::from_be_bytes(*length)).ok()?)?;
     std::str::from_utf8(path).ok().map(Box::from)
-}
-
-/// Returns `now + delay`, or the far future.
-fn after(now: Instant, delay: Duration) -> Instant {
-    now + bounded(delay)
 }

@@ -1,144 +1,20 @@
 #[cfg(test)]
 mod tests;
 
+mod path;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
 use zk_curator_proto::records::{EventType, SetWatches, SetWatches2, WatcherType};
 use zk_curator_proto::{ErrorCode, Request};
 
+pub(crate) use self::path::EventSink;
+use self::path::PathWatches;
 use super::armed::{ArmedMode, AskedWatch, Tables};
-use super::event::{FiredWatch, WatchSender};
+use super::event::FiredWatch;
 use super::kinds::{ALL_KINDS, Kinds, WatchKind};
 use super::{PersistentEvent, WatchEnded, WatchedEvent};
-
-/// The receivers of an event.
-#[derive(Debug)]
-pub(crate) enum EventSink {
-    Once(WatchSender),
-    Stream(mpsc::UnboundedSender<PersistentEvent>),
-}
-
-impl EventSink {
-    fn is_abandoned(&self) -> bool {
-        match self {
-            Self::Once(sender) => sender.is_closed(),
-            Self::Stream(sender) => sender.is_closed(),
-        }
-    }
-
-    /// Sends an event to a stream; one-shot watches do not receive it.
-    fn tell(&self, event: PersistentEvent) {
-        if let Self::Stream(sender) = self {
-            // A failure means that there is no reader any more.
-            drop(sender.send(event));
-        }
-    }
-
-    fn end(self, why: WatchEnded) {
-        match self {
-            // A failure means that there is no waiter any more.
-            Self::Once(sender) => _ = sender.send(Box::new(Err(why))).is_ok(),
-            Self::Stream(sender) => drop(sender.send(PersistentEvent::Ended(why))),
-        }
-    }
-}
-
-type WatchHandle = (WatchKind, EventSink);
-
-/// The handles on one path. There is nearly always one, which then needs no allocation.
-#[derive(Debug, Default)]
-enum Handles {
-    #[default]
-    None,
-    One(WatchHandle),
-    Many(Vec<WatchHandle>),
-}
-
-impl Handles {
-    fn as_slice(&self) -> &[WatchHandle] {
-        match self {
-            Self::None => &[],
-            Self::One(handle) => std::slice::from_ref(handle),
-            Self::Many(handles) => handles,
-        }
-    }
-
-    fn push(&mut self, handle: WatchHandle) {
-        *self = match std::mem::take(self) {
-            Self::None => Self::One(handle),
-            Self::One(first) => Self::Many(vec![first, handle]),
-            Self::Many(mut handles) => {
-                handles.push(handle);
-                Self::Many(handles)
-            }
-        };
-    }
-
-    /// Removes and returns the handles that satisfy `taken`.
-    fn extract(&mut self, mut taken: impl FnMut(&WatchHandle) -> bool) -> Self {
-        let mut out = Self::None;
-        for handle in std::mem::take(self).into_iter() {
-            if taken(&handle) { out.push(handle) } else { self.push(handle) }
-        }
-        out
-    }
-
-    fn into_iter(self) -> impl Iterator<Item = WatchHandle> {
-        let (one, many) = match self {
-            Self::None => (None, Vec::new()),
-            Self::One(handle) => (Some(handle), Vec::new()),
-            Self::Many(handles) => (None, handles),
-        };
-        one.into_iter().chain(many)
-    }
-}
-
-/// The watches on one path.
-#[derive(Debug, Default)]
-struct PathWatches {
-    handles: Handles,
-    /// The watches that the server of this connection has armed.
-    armed: Tables,
-    /// The armed watches after the pending requests.
-    expected: Tables,
-    /// The number of pending requests that arm something.
-    arming: u32,
-    /// The transaction since which some wanted watch has not been armed.
-    lacking: Option<i64>,
-}
-
-impl PathWatches {
-    fn wanted(&self) -> Kinds {
-        self.handles
-            .as_slice()
-            .iter()
-            .fold(Kinds::default(), |kinds, (kind, _)| kinds.or(Kinds::of(*kind)))
-    }
-
-    fn is_idle(&self) -> bool {
-        self.handles.as_slice().is_empty() && self.arming == 0
-    }
-
-    /// Updates the transaction since which a watch is lacking, if one is.
-    fn note(&mut self, zxid: i64) {
-        let (armed, needed) = (self.armed, Tables::needed_by(self.wanted()));
-        if armed.data_is_enough_for(needed) && armed.child_is_enough_for(needed) {
-            self.lacking = None;
-        } else {
-            self.lacking.get_or_insert(zxid);
-        }
-    }
-
-    /// Notes the response to a request that arms something.
-    fn landed(&mut self) {
-        self.arming = self.arming.saturating_sub(1);
-        if self.arming == 0 {
-            self.expected = self.armed;
-        }
-    }
-}
 
 /// The requests that the server needs so that it has the wanted watches on a path, in order.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -490,66 +366,6 @@ impl WatchRegistry {
                 .map(|kind| (String::from(&**path), kind))
         });
         chunks(watches, max_frame).collect()
-    }
-}
-
-impl PathWatches {
-    fn wants_persistent(&self) -> bool {
-        !self.wanted().and(Kinds::LASTING).is_empty()
-    }
-
-    /// Returns the requests that arm watches which have been lacking since this transaction. A
-    /// persistent watch may have missed events in between.
-    fn arm_again(&mut self, path: &str, wanted: Kinds, needed: Tables, since: i64) -> Vec<Request> {
-        let path = || vec![path.to_owned()];
-        let of = |kind: WatchKind| if wanted.contains(kind) { path() } else { Vec::new() };
-        let mut requests = Vec::new();
-        let is_lost = needed.data > ArmedMode::OneShot
-            && (!self.armed.data_is_enough_for(needed)
-                || (needed.child == ArmedMode::Persistent
-                    && !self.armed.child_is_enough_for(needed)));
-        if is_lost {
-            for (_, sink) in self.handles.as_slice() {
-                sink.tell(PersistentEvent::Disarmed);
-            }
-            let is_recursive = needed.data == ArmedMode::Recursive;
-            requests.push(Request::SetWatches2(SetWatches2 {
-                relative_zxid: since,
-                persistent_watches: if is_recursive { Vec::new() } else { path() },
-                persistent_recursive_watches: if is_recursive { path() } else { Vec::new() },
-                ..SetWatches2::default()
-            }));
-            self.armed = Tables::persistent(needed.data);
-        }
-        let (lacks_data, lacks_child) =
-            (!self.armed.data_is_enough_for(needed), !self.armed.child_is_enough_for(needed));
-        // A persistent watch that was lost has not notified the one-shot watches that it served. So
-        // the server compares for them, too, before it is armed again.
-        let one_shot = SetWatches {
-            relative_zxid: since,
-            data_watches: if lacks_data || is_lost { of(WatchKind::Data) } else { Vec::new() },
-            exist_watches: if lacks_data || is_lost { of(WatchKind::Exist) } else { Vec::new() },
-            child_watches: if lacks_child { path() } else { Vec::new() },
-        };
-        if is_lost && !(one_shot.data_watches.is_empty() && one_shot.exist_watches.is_empty()) {
-            let compared = SetWatches { child_watches: Vec::new(), ..one_shot.clone() };
-            requests.insert(0, Request::SetWatches(compared));
-            if lacks_child {
-                let child =
-                    SetWatches { data_watches: Vec::new(), exist_watches: Vec::new(), ..one_shot };
-                requests.push(Request::SetWatches(child));
-            }
-        } else if lacks_data || lacks_child {
-            requests.push(Request::SetWatches(one_shot));
-        }
-        if lacks_data {
-            self.armed.data = ArmedMode::OneShot;
-        }
-        if lacks_child {
-            self.armed.child = ArmedMode::OneShot;
-        }
-        self.arming += u32::try_from(requests.len()).unwrap_or(u32::MAX);
-        requests
     }
 }
 

@@ -1,5 +1,7 @@
 use tokio::sync::oneshot;
 
+use tokio::sync::mpsc;
+
 use super::*;
 use crate::watch::WatchOutcome;
 

@@ -41,6 +41,9 @@ const FRESH: Duration = Duration::from_millis(100);
 #[non_exhaustive]
 pub struct AutoAck;
 
+/// The consumer of a queue that removes an item before it delivers it.
+pub type AutoAckConsumer = Consumer<AutoAck>;
+
 impl QueueKind for AutoAck {
     type Delivery = Item;
     type Message = Bytes;

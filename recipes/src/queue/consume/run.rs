@@ -65,6 +65,7 @@ impl<K: QueueKind> Consumer<K> {
 /// Passes the items to `body`, at most `limit` at a time, through every temporary failure. After
 /// the stop nothing is taken, and running bodies may continue for the time to drain. Items that are
 /// held back do not count towards `limit`.
+#[expect(clippy::too_many_lines, reason = "the steps of a run in their order")]
 async fn run<K, B, Fut, E>(
     mut consumer: Consumer<K>,
     limit: usize,

@@ -20,7 +20,7 @@ use crate::health::HealthReporter;
 use crate::path::child;
 use crate::queue::consume::consumer::Consumer;
 use crate::queue::error::Error;
-use crate::queue::jobs::JobWorker;
+use crate::queue::jobs::job::JobWorker;
 use crate::queue::produce::buckets::Buckets;
 use crate::queue::produce::producer::Producer;
 use crate::queue::wire::layout::{QueueLayout, at_least_one};

@@ -15,6 +15,7 @@ use super::retention::Policy;
 use crate::health::{HealthReporter, HealthWatch};
 use crate::observe::QUEUE_DEAD_LETTERS;
 use crate::queue::consume::claims::{ClaimedData, Claims};
+use crate::queue::consume::consumer::Consumer;
 use crate::queue::consume::delivery::Delivery;
 use crate::queue::consume::kind::{Engine, QueueKind};
 use crate::queue::consume::settle::{is_lost, settle, try_settle};
@@ -81,6 +82,12 @@ pub struct Claimed {
     pub(super) reporter: Option<HealthReporter>,
     pub(super) health: HealthWatch,
 }
+
+/// A worker of [`Jobs`](super::Jobs). It is also a candidate for the cleaner.
+pub type JobWorker = Consumer<Claimed>;
+
+/// A job that a [`JobWorker`] has claimed.
+pub type JobDelivery = Delivery<Claimed>;
 
 impl QueueKind for Claimed {
     type Delivery = Delivery<Self>;

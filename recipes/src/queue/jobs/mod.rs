@@ -143,12 +143,7 @@ mod worker;
 
 pub use handle::{Jobs, Submission};
 pub use inspect::{JobCounts, JobInfo, JobState};
-pub use job::{Claimed, JobTask};
+pub use job::{Claimed, JobDelivery, JobTask, JobWorker};
 pub use list::{JobList, JobPage};
 pub use phase::JobPhase;
 pub use retention::Retention;
-
-/// A worker of [`Jobs`]. It also competes to be the cleaner.
-pub type JobWorker = super::Consumer<Claimed>;
-/// A job that a [`JobWorker`] has claimed.
-pub type JobDelivery = super::Delivery<Claimed>;

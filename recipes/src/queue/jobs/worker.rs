@@ -20,7 +20,7 @@ use crate::queue::consume::delivery::Delivery;
 use crate::queue::consume::kind::Finish;
 use crate::queue::error::Error;
 use crate::queue::feed::driver::FeedDriver;
-use crate::queue::jobs::JobDelivery;
+use crate::queue::jobs::job::JobDelivery;
 use crate::queue::wire::layout::QueueLayout;
 use crate::queue::wire::name::{ItemMeta, NamingRules};
 
@@ -137,6 +137,7 @@ async fn is_executing(
 }
 
 /// Claims a job and reads it, in one round trip unless other workers contend for it.
+#[expect(clippy::too_many_lines, reason = "the steps of a claim in their order")]
 async fn claim(
     item: Unclaimed,
     places: Places,

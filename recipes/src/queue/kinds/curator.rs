@@ -9,15 +9,16 @@ use zk_curator::op::fan_out;
 use zk_curator::value::ToData;
 use zk_curator::{CuratorFramework, ErrorCode, ErrorKind};
 
+use crate::queue::consume::auto_ack::AutoAckConsumer;
 use crate::queue::consume::consumer::Consumer;
 use crate::queue::error::Error;
 use crate::queue::feed::driver::FeedDriver;
+use crate::queue::kinds::lock_path::QueueConsumer;
 use crate::queue::produce::producer::{OnFull, Producer};
 use crate::queue::wire::codec;
 use crate::queue::wire::layout::QueueLayout;
 use crate::queue::wire::name::{self, NamingRules};
 use crate::queue::wire::value::{encode, encode_all};
-use crate::queue::{AutoAckConsumer, QueueConsumer};
 
 /// The maximum number of items that are removed by their id at a time.
 const REMOVED_AT_ONCE: usize = 64;

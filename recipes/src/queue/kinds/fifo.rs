@@ -8,7 +8,7 @@ use zk_curator::value::ToData;
 use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, OwnedNode};
 
 use crate::path::child;
-use crate::queue::AutoAckConsumer;
+use crate::queue::consume::auto_ack::AutoAckConsumer;
 use crate::queue::consume::consumer::Consumer;
 use crate::queue::error::Error;
 use crate::queue::kinds::simple::SharedConsumers;

@@ -10,7 +10,6 @@ use zk_curator::{CreateMode, ErrorCode, ErrorKind};
 
 use crate::observe::QUEUE_DEAD_LETTERS;
 use crate::path::child;
-use crate::queue::QueueDelivery;
 use crate::queue::consume::claims::{ClaimKind, ClaimResult, ClaimedData, Claims, Unclaimed};
 use crate::queue::consume::consumer::Consumer;
 use crate::queue::consume::delivery::Delivery;
@@ -83,6 +82,12 @@ pub struct LockPath {
     /// `None` if it was not set.
     on_error: Option<ErrorMode>,
 }
+
+/// The consumer of a queue with a lock path.
+pub type QueueConsumer = Consumer<LockPath>;
+
+/// An item of a [`QueueConsumer`].
+pub type QueueDelivery = Delivery<LockPath>;
 
 impl LockPath {
     /// Items that are put back are counted anew, so they would never become dead letters.

@@ -7,11 +7,11 @@ use zk_curator::value::ToData;
 
 use super::locking_delivery::Home;
 use crate::path::child;
-use crate::queue::LockingConsumer;
 use crate::queue::consume::consumer::Consumer;
 use crate::queue::consume::redelivery::MOST_DELIVERIES;
 use crate::queue::error::Error;
 use crate::queue::feed::driver::FeedDriver;
+use crate::queue::kinds::locking_delivery::LockingConsumer;
 use crate::queue::produce::buckets::{self, Buckets};
 use crate::queue::produce::producer::Producer;
 use crate::queue::wire::layout::{QueueLayout, at_least_one};

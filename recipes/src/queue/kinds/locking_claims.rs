@@ -7,13 +7,13 @@ use zk_curator::certain::ReceiptPool;
 use zk_curator::{CreateMode, ErrorKind, Stat};
 
 use super::locking_delivery::{ClaimedItem, Home, Locking, Message, StoredMessage};
-use crate::queue::LockingDelivery;
 use crate::queue::consume::claims::{ClaimKind, ClaimResult, Claims, Unclaimed};
 use crate::queue::consume::consumer::Consumer;
 use crate::queue::consume::delivery::Delivery;
 use crate::queue::consume::kind::Finish;
 use crate::queue::error::Error;
 use crate::queue::feed::driver::FeedDriver;
+use crate::queue::kinds::locking_delivery::LockingDelivery;
 use crate::queue::wire::layout::QueueLayout;
 use crate::queue::wire::name::{CLAIM, ItemMeta};
 use crate::queue::wire::rejection::{self, Rejection};
@@ -84,6 +84,7 @@ fn time_of(stat: &Stat) -> SystemTime {
 }
 
 /// Claims an item and reads it, in one round trip unless others contend for it.
+#[expect(clippy::too_many_lines, reason = "the steps of a claim in their order")]
 async fn claim(
     item: Unclaimed,
     home: Home,

@@ -7,6 +7,7 @@ use zk_curator::{CreateMode, ErrorCode, ErrorKind, OpResult, Ownership};
 
 use crate::observe::QUEUE_DEAD_LETTERS;
 use crate::queue::consume::claims::{Back, ClaimedData, Claims};
+use crate::queue::consume::consumer::Consumer;
 use crate::queue::consume::delivery::Delivery;
 use crate::queue::consume::kind::{Engine, QueueKind};
 use crate::queue::consume::settle::{count, is_lost, try_settle};
@@ -50,6 +51,12 @@ pub struct Locking {
     pub(super) home: Home,
     pub(super) max_deliveries: Option<u32>,
 }
+
+/// The consumer of a [`LockingQueue`](crate::queue::LockingQueue).
+pub type LockingConsumer = Consumer<Locking>;
+
+/// An item of a [`LockingConsumer`].
+pub type LockingDelivery = Delivery<Locking>;
 
 impl QueueKind for Locking {
     type Delivery = Delivery<Self>;

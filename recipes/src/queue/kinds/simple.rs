@@ -5,7 +5,7 @@ use tokio::sync::Mutex;
 use zk_curator::value::ToData;
 use zk_curator::{CuratorFramework, ErrorKind};
 
-use crate::queue::AutoAckConsumer;
+use crate::queue::consume::auto_ack::AutoAckConsumer;
 use crate::queue::consume::consumer::Consumer;
 use crate::queue::error::Error;
 use crate::queue::produce::producer::Producer;

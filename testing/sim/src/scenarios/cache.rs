@@ -77,6 +77,7 @@ async fn work(client: Client) -> Result<(), Failure> {
 }
 
 /// Follows the tree in one cache, for some rounds. Returns `true` if all rounds are done.
+#[expect(clippy::too_many_lines, reason = "one scenario")]
 async fn follow(reader: &Reader, writer: &Writer) -> Result<bool, Failure> {
     let client = &reader.client;
     let mut rng = client.rng();

@@ -94,6 +94,7 @@ impl Takes {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one scenario")]
 pub(super) async fn take(client: Client, taken: Taken) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let mut rng = client.rng();
