@@ -3,9 +3,7 @@
 use bytes::Bytes;
 use zk_curator::{ErrorKind, EventType, Stat, WatchedEvent};
 
-use super::orders::{C, ROOT, in_this_order, write};
-use super::server::Write;
-use super::setup::Step;
+use super::orders::in_this_order;
 use crate::cache::state::{CacheReadAnswer, CacheScope, CachedNode, Lookup, ReadKind, TreeState};
 
 /// Returns a node whose children last changed `num_children` transactions after its creation.
@@ -114,15 +112,7 @@ fn an_audit_guesses_nothing_about_children_that_were_never_listed() {
 /// A sweep needs the reads that an audit has begun.
 #[test]
 fn an_audit_in_an_outage_guesses_nothing() {
-    in_this_order(&[
-        write(Write::Create(ROOT)),
-        Step::Rest,
-        Step::Audit,
-        Step::Send,
-        Step::Cut(true),
-        Step::CreateAll(C, false),
-        Step::Sweep,
-    ]);
+    in_this_order("create root; rest; audit; send; cut retried; create all c; sweep");
     let mut state = TreeState::new("/r".to_owned(), CacheScope::default(), usize::MAX);
     state.sweep();
     serve(&mut state, |path, what| match what {
