@@ -30,7 +30,7 @@
 //! ```
 //!
 //! Other recipes are used through [`run`](CuratorFramework::run), and so is what only one kind of
-//! lock can do, such as several leases at a time:
+//! lock can do, such as several permits at a time:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -73,7 +73,7 @@ pub use zk_curator::blocking::CuratorFramework;
 
 use crate::lock::{AnyGuard, Error, Guard as AsyncGuard, InterProcessLock, InterProcessSemaphore};
 
-/// Any [`InterProcessLock`], or the leases of a semaphore, for threads that wait. Cheap to clone.
+/// Any [`InterProcessLock`], or the permits of a semaphore, for threads that wait. Cheap to clone.
 ///
 /// An [`InterProcessMultiLock`](crate::lock::InterProcessMultiLock) has a guard of its own: it is
 /// acquired through [`run`](CuratorFramework::run).
@@ -90,21 +90,21 @@ pub struct Lock {
 #[derive(Debug, Clone)]
 enum BlockingKind {
     Lock(Arc<dyn InterProcessLock>),
-    Lease(InterProcessSemaphore),
+    Semaphore(InterProcessSemaphore),
 }
 
 impl BlockingKind {
     async fn acquire(&self) -> Result<AnyGuard, Error> {
         match self {
             Self::Lock(lock) => lock.acquire().await,
-            Self::Lease(semaphore) => semaphore.acquire().await.map(AsyncGuard::into_any),
+            Self::Semaphore(semaphore) => semaphore.acquire().await.map(AsyncGuard::into_any),
         }
     }
 
     async fn try_acquire(&self) -> Result<Option<AnyGuard>, Error> {
         match self {
             Self::Lock(lock) => lock.try_acquire().await,
-            Self::Lease(semaphore) => Ok(semaphore.try_acquire().await?.map(AsyncGuard::into_any)),
+            Self::Semaphore(semaphore) => Ok(semaphore.try_acquire().await?.map(AsyncGuard::into_any)),
         }
     }
 }
@@ -135,12 +135,12 @@ impl Lock {
         Self { kind: BlockingKind::Lock(Arc::new(lock(zk.framework()))), zk: zk.clone() }
     }
 
-    /// The leases of the semaphore that `semaphore` makes, one at a time. Nothing is sent.
+    /// The permits of the semaphore that `semaphore` makes, one at a time. Nothing is sent.
     pub fn lease_of(
         zk: &CuratorFramework,
         semaphore: impl FnOnce(&zk_curator::CuratorFramework) -> InterProcessSemaphore,
     ) -> Self {
-        Self { kind: BlockingKind::Lease(semaphore(zk.framework())), zk: zk.clone() }
+        Self { kind: BlockingKind::Semaphore(semaphore(zk.framework())), zk: zk.clone() }
     }
 
     /// Acquires the lock, however long it takes.

@@ -23,58 +23,58 @@ pub use mutex::InterProcessSemaphoreMutex;
 
 /// The name in metrics.
 const RECIPE: &str = "semaphore";
-/// The number of leases that are created at a time.
+/// The number of permits that are created at a time.
 const CREATES_AT_ONCE: usize = 64;
 
-/// A counting semaphore: at most `max_leases` leases at a time, granted in the order of arrival.
+/// A counting semaphore: at most `permits` at a time, granted in the order of arrival.
 ///
 /// # Layout
 /// ```text
 /// /locks/printers                              container, made on first use
-///   ├─ locks                                   container: an InterProcessMutex, held while leases are acquired
+///   ├─ locks                                   container: an InterProcessMutex, held while permits are acquired
 ///   │    └─ _c_<uuid>-lock-0000000009          ephemeral, sequential
 ///   └─ leases                                  container
-///        ├─ _c_<uuid>-lease-0000000004         ephemeral, sequential: a lease; data: its label
+///        ├─ _c_<uuid>-lease-0000000004         ephemeral, sequential: a permit; data: its label
 ///        └─ _c_<uuid>-lease-0000000007
 /// ```
 /// The layout of Apache Curator's `InterProcessSemaphoreV2`. Children with other names are ignored.
 ///
 /// # Protocol
 /// 1. Acquire the mutex `locks`: clients are served in the order of arrival, and only one waits for
-///    leases to end.
-/// 2. Create the leases, and list all of them, in one round trip.
-/// 3. They are granted when the number of leases, up to the last of ours, does not exceed the
+///    permits to end.
+/// 2. Create the permits, and list all of them, in one round trip.
+/// 3. They are granted when the number of permits, up to the last of ours, does not exceed the
 ///    limit.
 /// 4. Otherwise watch the children of `leases`, and list them again at every change.
 /// 5. Release the mutex.
 ///
 /// Without contention this takes six requests, including the release, and two round trips. Several
-/// leases are created together, while the mutex is held, so two clients that want several leases
-/// cannot block each other, each with half of its leases.
+/// permits are created together, while the mutex is held, so two clients that want several permits
+/// cannot block each other, each with half of its permits.
 ///
 /// # Guarantees
-/// * The number of granted leases never exceeds the limit at the time of the last grant. This does
+/// * The number of granted permits never exceeds the limit at the time of the last grant. This does
 ///   not depend on the mutex.
 /// * A grant needs nodes that belong to the present session (CURATOR-604).
-/// * First come, first served: a client that wants many leases is not overtaken by clients that
+/// * First come, first served: a client that wants many permits is not overtaken by clients that
 ///   want few.
 ///
 /// # Assumptions
-/// If Java clients share the semaphore, no client should request several leases at a time without a
+/// If Java clients share the semaphore, no client should request several permits at a time without a
 /// time limit: Curator acquires them one by one, with a turn at the mutex for each, so it may keep
 /// some and wait for its next turn behind a [`acquire_many`](Self::acquire_many), which waits for
-/// those leases. A time limit on either side ends that.
+/// those permits. A time limit on either side ends that.
 ///
 /// All clients of the semaphore should have the same limit. If clients have different limits, each
-/// compares its own limit with the leases of all. A client with a low limit waits until few enough
-/// leases are held, and all later clients wait behind it. A client with a high limit acquires
-/// leases beyond the limits of other clients. Keep a limit that may change in a
+/// compares its own limit with the permits of all. A client with a low limit waits until few enough
+/// permits are held, and all later clients wait behind it. A client with a high limit acquires
+/// permits beyond the limits of other clients. Keep a limit that may change in a
 /// [shared count](Self::with_shared_count). The holder stops when [`lost`](Guard::lost) resolves,
 /// or fences its writes.
 ///
 /// # Connection loss
-/// * SUSPENDED: waiters keep waiting; a lease is kept until its session is lost.
-/// * LOST: `lost()` of the lease resolves; waiters enter the queue again, at its end, in
+/// * SUSPENDED: waiters keep waiting; a permit is kept until its session is lost.
+/// * LOST: `lost()` of the permit resolves; waiters enter the queue again, at its end, in
 ///   the next session.
 ///
 /// # Cancel safety
@@ -118,18 +118,18 @@ enum PermitLimit {
     Kazoo(u32),
 }
 
-/// A lease of an [`InterProcessSemaphore`], or the lock of an [`InterProcessSemaphoreMutex`].
+/// A permit of an [`InterProcessSemaphore`], or the lock of an [`InterProcessSemaphoreMutex`].
 pub type Permit = Guard<PermitKind>;
 
 /// The kind of a [`Permit`].
 #[derive(Debug)]
 pub struct PermitKind {
-    /// A watch that did not fire while the lease was waited for: the next change ends it, at the
+    /// A watch that did not fire while the permit was waited for: the next change ends it, at the
     /// latest our own, while to remove it would cost a request.
     _watch: Option<Watch>,
 }
 
-/// All leases there are and their limit, and watches for when that changes.
+/// All permits there are and their limit, and watches for when that changes.
 struct PermitListing {
     names: Vec<String>,
     limit: u32,
@@ -141,14 +141,14 @@ struct PermitListing {
 impl InterProcessSemaphore {
     /// The semaphore at a path, with a constant limit. Nothing is sent; a path that is not valid is
     /// refused when it is used.
-    pub fn new(zk: &CuratorFramework, path: impl Into<String>, max_leases: u32) -> Self {
-        Self::limited(zk, path.into(), PermitLimit::Constant(max_leases), RECIPE)
+    pub fn new(zk: &CuratorFramework, path: impl Into<String>, permits: u32) -> Self {
+        Self::limited(zk, path.into(), PermitLimit::Constant(permits), RECIPE)
     }
 
     /// The semaphore at a path, whose limit is the shared count at another: the four bytes of a
     /// big-endian `i32`, as Curator's `SharedCount` writes them; below zero counts as none. It may
-    /// change at any time. When it grows, more leases are granted immediately; when it shrinks, no
-    /// lease is taken away.
+    /// change at any time. When it grows, more permits are granted immediately; when it shrinks, no
+    /// permit is taken away.
     pub fn with_shared_count(
         zk: &CuratorFramework,
         path: impl Into<String>,
@@ -162,18 +162,18 @@ impl InterProcessSemaphore {
     ///
     /// ```text
     /// /locks/printers                      persistent; data: the limit as text
-    ///   └─ <32hex>                         ephemeral: a lease; data: its label
-    /// /locks/printers-__lock__             persistent: a lock of kazoo, held while a lease is acquired
+    ///   └─ <32hex>                         ephemeral: a permit; data: its label
+    /// /locks/printers-__lock__             persistent: a lock of kazoo, held while a permit is acquired
     ///   └─ _c_<uuid>-__lock__0000000009    ephemeral, sequential
     /// ```
-    /// The number of leases is limited only as long as the lock excludes: an acquirer whose session
-    /// ends between the count and the create may exceed it, as with kazoo. Leases are counted
+    /// The number of permits is limited only as long as the lock excludes: an acquirer whose session
+    /// ends between the count and the create may exceed it, as with kazoo. Permits are counted
     /// whatever their names are, so no other node may be below the path. The first acquirer stores
     /// the limit; others with another limit are refused with [`Error::OtherLimit`].
     ///
     /// Semaphores in Java and of [`new`](Self::new) have another layout.
-    pub fn with_kazoo(zk: &CuratorFramework, path: impl Into<String>, max_leases: u32) -> Self {
-        Self::limited(zk, path.into(), PermitLimit::Kazoo(max_leases), RECIPE)
+    pub fn with_kazoo(zk: &CuratorFramework, path: impl Into<String>, permits: u32) -> Self {
+        Self::limited(zk, path.into(), PermitLimit::Kazoo(permits), RECIPE)
     }
 
     fn limited(
@@ -182,9 +182,9 @@ impl InterProcessSemaphore {
         limit: PermitLimit,
         recipe: &'static str,
     ) -> Self {
-        // Listing in advance would cost more requests than it saves, because the leases are created
+        // Listing in advance would cost more requests than it saves, because the permits are created
         // immediately in any case.
-        // The leases decide who has one, so a lost turn does no harm.
+        // The permits decide who has one, so a lost turn does no harm.
         let rule = OrderRule {
             looks_ahead: false,
             watches_itself: false,
@@ -194,7 +194,7 @@ impl InterProcessSemaphore {
         Self { zk: zk.uncompressed(), path, label: Bytes::new(), limit, rule, recipe }
     }
 
-    /// The data of our leases, for people who look who holds them. Default: none.
+    /// The data of our permits, for people who look who holds them. Default: none.
     #[must_use]
     pub fn label(mut self, label: impl Into<Bytes>) -> Self {
         self.label = label.into();
@@ -207,7 +207,7 @@ impl InterProcessSemaphore {
         &self.path
     }
 
-    /// Acquires a lease, however long it takes. Compose with `tokio::time::timeout`.
+    /// Acquires a permit, however long it takes. Compose with `tokio::time::timeout`.
     ///
     /// # Errors
     /// * [`Error::Framework`] when a path is not valid, or an operation fails for longer than the
@@ -221,7 +221,7 @@ impl InterProcessSemaphore {
         self.acquire_many(1).await?.pop().ok_or(Error::Lost)
     }
 
-    /// Acquires several leases, all or none, however long it takes.
+    /// Acquires several permits, all or none, however long it takes.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire); [`Error::OverLimit`] when the constant limit is lower.
@@ -256,7 +256,7 @@ impl InterProcessSemaphore {
                 created?
             };
             if !turn.node().is_ours() {
-                // The leases are of the next session. Waiting with these leases, but without the
+                // The permits are of the next session. Waiting with these permits, but without the
                 // turn, would block the client that has the turn.
                 continue;
             }
@@ -267,7 +267,7 @@ impl InterProcessSemaphore {
         }
     }
 
-    /// Acquires a lease if one is free, without waiting for other clients; `None` if none is free,
+    /// Acquires a permit if one is free, without waiting for other clients; `None` if none is free,
     /// or another client waits for one. Two round trips.
     ///
     /// # Errors
@@ -279,7 +279,7 @@ impl InterProcessSemaphore {
         Ok(self.try_acquire_many(1).await?.and_then(|mut leases| leases.pop()))
     }
 
-    /// Acquires several leases, all or none, if they are free, without waiting for other clients.
+    /// Acquires several permits, all or none, if they are free, without waiting for other clients.
     ///
     /// # Errors
     /// As [`acquire_many`](Self::acquire_many).
@@ -300,18 +300,18 @@ impl InterProcessSemaphore {
         Ok(listing.grants(&leases).then(|| self.leases(leases, listing)))
     }
 
-    /// Acquires a lease, runs `body`, and releases the lease on every way out: as
+    /// Acquires a permit, runs `body`, and releases the permit on every way out: as
     /// [`InterProcessMutex::with`](super::InterProcessMutex::with).
     ///
     /// # Errors
-    /// * [`Error::Lost`] when the lease was lost before `body` was done, or before it was released.
+    /// * [`Error::Lost`] when the permit was lost before `body` was done, or before it was released.
     /// * As [`acquire`](Self::acquire); then `body` did not run.
     ///
     /// # Panics
-    /// When `body` does; the lease is released.
+    /// When `body` does; the permit is released.
     ///
     /// # Cancel safety
-    /// Dropping the future drops `body` and releases the lease in the background.
+    /// Dropping the future drops `body` and releases the permit in the background.
     pub async fn with<F, Fut>(&self, body: F) -> Result<Fut::Output, Error>
     where
         F: FnOnce(Ownership) -> Fut,
@@ -320,7 +320,7 @@ impl InterProcessSemaphore {
         with_guard(self.acquire().await?, body).await
     }
 
-    /// Returns the holders of leases, and the next waiter, in the order of the creates, including
+    /// Returns the holders of permits, and the next waiter, in the order of the creates, including
     /// those of Java's Curator.
     ///
     /// # Errors
@@ -336,7 +336,7 @@ impl InterProcessSemaphore {
         Ok(participants(&self.zk, &paths.leases, tag::LEASE).await?)
     }
 
-    /// Waits until the leases are granted, under our turn; `None` if they are gone.
+    /// Waits until the permits are granted, under our turn; `None` if they are gone.
     async fn granted(
         &self,
         paths: &SemaphorePaths,
@@ -366,7 +366,7 @@ impl InterProcessSemaphore {
         Ok(Some(self.leases(leases, listing))) // 3, and 5 when the turn is dropped
     }
 
-    /// Creates leases, and lists all there are, in one round trip.
+    /// Creates permits, and lists all there are, in one round trip.
     async fn create(
         &self,
         paths: &SemaphorePaths,
@@ -434,7 +434,7 @@ impl InterProcessSemaphore {
         let Some(watch) = watch else { return pending().await };
         let data = match watch.next().await? {
             Some((data, _)) => data,
-            // Fails, unless the lease has arrived in between.
+            // Fails, unless the permit has arrived in between.
             None => self.zk.get_data(watch.path()).await?,
         };
         self.limit_of(watch.path(), data)
@@ -489,7 +489,7 @@ struct SemaphorePaths {
 }
 
 impl PermitListing {
-    /// Returns `true` if these leases are granted, and are ours.
+    /// Returns `true` if these permits are granted, and are ours.
     fn grants(&self, leases: &[OwnedNode]) -> bool {
         let ours: Vec<_> = leases.iter().map(OwnedNode::name).collect();
         rules::grants(&self.names, &ours, self.limit) && leases.iter().all(OwnedNode::is_ours)

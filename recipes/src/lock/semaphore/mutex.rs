@@ -1,4 +1,4 @@
-//! The lock that is a semaphore with one lease.
+//! The lock that is a semaphore with one permit.
 
 use std::future::Future;
 
@@ -13,7 +13,7 @@ use crate::participant::Participant;
 /// The name in metrics.
 const RECIPE: &str = "semaphore_mutex";
 
-/// A lock with one holder at a time that is a semaphore with one lease, wire-compatible with Apache
+/// A lock with one holder at a time that is a semaphore with one permit, wire-compatible with Apache
 /// Curator's `InterProcessSemaphoreMutex`. Where no Java contends for it,
 /// [`InterProcessMutex`](crate::lock::InterProcessMutex) does the same with half the requests.
 ///

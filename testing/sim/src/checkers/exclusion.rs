@@ -125,10 +125,10 @@ impl Exclusion {
         (node << Self::in_turns().turn_bits) | turn as i64
     }
 
-    /// Checks a semaphore: each resource has at most this number of holders in [`HoldMode::Lease`].
+    /// Checks a semaphore: each resource has at most this number of holders in [`HoldMode::Permit`].
     #[must_use]
     pub const fn at_most(leases: usize) -> Self {
-        Self::new("limited leases", &[HoldMode::Lease], leases, SameToken::Nobody)
+        Self::new("limited permits", &[HoldMode::Permit], leases, SameToken::Nobody)
     }
 
     /// Takes the limit from the value of a shared object that clients
@@ -213,7 +213,7 @@ impl Exclusion {
     fn uses_do_not_go_back(&self, name: &str, resource: &Resource) -> Result<(), Violation> {
         let mut newest = None;
         let mut newest_alone = None;
-        for used in resource.uses.iter().filter(|used| used.mode != HoldMode::Lease) {
+        for used in resource.uses.iter().filter(|used| used.mode != HoldMode::Permit) {
             let before = if is_alone(used.mode) { newest } else { newest_alone };
             if let Some((token, place)) = before.filter(|&(token, _)| token > used.token) {
                 let broken = format!(

@@ -58,7 +58,7 @@ async fn member(client: Client, zk: CuratorFramework, home: CancellationToken) {
     let pause = Duration::from_millis([0, 100, 500][rng.usize(..3)]);
     while !home.is_cancelled() {
         sleep(client.moment(pause)).await;
-        let attempt = Attempt::begin(&client, BARRIER, HoldMode::Lease);
+        let attempt = Attempt::begin(&client, BARRIER, HoldMode::Permit);
         let entered = tokio::select! {
             biased;
             () = home.cancelled() => None,

@@ -113,7 +113,7 @@ async fn visit_at_last(
 }
 
 fn begin(client: &Client, count: u32) -> Vec<Attempt<'_>> {
-    (0..count).map(|_| Attempt::begin(client, SEMAPHORE, HoldMode::Lease)).collect()
+    (0..count).map(|_| Attempt::begin(client, SEMAPHORE, HoldMode::Permit)).collect()
 }
 
 /// Uses the acquired leases, if there are any, and releases them.
