@@ -7,7 +7,7 @@ use zk_curator_client::internal::sleep;
 use zk_curator_client::{Created, Error as RawError, ErrorCode, EventType, SessionId, Version};
 
 use crate::core::{
-    Call, Cleanup, CleanupRegistration, FencingToken, OwedDeletion, PendingCleanup, Session,
+    Call, Cleanup, FencingToken, OwedDeletion, PendingCleanup, ResourceRegistration, Session,
     delete_created_by,
 };
 use crate::error::{Error, ErrorKind, Result};
@@ -48,7 +48,7 @@ pub struct OwnedNode {
     /// `true` if other clients create nodes of the same name.
     shared_name: bool,
     armed: bool,
-    registration: CleanupRegistration,
+    registration: ResourceRegistration,
 }
 
 impl OwnedNode {

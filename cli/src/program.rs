@@ -23,10 +23,10 @@ impl Program<'_> {
         use nix::sys::signal::Signal;
         use tokio::io::AsyncWriteExt;
 
-        use crate::supervise::process::{ProcessEvent, ProcessGroup, Start};
+        use crate::supervise::process::{CommandSpec, ProcessEvent, ProcessGroup};
 
         let Self { command, environment, input } = self;
-        let start = Start { command, environment, no_stdin: true };
+        let start = CommandSpec { command, environment, no_stdin: true };
         let mut group = match input {
             None => ProcessGroup::start(&start)?,
             Some(input) => {

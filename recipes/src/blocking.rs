@@ -104,7 +104,9 @@ impl BlockingKind {
     async fn try_acquire(&self) -> Result<Option<AnyGuard>, Error> {
         match self {
             Self::Lock(lock) => lock.try_acquire().await,
-            Self::Semaphore(semaphore) => Ok(semaphore.try_acquire().await?.map(AsyncGuard::into_any)),
+            Self::Semaphore(semaphore) => {
+                Ok(semaphore.try_acquire().await?.map(AsyncGuard::into_any))
+            }
         }
     }
 }

@@ -81,7 +81,7 @@ pub(crate) enum ContenderOrder<'a> {
 
 /// The next step of a contender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ContenderStep<'a> {
+pub(crate) enum TurnVerdict<'a> {
     /// Nothing that it waits for is before it.
     Granted,
     /// It has to wait until `on` is gone.
@@ -149,9 +149,9 @@ pub(crate) fn verdict<'a>(
     contenders: &[Placed<'a>],
     rule: &OrderRule,
     me: &str,
-) -> ContenderStep<'a> {
+) -> TurnVerdict<'a> {
     let Some(own) = contenders.iter().find(|(_, name)| *name == me) else {
-        return ContenderStep::Vanished;
+        return TurnVerdict::Vanished;
     };
     let (mut on, mut ahead) = (None, None);
     // Two nodes of one transaction have the same position: then the names decide, for all clients
@@ -164,13 +164,13 @@ pub(crate) fn verdict<'a>(
         }
     }
     let Some((_, on)) = on else {
-        return ContenderStep::Granted;
+        return TurnVerdict::Granted;
     };
     let replaced = rule.blocker(on).is_some_and(|(_, blocker, _)| blocker.can_be_replaced);
     // When a node that may be replaced is gone, the queue must always be read again.
     let next = ahead.is_none() && !replaced;
     let ahead = ahead.map(|(_, name)| name).filter(|_| rule.looks_ahead && !replaced);
-    ContenderStep::Wait { on, ahead, next }
+    TurnVerdict::Wait { on, ahead, next }
 }
 
 /// A contender in its line.
@@ -180,7 +180,7 @@ pub(crate) struct OrderStanding<'a> {
     pub(crate) sequence: i32,
     /// The index of its rule.
     pub(crate) rule: usize,
-    pub(crate) verdict: ContenderStep<'a>,
+    pub(crate) verdict: TurnVerdict<'a>,
 }
 
 /// Judges all contenders among these nodes, in their order. Other nodes are ignored. Each tag that
@@ -257,11 +257,11 @@ mod tests {
             panic!("by creation")
         };
         match verdict(&placed, rule, me) {
-            ContenderStep::Granted => None,
-            ContenderStep::Wait { on, ahead, next } => {
+            TurnVerdict::Granted => None,
+            TurnVerdict::Wait { on, ahead, next } => {
                 Some((on.to_owned(), ahead.map(str::to_owned), next))
             }
-            ContenderStep::Vanished => panic!("vanished"),
+            TurnVerdict::Vanished => panic!("vanished"),
         }
     }
 
@@ -331,8 +331,8 @@ mod tests {
     #[test]
     fn a_missing_node_has_vanished() {
         let rule = OrderRule::exclusive("lock-");
-        assert_eq!(verdict(&[(1, "a")], &rule, "b"), ContenderStep::Vanished);
-        assert_eq!(verdict(&[], &rule, "b"), ContenderStep::Vanished);
+        assert_eq!(verdict(&[(1, "a")], &rule, "b"), TurnVerdict::Vanished);
+        assert_eq!(verdict(&[], &rule, "b"), TurnVerdict::Vanished);
     }
 
     /// kazoo #606, ZOOKEEPER-4372: compared as strings, or as plain numbers, the newcomer
@@ -359,8 +359,8 @@ mod tests {
         let rule = OrderRule::exclusive("lock-");
         let (one, two) = (name("a-lock-", -5), name("b-lock-", -5));
         let placed = [(9, one.as_str()), (9, two.as_str())];
-        assert_eq!(verdict(&placed, &rule, &one), ContenderStep::Granted);
-        assert!(matches!(verdict(&placed, &rule, &two), ContenderStep::Wait { next: true, .. }));
+        assert_eq!(verdict(&placed, &rule, &one), TurnVerdict::Granted);
+        assert!(matches!(verdict(&placed, &rule, &two), TurnVerdict::Wait { next: true, .. }));
     }
 
     proptest! {

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use zk_curator_client::{CreateMode, Data, Error as RawError, ErrorCode, Op, Stat, Version};
 
 use crate::core::{
-    Cleanup, CleanupRegistration, Core, FencingToken, OwedDeletion, Session, read_behind_quorum,
+    Cleanup, Core, FencingToken, OwedDeletion, ResourceRegistration, Session, read_behind_quorum,
 };
 use crate::framework::CuratorFramework;
 use crate::path::join;
@@ -150,7 +150,7 @@ pub(super) struct ReceiptNode {
     pub(super) version: Option<i32>,
     /// `true` if the node may exist.
     may_exist: bool,
-    registration: Option<CleanupRegistration>,
+    registration: Option<ResourceRegistration>,
 }
 
 /// The outcome of a transaction, by its receipt.

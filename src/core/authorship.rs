@@ -32,13 +32,13 @@ struct Author {
     state: Arc<AuthorshipState>,
 }
 
-type AuthorshipState = Locked<Option<SentCreate>>;
+type AuthorshipState = Locked<Option<UnknownCreates>>;
 
 /// Makes the janitor delete the node of an author that is gone.
 type AuthorshipCleanup = Arc<dyn Fn(Orphan) + Send + Sync>;
 
 /// Creates that were sent, of which one may have been applied.
-struct SentCreate {
+struct UnknownCreates {
     cleanup: AuthorshipCleanup,
     /// The path on the server.
     path: String,
@@ -176,7 +176,7 @@ impl Authorship {
             state => {
                 let (path, after) = (path.to_owned(), session.raw.last_zxid_seen());
                 let cleanup = Arc::new(cleanup);
-                *state = Some(SentCreate {
+                *state = Some(UnknownCreates {
                     cleanup,
                     path,
                     session: Arc::clone(session),
@@ -232,7 +232,7 @@ impl Authorship {
     }
 }
 
-impl SentCreate {
+impl UnknownCreates {
     fn is_of(&self, path: &str, session: &Session) -> bool {
         self.session.epoch == session.epoch && self.path == path
     }
@@ -266,7 +266,7 @@ fn take(
     is_own
 }
 
-impl fmt::Debug for SentCreate {
+impl fmt::Debug for UnknownCreates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SentCreate")
             .field("path", &self.path)

@@ -18,7 +18,7 @@ use zk_curator_client::{Acl, Error as RawError, SessionState};
 
 use super::advice::Advice;
 use super::authorship::Authors;
-use super::cleanup::{Cleanup, CleanupRegistration, Resources};
+use super::cleanup::{Cleanup, ResourceRegistration, Resources};
 use super::handover::Handover;
 use super::identity::Deletes;
 use super::metrics::{Meter, Metered, OperationMetrics, STATE_CHANGES};
@@ -46,7 +46,7 @@ pub(crate) struct Core {
     session: Signal<Option<Arc<Session>>>,
     pub(crate) status: Arc<Signal<Published>>,
     pub(crate) errors: broadcast::Sender<Error>,
-    cleanups: mpsc::UnboundedSender<(Cleanup, CleanupRegistration)>,
+    cleanups: mpsc::UnboundedSender<(Cleanup, ResourceRegistration)>,
     /// The nodes, watches and cleanups.
     pub(crate) resources: Resources,
     /// The measured operations.
@@ -57,7 +57,7 @@ pub(crate) struct Core {
     pub(crate) authors: Authors,
     /// The queue of cleanups, until the janitor takes it.
     pub(crate) cleanup_queue:
-        Locked<Option<mpsc::UnboundedReceiver<(Cleanup, CleanupRegistration)>>>,
+        Locked<Option<mpsc::UnboundedReceiver<(Cleanup, ResourceRegistration)>>>,
     /// Begins the shutdown.
     pub(crate) shutdown: CancellationToken,
     /// The result of the check of the chroot, once it is known.
@@ -305,7 +305,8 @@ impl Core {
         self.session.look(Option::clone)?.raw.last_failure()
     }
 
-    /// Waits for a session after the one with this epoch. Only janitors wait without a limit.
+    /// Waits for a session after the one with this epoch. Only janitors and the
+    /// repair of a chroot wait without a limit.
     pub(crate) async fn session_after(&self, epoch: u64) -> Arc<Session> {
         self.session.find(|session| session.clone().filter(|session| session.epoch > epoch)).await
     }

@@ -16,7 +16,7 @@ use crate::retry::{Budget, RetryLoop};
 /// Only the [`Budget`] keeps the deadline of a call. `raw` has the time that was left when the
 /// attempt began, and abandons a request after it. A create whose node has to be deleted if the
 /// caller gives up is sent through `session.raw`, which has no deadline. Only its caller stops
-/// waiting ([`ProtectedCreate::response`](super::protected::ProtectedCreate::response)). The
+/// waiting ([`ProtectedCreate::response`](super::protected::TrackedCreate::response)). The
 /// response must still arrive after the deadline, so that the janitor learns which node to delete.
 pub(crate) struct AttemptClient {
     pub(crate) session: Arc<Session>,

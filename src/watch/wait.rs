@@ -51,7 +51,7 @@ impl CuratorFramework {
         })
     }
 
-    /// Waits until a node exists whose data satisfy `wanted`, without a time limit and across
+    /// Waits until a node exists whose data satisfy `is_wanted`, without a time limit and across
     /// sessions. Data that are replaced before they are read are skipped.
     ///
     /// **Awaiting returns** these data and their [`Stat`]. Costs one request for every change.

@@ -11,7 +11,7 @@ use zk_curator_recipes::leader::{Error, LatchState, LeaderLatch, Leadership};
 use crate::app::App;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{CommandOutput, TextReport, printable};
-use crate::supervise::process::{ProcessGroup, Start};
+use crate::supervise::process::{CommandSpec, ProcessGroup};
 use crate::supervise::{
     CommandEnding, Environment, Signals, SupervisedHold, Supervision, Talk, before_the_command,
     environment, supervise,
@@ -172,8 +172,11 @@ impl Elect {
         talk: &Talk,
     ) -> Result<CommandEnding, CommandFailure> {
         let ownership = leadership.ownership();
-        let start =
-            Start { command: &self.command, environment, no_stdin: self.supervision.no_stdin() };
+        let start = CommandSpec {
+            command: &self.command,
+            environment,
+            no_stdin: self.supervision.no_stdin(),
+        };
         let group = ProcessGroup::start(&start).map_err(|error| {
             before_the_command(CommandFailure::usage(format!("not started: {error}")))
         })?;

@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::exit::{CommandFailure, Exit};
 use crate::holders::parse_token;
 use crate::output::{CommandOutput, TextReport};
-use crate::supervise::process::{ProcessGroup, Start};
+use crate::supervise::process::{CommandSpec, ProcessGroup};
 use crate::supervise::{
     SESSION, Signals, SupervisedHold, Supervision, Talk, before_the_command, environment, supervise,
 };
@@ -252,7 +252,7 @@ impl LockCommand {
     ) -> Result<CommandOutput, CommandFailure> {
         let plan = self.supervision.plan(guard.ownership().framework(), talk);
         let environment = environment(app, &self.path, guard.ownership());
-        let start = Start {
+        let start = CommandSpec {
             command: &self.command,
             environment: &environment,
             no_stdin: self.supervision.no_stdin(),

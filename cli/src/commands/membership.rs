@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use zk_curator::CuratorFramework;
 
 use crate::exit::CommandFailure;
-use crate::supervise::process::{ProcessGroup, Start};
+use crate::supervise::process::{CommandSpec, ProcessGroup};
 use crate::supervise::{
     CommandEnding, Environment, Signals, SupervisePlan, SupervisedHold, Supervision, Talk,
     before_the_command, supervise,
@@ -86,7 +86,7 @@ impl Under {
         scene: &mut Scene<'_>,
     ) -> Result<CommandEnding, CommandFailure> {
         let plan = SupervisePlan { drain, ..self.supervision.plan(scene.zk, scene.talk) };
-        let start = Start {
+        let start = CommandSpec {
             command: &self.command,
             environment: &scene.environment,
             no_stdin: self.supervision.no_stdin(),

@@ -32,7 +32,7 @@ pub(crate) struct SupervisePlan {
 
 /// A signal that is passed on to the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Caught {
+pub(crate) enum PassedSignal {
     Interrupt,
     Terminate,
     Hangup,
@@ -61,7 +61,7 @@ pub(crate) enum SuperviseInput {
     Revoked,
     /// The command has ended with this exit code.
     Exited(u8),
-    Signal(Caught),
+    Signal(PassedSignal),
     /// The time of [`SuperviseMachine::timer`] has come.
     Timer,
 }
@@ -78,7 +78,7 @@ pub(crate) enum StopReason {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SuperviseEffect {
     /// Passes a signal to the process group.
-    Forward(Caught),
+    Forward(PassedSignal),
     /// Takes the command out of traffic. [`SuperviseEffect::Forward`] of TERM follows.
     Drain,
     /// Sends TERM to the process group.
@@ -289,7 +289,7 @@ impl SuperviseMachine {
         }
         if self.draining.is_some_and(|at| at <= now) {
             self.draining = None;
-            effects.push(SuperviseEffect::Forward(Caught::Terminate));
+            effects.push(SuperviseEffect::Forward(PassedSignal::Terminate));
         }
     }
 
@@ -329,9 +329,9 @@ impl SuperviseMachine {
         effects.push(SuperviseEffect::Kill);
     }
 
-    fn signal(&mut self, now: Instant, signal: Caught, effects: &mut Vec<SuperviseEffect>) {
+    fn signal(&mut self, now: Instant, signal: PassedSignal, effects: &mut Vec<SuperviseEffect>) {
         self.by_user |= signal.ends();
-        let is_first = signal == Caught::Terminate && !self.told_to_end;
+        let is_first = signal == PassedSignal::Terminate && !self.told_to_end;
         match (self.state, self.plan.drain.filter(|_| is_first)) {
             (SuperviseState::Killed | SuperviseState::Done, _) => {}
             (SuperviseState::Running | SuperviseState::Suspended { .. }, Some(drain)) => {
@@ -339,7 +339,7 @@ impl SuperviseMachine {
                 self.draining = Some(now.checked_add(drain).unwrap_or(now));
                 effects.push(SuperviseEffect::Drain);
             }
-            _ if signal == Caught::Interrupt && mem::replace(&mut self.interrupted, true) => {
+            _ if signal == PassedSignal::Interrupt && mem::replace(&mut self.interrupted, true) => {
                 self.kill(effects);
             }
             _ => {

@@ -17,7 +17,7 @@ enum Event {
     Lost,
     Revoked,
     Exited(u8),
-    Signal(Caught),
+    Signal(PassedSignal),
     /// This process was stopped. The lock is held for this time.
     Overslept(u64),
 }
@@ -164,7 +164,7 @@ const ALPHABET: [Event; 8] = [
     Event::Lost,
     Event::Revoked,
     Event::Exited(7),
-    Event::Signal(Caught::Interrupt),
+    Event::Signal(PassedSignal::Interrupt),
 ];
 const MODES: [OnSuspend; 3] = [OnSuspend::Guard, OnSuspend::Stop, OnSuspend::Ignore];
 
@@ -186,8 +186,10 @@ fn event() -> impl Strategy<Value = Event> {
         (0..20u64).prop_map(Event::Overslept),
         prop::sample::select(&ALPHABET[3..6]),
         any::<u8>().prop_map(Event::Exited),
-        prop::sample::select(&[Caught::Interrupt, Caught::Terminate, Caught::Window][..])
-            .prop_map(Event::Signal),
+        prop::sample::select(
+            &[PassedSignal::Interrupt, PassedSignal::Terminate, PassedSignal::Window][..]
+        )
+        .prop_map(Event::Signal),
     ]
 }
 
@@ -248,25 +250,28 @@ fn a_change_of_the_connection_is_told_once_while_the_lock_is_held() {
 #[test]
 fn a_command_that_a_signal_has_ended_leaves_no_process() {
     let mut run = Run::new(OnSuspend::Guard);
-    run.take(0, Event::Signal(Caught::Terminate));
+    run.take(0, Event::Signal(PassedSignal::Terminate));
     run.take(1, Event::Exited(143));
     let effects: Vec<_> = run.effects.iter().map(|(_, effect)| *effect).collect();
-    let expected =
-        [SuperviseEffect::Forward(Caught::Terminate), SuperviseEffect::Kill, finish(143, None)];
+    let expected = [
+        SuperviseEffect::Forward(PassedSignal::Terminate),
+        SuperviseEffect::Kill,
+        finish(143, None),
+    ];
     assert_eq!(effects, expected);
 }
 
 #[test]
 fn the_second_interrupt_kills() {
     let mut run = Run::new(OnSuspend::Guard);
-    run.take(0, Event::Signal(Caught::Interrupt));
-    run.take(1, Event::Signal(Caught::Terminate));
-    run.take(1, Event::Signal(Caught::Interrupt));
+    run.take(0, Event::Signal(PassedSignal::Interrupt));
+    run.take(1, Event::Signal(PassedSignal::Terminate));
+    run.take(1, Event::Signal(PassedSignal::Interrupt));
     run.take(1, Event::Exited(137));
     let effects: Vec<_> = run.effects.iter().map(|(_, effect)| *effect).collect();
     let expected = [
-        SuperviseEffect::Forward(Caught::Interrupt),
-        SuperviseEffect::Forward(Caught::Terminate),
+        SuperviseEffect::Forward(PassedSignal::Interrupt),
+        SuperviseEffect::Forward(PassedSignal::Terminate),
         SuperviseEffect::Kill,
         SuperviseEffect::Kill,
         finish(137, None),
@@ -285,11 +290,11 @@ fn draining(events: &[(u64, Event)]) -> Vec<(u64, SuperviseEffect)> {
 
 #[test]
 fn a_drained_command_gets_term_later() {
-    let term = Event::Signal(Caught::Terminate);
+    let term = Event::Signal(PassedSignal::Terminate);
     let effects = draining(&[(0, term), (12, Event::Exited(0))]);
     let expected = [
         (1_000, SuperviseEffect::Drain),
-        (1_010, SuperviseEffect::Forward(Caught::Terminate)),
+        (1_010, SuperviseEffect::Forward(PassedSignal::Terminate)),
         (1_012, SuperviseEffect::Kill),
         (1_012, SuperviseEffect::Finish(CommandEnding { code: 0, stopped: None, by_user: true })),
     ];
@@ -298,13 +303,13 @@ fn a_drained_command_gets_term_later() {
 
 #[test]
 fn a_second_signal_ends_the_draining() {
-    let term = Event::Signal(Caught::Terminate);
-    for second in [Caught::Terminate, Caught::Quit] {
+    let term = Event::Signal(PassedSignal::Terminate);
+    for second in [PassedSignal::Terminate, PassedSignal::Quit] {
         let effects = draining(&[(0, term), (2, Event::Signal(second)), (30, term)]);
         let expected = [
             (1_000, SuperviseEffect::Drain),
             (1_002, SuperviseEffect::Forward(second)),
-            (1_032, SuperviseEffect::Forward(Caught::Terminate)),
+            (1_032, SuperviseEffect::Forward(PassedSignal::Terminate)),
         ];
         assert_eq!(effects, expected);
     }
@@ -312,7 +317,7 @@ fn a_second_signal_ends_the_draining() {
 
 #[test]
 fn a_loss_ends_the_draining() {
-    let term = Event::Signal(Caught::Terminate);
+    let term = Event::Signal(PassedSignal::Terminate);
     let effects = draining(&[(0, term), (1, Event::Lost), (20, Event::Reconnected)]);
     let expected = [
         (1_000, SuperviseEffect::Drain),

@@ -29,7 +29,7 @@ const DEADLINE_FD: &str = "ZKC_DEADLINE_FD";
 
 /// The description of a process group that is not started yet.
 #[derive(Debug)]
-pub(crate) struct Start<'a> {
+pub(crate) struct CommandSpec<'a> {
     pub(crate) command: &'a [OsString],
     pub(crate) environment: &'a [(&'static str, OsString)],
     /// Without standard input.
@@ -58,21 +58,25 @@ pub(crate) struct ProcessGroup {
 impl ProcessGroup {
     /// Starts a command. It begins with the first call of [`next`](Self::next), after the orders
     /// for it.
-    pub(crate) fn start(start: &Start<'_>) -> io::Result<Self> {
+    pub(crate) fn start(start: &CommandSpec<'_>) -> io::Result<Self> {
         let terminal = if start.no_stdin { None } else { Terminal::present() };
         let stdin = if start.no_stdin { Stdio::null() } else { Stdio::inherit() };
         Self::begin(start, terminal, stdin)
     }
 
     /// Starts a command whose standard input is written by this process.
-    pub(crate) fn start_with_input(start: &Start<'_>) -> io::Result<(Self, ChildStdin)> {
+    pub(crate) fn start_with_input(start: &CommandSpec<'_>) -> io::Result<(Self, ChildStdin)> {
         let mut group = Self::begin(start, None, Stdio::piped())?;
         group.let_begin()?;
         let stdin = group.child.stdin.take();
         Ok((group, stdin.ok_or_else(|| io::Error::other("the command has no input"))?))
     }
 
-    fn begin(start: &Start<'_>, terminal: Option<Terminal>, stdin: Stdio) -> io::Result<Self> {
+    fn begin(
+        start: &CommandSpec<'_>,
+        terminal: Option<Terminal>,
+        stdin: Stdio,
+    ) -> io::Result<Self> {
         let children = signal(SignalKind::child())?;
         let (seen, alive) = io::pipe()?;
         let (may_start, go) = io::pipe()?;

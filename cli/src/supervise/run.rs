@@ -13,8 +13,8 @@ use zk_curator::state::StateWatch;
 use zk_curator_client::internal::{HUP, is_heeded, sleep_until};
 
 use super::machine::{
-    Caught, CommandEnding, Orders, StopReason, SuperviseEffect, SuperviseInput, SuperviseMachine,
-    SupervisePlan,
+    CommandEnding, Orders, PassedSignal, StopReason, SuperviseEffect, SuperviseInput,
+    SuperviseMachine, SupervisePlan,
 };
 use super::process::{ProcessEvent, ProcessGroup};
 use super::signals::Signals;
@@ -167,7 +167,7 @@ impl SuperviseDriver<'_> {
                 None
             }
             Ok(ProcessEvent::HungUp) if is_heeded(HUP) => {
-                Some(SuperviseInput::Signal(Caught::Hangup))
+                Some(SuperviseInput::Signal(PassedSignal::Hangup))
             }
             Ok(ProcessEvent::HungUp) => {
                 self.send(Signal::SIGCONT);

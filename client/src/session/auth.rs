@@ -1,7 +1,7 @@
 use zk_curator_proto::records::AuthPacket;
 use zk_curator_proto::{Request, Response};
 
-use super::{QueuedAnswers, ReplySender};
+use super::{QueuedAnswers, ReplySlot};
 use crate::Error;
 
 /// The identities of the session, each once, in order. They are sent on every connection.
@@ -18,7 +18,7 @@ pub(super) struct AuthBook {
 #[derive(Debug)]
 struct AuthEntry {
     packet: AuthPacket,
-    waiting: Vec<ReplySender>,
+    waiting: Vec<ReplySlot>,
 }
 
 impl AuthBook {
@@ -27,7 +27,7 @@ impl AuthBook {
     pub(super) fn add(
         &mut self,
         packet: AuthPacket,
-        reply: ReplySender,
+        reply: ReplySlot,
         answers: &mut QueuedAnswers,
     ) {
         // An identity from a provider may be missing on the next connection.

@@ -20,7 +20,7 @@ pub(crate) enum SessionCommand {
     },
     AddAuth {
         packet: Box<AuthPacket>,
-        reply: ReplySender,
+        reply: ReplySlot,
     },
     ForgetWatch {
         path: Arc<str>,
@@ -38,13 +38,13 @@ pub(crate) enum SessionCommand {
 
 /// The right and the duty to deliver the response to a request.
 #[derive(Debug)]
-pub(crate) struct ReplySender(pub(super) usize);
+pub(crate) struct ReplySlot(pub(super) usize);
 
 /// A request without its body.
 #[derive(Debug)]
 pub(crate) struct RequestSubmission {
     pub(crate) opcode: OpCode,
-    pub(crate) reply: ReplySender,
+    pub(crate) reply: ReplySlot,
     pub(crate) watch: Option<Box<WatchEffect>>,
 }
 

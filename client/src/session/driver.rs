@@ -25,8 +25,8 @@ const KEPT_BUFFER: usize = 4 * READ_CHUNK;
 const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
 type Looking = Pin<Box<dyn Future<Output = (HostPort, bool)> + Send>>;
-type Asking = Pin<Box<dyn Future<Output = AnsweredRequest> + Send>>;
-type AnsweredRequest = Result<Credentials, Box<dyn Error + Send + Sync>>;
+type Asking = Pin<Box<dyn Future<Output = ProvidedCredentials> + Send>>;
+type ProvidedCredentials = Result<Credentials, Box<dyn Error + Send + Sync>>;
 type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Transport>>> + Send>>;
 
 /// The only loop with I/O: feeds the machine and performs its effects until the machine is done.
@@ -127,7 +127,7 @@ async fn drive(
             queue.take(&mut batch);
         }
         machine.on_batch(&mut batch, now);
-        if batch.handles_dropped && handles_left {
+        if batch.is_unused && handles_left {
             handles_left = false;
             machine.on_close(None, false, now);
         }
@@ -216,7 +216,7 @@ enum Wake {
     Link(LinkEvent),
     Commands,
     Looked(HostPort, bool),
-    Asked(AnsweredRequest),
+    Asked(ProvidedCredentials),
     Proven(Worked),
     Timer,
 }

@@ -9,7 +9,7 @@ mod machine;
 mod request_queue;
 mod state;
 
-pub(crate) use command::{ReplySender, RequestSubmission, SessionCommand, WatchEffect, WatchPlan};
+pub(crate) use command::{ReplySlot, RequestSubmission, SessionCommand, WatchEffect, WatchPlan};
 pub(crate) use driver::run_driver;
 pub(crate) use machine::SessionMachine;
 pub(crate) use request_queue::{QueuedAnswers, RequestBatch, RequestQueue, RequestTicket};

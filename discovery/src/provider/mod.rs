@@ -155,13 +155,13 @@ struct ProviderInner<P> {
 
 struct ProviderState<P> {
     marks: Marks,
-    choice: Arc<ProviderChoice<P>>,
+    choice: Arc<CandidateSet<P>>,
     /// True if a mark has changed since the choice was computed.
     is_outdated: bool,
 }
 
 /// The instances that may be picked. Valid until the cache or a mark changes.
-struct ProviderChoice<P> {
+struct CandidateSet<P> {
     /// The version of the cache; `None` before the first choice.
     version: Option<u64>,
     candidates: Vec<Arc<Candidate<P>>>,
@@ -177,12 +177,12 @@ struct ProviderChoice<P> {
 impl<P> Default for ProviderState<P> {
     fn default() -> Self {
         let (candidates, all) = (Vec::new(), Vec::new());
-        let choice = ProviderChoice { version: None, candidates, all, live: 0, until: None };
+        let choice = CandidateSet { version: None, candidates, all, live: 0, until: None };
         Self { marks: Marks::default(), choice: Arc::new(choice), is_outdated: false }
     }
 }
 
-impl<P> ProviderChoice<P> {
+impl<P> CandidateSet<P> {
     fn holds(&self, version: u64) -> bool {
         self.version == Some(version) && self.until.is_none_or(|until| until > Instant::now())
     }
@@ -199,7 +199,7 @@ impl<P> ProviderInner<P> {
     }
 
     /// Returns the current choice.
-    fn choice(&self) -> Arc<ProviderChoice<P>> {
+    fn choice(&self) -> Arc<CandidateSet<P>> {
         let version = self.settings.cache.version();
         let mut state = self.state.lock();
         if state.is_outdated || !state.choice.holds(version) {
@@ -209,7 +209,7 @@ impl<P> ProviderInner<P> {
         Arc::clone(&state.choice)
     }
 
-    fn choose(&self, state: &ProviderState<P>, version: u64) -> ProviderChoice<P> {
+    fn choose(&self, state: &ProviderState<P>, version: u64) -> CandidateSet<P> {
         let now = Instant::now();
         let before = &state.choice.all;
         let listed = self.settings.cache.listed();
@@ -245,7 +245,7 @@ impl<P> ProviderInner<P> {
         if live < pool.len() && is_panic(live, pool.len(), self.settings.panic_threshold) {
             candidates = pool;
         }
-        ProviderChoice { version: Some(version), candidates, all, live, until }
+        CandidateSet { version: Some(version), candidates, all, live, until }
     }
 
     /// Waits until a choice satisfies `look`, which is called with the present one and after every
@@ -253,7 +253,7 @@ impl<P> ProviderInner<P> {
     async fn until<T>(
         &self,
         operation: &'static str,
-        mut look: impl FnMut(&ProviderChoice<P>) -> Option<T>,
+        mut look: impl FnMut(&CandidateSet<P>) -> Option<T>,
     ) -> Result<T, Error> {
         loop {
             let mut marked = pin!(self.marked.notified());

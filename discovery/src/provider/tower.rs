@@ -13,7 +13,7 @@ use futures_util::stream::{BoxStream, Stream, unfold};
 use tower::Service;
 use tower::discover::Change;
 
-use super::{Candidate, Picked, ProviderChoice, ProviderInner, ServiceProvider};
+use super::{Candidate, CandidateSet, Picked, ProviderInner, ServiceProvider};
 use crate::instance::ServiceInstance;
 use crate::uri_spec::UriSpec;
 
@@ -199,7 +199,7 @@ impl<P, S, F: FnMut(&Arc<Candidate<P>>, &Arc<ProviderInner<P>>) -> S> DiscoverFo
 
 /// Queues the changes that lead to the instances of a choice.
 fn compare<P, S>(
-    choice: &ProviderChoice<P>,
+    choice: &CandidateSet<P>,
     inserted: &mut BTreeMap<Arc<str>, BalancedTarget>,
     ready: &mut VecDeque<Change<Arc<str>, S>>,
     mut service: impl FnMut(&Arc<Candidate<P>>) -> S,

@@ -65,7 +65,7 @@ pub(super) enum AttemptStage {
 
 /// The result of a read that is added to the others.
 #[derive(Debug, PartialEq, Eq)]
-enum Added {
+enum Fit {
     Fits,
     /// It may show a later state.
     Differs,
@@ -75,34 +75,34 @@ enum Added {
 
 impl AttemptState {
     /// Adds the response to a request that was sent in a generation.
-    fn add(&mut self, later: ReadSet, generation: u64) -> Added {
+    fn add(&mut self, later: ReadSet, generation: u64) -> Fit {
         if self.reads.is_empty() {
             self.generation += 1;
             self.reads = later;
-            return Added::Fits;
+            return Fit::Fits;
         }
         if !self.is_in_order(&later, generation) {
-            return Added::Outdated;
+            return Fit::Outdated;
         }
         let fits = self.reads.extend(later.answers(), self.is_protected);
-        if fits { Added::Fits } else { Added::Differs }
+        if fits { Fit::Fits } else { Fit::Differs }
     }
 
     /// Replaces all reads by those of one request that was sent in a generation. It ends the
     /// attempt if the body depends on a read that has changed.
-    fn replace(&mut self, later: ReadSet, generation: u64) -> Added {
+    fn replace(&mut self, later: ReadSet, generation: u64) -> Fit {
         let lacks_some = self.reads.queries().any(|query| later.get(query).is_none());
         if lacks_some || !self.is_in_order(&later, generation) {
-            return Added::Outdated;
+            return Fit::Outdated;
         }
         match self.reads.replace(later) {
             Ok(()) => {
                 self.generation += 1;
-                Added::Fits
+                Fit::Fits
             }
             Err((path, reads)) => {
                 self.stage = AttemptStage::Changed(ChangedReads { path, reads });
-                Added::Differs
+                Fit::Differs
             }
         }
     }
@@ -370,9 +370,9 @@ impl Tx {
             let (everything, generation) = {
                 let mut state = self.current()?;
                 match state.add(later, generation) {
-                    Added::Fits => return Ok(()),
-                    Added::Outdated => continue,
-                    Added::Differs => {}
+                    Fit::Fits => return Ok(()),
+                    Fit::Outdated => continue,
+                    Fit::Differs => {}
                 }
                 let read = state.reads.queries().cloned();
                 (read.chain(missing).collect::<BTreeSet<_>>(), state.generation)
@@ -380,9 +380,9 @@ impl Tx {
             // Something may have changed since the first read: all reads again, in one request.
             let later = self.site.read(everything).await?;
             match self.current()?.replace(later, generation) {
-                Added::Fits => return Ok(()),
-                Added::Outdated => {}
-                Added::Differs => return Err(Error::Interrupted),
+                Fit::Fits => return Ok(()),
+                Fit::Outdated => {}
+                Fit::Differs => return Err(Error::Interrupted),
             }
         }
     }

@@ -44,7 +44,7 @@
 //! |---|---|---|
 //! | prefetched, with writes | 2 | 2 |
 //! | prefetched, without writes | 1 | 1 |
-//! | confirmed, without writes | 1 more, the check of the quorum | 0 more |
+//! | linearizable, without writes | 1 more, the check of the quorum | 0 more |
 //! | each read that was not prefetched | 1 more, or 2 if the node was written since | the same, at the same time for concurrent reads |
 //! | fails because of its reads | 2 instead of the commit | 1 instead of the commit |
 //!

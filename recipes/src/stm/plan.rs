@@ -90,34 +90,34 @@ impl CommitPlan {
     }
 
     /// Returns the operations.
-    pub(super) fn ops(&self) -> Vec<Planned> {
+    pub(super) fn ops(&self) -> Vec<WireOp> {
         let mut ops = Vec::with_capacity(self.steps.len());
         for CommitStep { path, change } in &self.steps {
             let mut add = |op: TransactionOp, kind| {
-                ops.push(Planned { path: path.clone(), op, kind });
+                ops.push(WireOp { path: path.clone(), op, kind });
             };
             let exactly = |version: &i32| Version::Exactly(*version);
             match change {
                 PlannedChange::Check(version) => {
-                    add(CheckOp::new(path).version(exactly(version)).into(), PlannedKind::Other);
+                    add(CheckOp::new(path).version(exactly(version)).into(), StepKind::Other);
                 }
                 PlannedChange::Set(version, data) => {
                     let set = SetDataOp::new(path, data.clone()).version(exactly(version));
-                    add(set.into(), PlannedKind::Other);
+                    add(set.into(), StepKind::Other);
                 }
                 PlannedChange::Delete(version) => {
-                    add(DeleteOp::new(path).version(exactly(version)).into(), PlannedKind::Other);
+                    add(DeleteOp::new(path).version(exactly(version)).into(), StepKind::Other);
                 }
                 PlannedChange::Create(data) => {
-                    add(CreateOp::new(path).data(data.clone()).into(), PlannedKind::Create);
+                    add(CreateOp::new(path).data(data.clone()).into(), StepKind::Create);
                 }
                 PlannedChange::CreateSequential(data) => {
                     let create = CreateOp::new(path).mode(CreateMode::PersistentSequential);
-                    add(create.data(data.clone()).into(), PlannedKind::Sequential);
+                    add(create.data(data.clone()).into(), StepKind::Sequential);
                 }
                 PlannedChange::AssertAbsent => {
-                    add(CreateOp::new(path).data(Bytes::new()).into(), PlannedKind::Create);
-                    add(DeleteOp::new(path).version(exactly(&0)).into(), PlannedKind::Other);
+                    add(CreateOp::new(path).data(Bytes::new()).into(), StepKind::Create);
+                    add(DeleteOp::new(path).version(exactly(&0)).into(), StepKind::Other);
                 }
             }
         }
@@ -127,14 +127,14 @@ impl CommitPlan {
 
 /// An operation of the transaction, and the node that it may be in conflict about.
 #[derive(Debug)]
-pub(super) struct Planned {
+pub(super) struct WireOp {
     pub(super) path: String,
     pub(super) op: TransactionOp,
-    pub(super) kind: PlannedKind,
+    pub(super) kind: StepKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PlannedKind {
+pub(super) enum StepKind {
     Create,
     Sequential,
     Other,

@@ -13,7 +13,7 @@ use zk_curator::{
 };
 
 use super::error::Error;
-use super::plan::{CommitPlan, Planned, PlannedKind};
+use super::plan::{CommitPlan, StepKind, WireOp};
 use super::read_set::{Query, ReadAnswer, ReadAnswers, ReadSet};
 use super::space::{self, SpaceScope, is_in};
 use crate::race::{CommitFlight, RACE_ROUNDS};
@@ -242,7 +242,7 @@ impl StmSite {
             transaction = transaction.fenced_by(fence);
         }
         let mut kinds = Vec::with_capacity(plan.steps.len());
-        for Planned { path, op, kind } in plan.ops() {
+        for WireOp { path, op, kind } in plan.ops() {
             transaction = transaction.with(op);
             kinds.push((path, kind));
         }
@@ -264,18 +264,15 @@ impl StmSite {
         let (zxid, results) = done.map_err(|error| self.failure(&kinds, error))?;
         self.flight.ended(sent);
         let created = |results: Vec<OpResult>| {
-            let each = results
-                .iter()
-                .zip(&kinds)
-                .filter(|(_, (_, kind))| *kind == PlannedKind::Sequential);
+            let each =
+                results.iter().zip(&kinds).filter(|(_, (_, kind))| *kind == StepKind::Sequential);
             each.filter_map(|(result, _)| result.created_path().map(str::to_owned)).collect()
         };
-        let nothing =
-            || kinds.iter().all(|(_, kind)| *kind != PlannedKind::Sequential).then(Vec::new);
+        let nothing = || kinds.iter().all(|(_, kind)| *kind != StepKind::Sequential).then(Vec::new);
         Ok(AppliedCommit { zxid, created: results.map(created).or_else(nothing) })
     }
 
-    fn failure(&self, ops: &[(String, PlannedKind)], error: ZkError) -> CommitFailure {
+    fn failure(&self, ops: &[(String, StepKind)], error: ZkError) -> CommitFailure {
         debug!(%error, "transaction not applied");
         if error.may_have_applied() {
             return CommitFailure::Failed(Error::Unknown { why: error });
@@ -284,14 +281,14 @@ impl StmSite {
             ErrorKind::OwnershipLost => CommitFailure::OwnershipLost(error),
             ErrorKind::TransactionFailed { index, code } => {
                 let (path, kind) =
-                    ops.get(index).cloned().unwrap_or((String::new(), PlannedKind::Other));
+                    ops.get(index).cloned().unwrap_or((String::new(), StepKind::Other));
                 match (code, kind) {
                     // The parent has assigned its last sequence number.
-                    (ErrorCode::NodeExists, PlannedKind::Sequential) => {
+                    (ErrorCode::NodeExists, StepKind::Sequential) => {
                         CommitFailure::Failed(error.into())
                     }
                     (ErrorCode::BadVersion | ErrorCode::NodeExists, _)
-                    | (ErrorCode::NoNode, PlannedKind::Other) => CommitFailure::Conflict(path),
+                    | (ErrorCode::NoNode, StepKind::Other) => CommitFailure::Conflict(path),
                     // The parent of the new node is missing: the body has to create it.
                     _ => CommitFailure::Failed(error.into()),
                 }

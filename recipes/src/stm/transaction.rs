@@ -6,7 +6,7 @@ use tracing::debug;
 use zk_curator::{CuratorFramework, Ownership};
 
 use super::attempt::{AttemptStage, AttemptState, ChangedReads, Tx};
-use super::contention::StmContention;
+use super::contention::ConflictPaths;
 use super::error::Error;
 use super::plan::CommitPlan;
 use super::read_set::{Query, ReadSet};
@@ -265,7 +265,7 @@ enum NextAttempt {
 /// A transaction and its conflicts with other clients.
 struct Race<'t> {
     of: &'t Transaction,
-    met: StmContention,
+    met: ConflictPaths,
     conflicts: RaceConflicts,
     /// The lock, after too many conflicts.
     guard: Option<MutexGuard>,
@@ -282,7 +282,7 @@ impl<'t> Race<'t> {
     fn new(of: &'t Transaction) -> Self {
         Self {
             of,
-            met: StmContention::default(),
+            met: ConflictPaths::default(),
             conflicts: RaceConflicts::new(),
             guard: None,
             rounds: RACE_ROUNDS,

@@ -6,7 +6,7 @@
 //!    ([`Core::owe`](super::Core::owe)). If `close` comes first and the future is not polled,
 //!    `close` takes the cleanup out of the shared [`CleanupSlot`](slot::CleanupSlot).
 //! 3. The janitor calls [`perform`], which retries with a pause that doubles.
-//! 4. Each of them has a [`CleanupRegistration`] in [`Resources`]: `inspect` lists them, and
+//! 4. Each of them has a [`ResourceRegistration`] in [`Resources`]: `inspect` lists them, and
 //!    `close` waits for those with persistent nodes, and returns the paths that are left.
 
 mod pending;
@@ -20,8 +20,8 @@ use zk_curator_client::{Created, Version};
 
 pub(crate) use pending::PendingCleanup;
 pub(crate) use perform::perform;
-pub(crate) use registry::{CleanupRegistration, Resources};
-pub use registry::{HeldCleanup, HeldNode, HeldWatch, WatchKind};
+pub use registry::{HeldNode, HeldWatch, HeldWatchKind, PendingDeletion};
+pub(crate) use registry::{ResourceRegistration, Resources};
 
 use super::authorship::{Authorship, Orphan};
 use super::protection::Protection;

@@ -18,7 +18,7 @@ use crate::core::{
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::op::parents::{create_parents, missing_chroot};
-use crate::op::protected::ProtectedCreate;
+use crate::op::protected::TrackedCreate;
 use crate::op::set_data::DataWrite;
 use crate::op::{AttemptClient, OpTarget, awaits, output};
 use crate::owned_node::OwnedNode;
@@ -48,7 +48,7 @@ type Beside<'a, T> = dyn Fn(&dyn RawClient, &str) -> RawFuture<T> + Send + Sync 
 type SentRead<T> = (u64, RawFuture<T>);
 
 /// The response to a create.
-struct SentCreation<'a, T> {
+struct AnsweredCreate<'a, T> {
     created: Created,
     read: Option<SentRead<T>>,
     /// The create, until its node is kept.
@@ -57,19 +57,19 @@ struct SentCreation<'a, T> {
 
 /// An existing node.
 struct Made<'a, T> {
-    sent: SentCreation<'a, T>,
+    sent: AnsweredCreate<'a, T>,
     attempt: AttemptClient,
 }
 
 impl<T> Made<'_, T> {
     /// Returns a node of an earlier attempt.
     const fn found(created: Created, attempt: AttemptClient) -> Self {
-        Self { sent: SentCreation { created, read: None, pending: None }, attempt }
+        Self { sent: AnsweredCreate { created, read: None, pending: None }, attempt }
     }
 
     /// Turns the node into the value of the caller. The create is settled after that.
     fn kept<K>(self, keep: impl FnOnce(Created, &AttemptClient) -> K) -> (K, Option<SentRead<T>>) {
-        let Self { sent: SentCreation { created, read, pending: _until_kept }, attempt } = self;
+        let Self { sent: AnsweredCreate { created, read, pending: _until_kept }, attempt } = self;
         (keep(created, &attempt), read)
     }
 }
@@ -145,7 +145,7 @@ impl<R> CreateBuilder<R> {
         request: &'a CreateSpec,
         author: Option<&'a Authorship>,
         owned: bool,
-    ) -> ProtectedCreate<'a> {
+    ) -> TrackedCreate<'a> {
         let (core, options) = (self.target.zk.core(), &self.options);
         let (parent, name) = split(&request.path);
         let protection = options.protected.then(|| Protection {
@@ -154,7 +154,7 @@ impl<R> CreateBuilder<R> {
             data: options.by_data.then(|| request.data.clone()),
         });
         let (bound, owes) = (options.mode.is_ephemeral(), owned || options.protected);
-        ProtectedCreate::new(
+        TrackedCreate::new(
             core,
             &request.path,
             protection,
@@ -182,7 +182,7 @@ impl<'a, R, T> CreateCall<'a, R, T> {
     /// Sends the create until the node exists, or certainly does not.
     async fn create(
         &mut self,
-        protected: &mut ProtectedCreate<'_>,
+        protected: &mut TrackedCreate<'_>,
         budget: &mut Budget<'_>,
     ) -> Result<Made<'a, T>> {
         let (target, options) = (&self.of.target, &self.of.options);
@@ -225,10 +225,10 @@ impl<'a, R, T> CreateCall<'a, R, T> {
     /// create.
     async fn send(
         &self,
-        protected: &mut ProtectedCreate<'_>,
+        protected: &mut TrackedCreate<'_>,
         attempt: &AttemptClient,
         left: Option<Duration>,
-    ) -> Result<SentCreation<'a, T>, RawError> {
+    ) -> Result<AnsweredCreate<'a, T>, RawError> {
         let (request, author) = (self.request, self.author);
         let core = self.of.target.zk.core();
         let authors = &core.authors;
@@ -263,7 +263,7 @@ impl<'a, R, T> CreateCall<'a, R, T> {
             (Ok(created), None) => authors.created(&created.path, created.stat.czxid),
             _ => {}
         }
-        Ok(SentCreation { created: response?, read, pending })
+        Ok(AnsweredCreate { created: response?, read, pending })
     }
 
     /// Creates what is missing, adopts the node that is there, or waits for its deletion.
@@ -371,7 +371,7 @@ impl<'a, R, T> CreateCall<'a, R, T> {
     /// Searches for the node of a protected create after its response was `lost`.
     async fn search(
         &self,
-        protected: &mut ProtectedCreate<'_>,
+        protected: &mut TrackedCreate<'_>,
         budget: &mut Budget<'_>,
         lost: &Error,
         mut epoch: u64,
@@ -400,7 +400,7 @@ impl<'a, R, T> CreateCall<'a, R, T> {
     /// earlier session, unless other clients may have created it.
     async fn find_created(
         &self,
-        protected: &mut ProtectedCreate<'_>,
+        protected: &mut TrackedCreate<'_>,
         attempt: &AttemptClient,
     ) -> Result<Option<Created>, RawError> {
         let raw = &*attempt.raw;

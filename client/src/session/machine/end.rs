@@ -8,7 +8,7 @@ use tracing::{info, warn};
 use zk_curator_proto::DEFAULT_MAX_FRAME;
 
 use super::{
-    Farewell, RequestsInFlight, SentRequest, SessionClosing, SessionEffect, SessionMachine,
+    Farewell, RequestInFlight, SentRequest, SessionClosing, SessionEffect, SessionMachine,
     SessionPhase, after,
 };
 use crate::connector::ConnectionFailure;
@@ -113,7 +113,7 @@ impl SessionMachine {
             return;
         }
         let largest = self.in_flight.iter().max_by_key(|request| request.length);
-        let Some(RequestsInFlight {
+        let Some(RequestInFlight {
             xid,
             what: SentRequest::Request(RequestSubmission { opcode, .. }),
             length,
@@ -253,7 +253,7 @@ impl SessionMachine {
         self.auth.reset();
         self.has_moved = false;
         let blamed = self.blamed.take();
-        for RequestsInFlight { xid, what, length, .. } in std::mem::take(&mut self.in_flight) {
+        for RequestInFlight { xid, what, length, .. } in std::mem::take(&mut self.in_flight) {
             let SentRequest::Request(submission) = what else { continue };
             let error = match blamed == Some(xid) {
                 true => Error::LargeRequestLost { length },

@@ -16,7 +16,7 @@ use zk_curator_proto::{
 };
 
 use super::{
-    GrantedSession, LONGEST_UNASKED, MOST_REARM_REFUSALS, Queued, RequestsInFlight, SentRequest,
+    GrantedSession, LONGEST_UNASKED, MOST_REARM_REFUSALS, Queued, RequestInFlight, SentRequest,
     SessionMachine, SessionPhase,
 };
 use crate::path::visible;
@@ -50,7 +50,7 @@ const fn rearmed_from(request: &Request) -> Option<i64> {
 }
 
 /// The part of a response after its header.
-enum RequestBody<'a> {
+enum ResponseBody<'a> {
     Read(&'a mut Decoder),
     /// Over the limit, and skipped. The length is that of the whole response.
     Skipped {
@@ -157,7 +157,7 @@ impl SessionMachine {
             return Err(DecodeError::FrameTooLong { length, limit: self.max_response });
         }
         self.skipping = length + 4;
-        self.take_response(header, RequestBody::Skipped { length }, now);
+        self.take_response(header, ResponseBody::Skipped { length }, now);
         // After a disconnect nothing must be skipped on the next connection: `skipping` is zero
         // then.
         Ok(self.phase == SessionPhase::Connected)
@@ -292,11 +292,11 @@ impl SessionMachine {
         if header.xid == XID_NOTIFICATION {
             return self.on_event(header.zxid, input, now);
         }
-        self.take_response(header, RequestBody::Read(input), now);
+        self.take_response(header, ResponseBody::Read(input), now);
         Ok(())
     }
 
-    fn take_response(&mut self, header: ReplyHeader, body: RequestBody<'_>, now: Instant) {
+    fn take_response(&mut self, header: ReplyHeader, body: ResponseBody<'_>, now: Instant) {
         match self.on_response(header, body, now) {
             Ok(()) => {
                 // Only responses prove that the server receives our requests. Events do not: a
@@ -313,7 +313,7 @@ impl SessionMachine {
     fn on_response(
         &mut self,
         header: ReplyHeader,
-        body: RequestBody<'_>,
+        body: ResponseBody<'_>,
         now: Instant,
     ) -> Result<(), &'static str> {
         let error = ErrorCode::from_code(header.err);
@@ -410,10 +410,10 @@ impl SessionMachine {
 
     fn on_reply(
         &mut self,
-        request: RequestsInFlight,
+        request: RequestInFlight,
         zxid: i64,
         error: Option<ErrorCode>,
-        body: RequestBody<'_>,
+        body: ResponseBody<'_>,
         now: Instant,
     ) {
         self.heard(request.sent_at);
@@ -535,15 +535,15 @@ impl SessionMachine {
         opcode: OpCode,
         reads: Option<&str>,
         error: Option<ErrorCode>,
-        body: RequestBody<'_>,
+        body: ResponseBody<'_>,
     ) -> Result<Response, Error> {
         match (error, body) {
             (Some(ErrorCode::Unimplemented), _) => Err(Error::Unimplemented { request: opcode }),
             (Some(code), _) => Err(Error::Refused(code)),
-            (None, RequestBody::Read(input)) => {
+            (None, ResponseBody::Read(input)) => {
                 Response::decode_body(opcode, input).map_err(Error::Malformed)
             }
-            (None, RequestBody::Skipped { length }) => {
+            (None, ResponseBody::Skipped { length }) => {
                 let path = reads.map_or("", |path| visible(&self.queue.chroot, path)).to_owned();
                 warn!(?opcode, path, length, limit = self.max_response, "response over the limit");
                 Err(Error::ResponseTooLarge { path, length, limit: self.max_response })

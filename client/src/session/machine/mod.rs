@@ -24,14 +24,14 @@ use zk_curator_proto::records::{
 use zk_curator_proto::{Encoder, OpCode, Record, Request, XID_AUTH, frame};
 
 use self::parts::{
-    ConnectAttempt, Demand, FAR, Farewell, GrantedSession, Queued, Reach, RequestsInFlight,
+    ConnectAttempt, Demand, FAR, Farewell, GrantedSession, Queued, Reach, RequestInFlight,
     SentRequest, SessionClosing, SessionPhase, Times, after,
 };
 use super::auth::AuthBook;
 use super::hosts::{Contact, HostRing};
 use super::request_queue::length_of;
 use super::{
-    QueuedAnswers, ReplySender, RequestBatch, RequestQueue, RequestSubmission, SessionCommand,
+    QueuedAnswers, ReplySlot, RequestBatch, RequestQueue, RequestSubmission, SessionCommand,
     StateHub, WatchEffect,
 };
 use crate::config::ZooKeeperBuilder;
@@ -119,7 +119,7 @@ pub(crate) struct SessionMachine {
     queued: BTreeMap<u64, Queued>,
     last_queued: u64,
     /// Requests that were sent, in the order in which the server responds.
-    in_flight: VecDeque<RequestsInFlight>,
+    in_flight: VecDeque<RequestInFlight>,
     pings: VecDeque<Instant>,
     /// The largest request without a response when the server closed the last connection: its kind
     /// and length. `None` after a response to one of this length.
@@ -408,7 +408,7 @@ impl SessionMachine {
         }
     }
 
-    fn on_auth(&mut self, packet: AuthPacket, reply: ReplySender, now: Instant) {
+    fn on_auth(&mut self, packet: AuthPacket, reply: ReplySlot, now: Instant) {
         if let Some(error) = self.refusal() {
             return self.answers.push(reply, Err(error));
         }
@@ -519,7 +519,7 @@ impl SessionMachine {
     }
 
     fn push_in_flight(&mut self, xid: i32, what: SentRequest, now: Instant) {
-        self.in_flight.push_back(RequestsInFlight {
+        self.in_flight.push_back(RequestInFlight {
             xid,
             sent_at: now,
             what,
@@ -560,14 +560,7 @@ impl SessionMachine {
         let reads = node_read(submission.opcode, body);
         let what = SentRequest::Request(submission);
         let length = length_of(body.len());
-        self.in_flight.push_back(RequestsInFlight {
-            xid,
-            sent_at: now,
-            what,
-            length,
-            reads,
-            asked,
-        });
+        self.in_flight.push_back(RequestInFlight { xid, sent_at: now, what, length, reads, asked });
     }
 
     fn put_request(&mut self, xid: i32, request: &Request, now: Instant) {

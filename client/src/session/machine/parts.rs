@@ -69,7 +69,7 @@ pub(super) struct Queued {
 }
 
 #[derive(Debug)]
-pub(super) struct RequestsInFlight {
+pub(super) struct RequestInFlight {
     pub(super) xid: i32,
     pub(super) sent_at: Instant,
     pub(super) what: SentRequest,

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use slab::Slab;
 use zk_curator_proto::{Encoder, OpCode, Response};
 
-use super::{ReplySender, RequestSubmission, SessionCommand, WatchEffect};
+use super::{ReplySlot, RequestSubmission, SessionCommand, WatchEffect};
 use crate::Error;
 use crate::locked::Locked;
 
@@ -81,13 +81,13 @@ pub(crate) struct RequestBatch {
     /// The bodies of the requests among the commands.
     pub(crate) bodies: Encoder,
     /// No more requests will come.
-    pub(crate) handles_dropped: bool,
+    pub(crate) is_unused: bool,
 }
 
 /// Responses on the way to their callers, in order.
 #[derive(Debug, Default)]
 pub(crate) struct QueuedAnswers {
-    ready: Vec<(ReplySender, QueuedAnswer)>,
+    ready: Vec<(ReplySlot, QueuedAnswer)>,
     wakers: Vec<Waker>,
 }
 
@@ -97,7 +97,7 @@ impl QueuedAnswers {
         shrink(&mut self.wakers);
     }
 
-    pub(crate) fn push(&mut self, reply: ReplySender, answer: QueuedAnswer) {
+    pub(crate) fn push(&mut self, reply: ReplySlot, answer: QueuedAnswer) {
         self.ready.push((reply, answer));
     }
 }
@@ -192,7 +192,7 @@ impl RequestQueue {
     /// limit, and that cannot be withdrawn.
     pub(crate) fn ask(
         self: &Arc<Self>,
-        command: impl FnOnce(ReplySender) -> SessionCommand,
+        command: impl FnOnce(ReplySlot) -> SessionCommand,
     ) -> Option<RequestTicket> {
         let mut inner = self.lock();
         if inner.closed {
@@ -209,10 +209,10 @@ impl RequestQueue {
         inner: &mut QueueState,
         cost: Option<usize>,
         stage: RequestStage,
-    ) -> (ReplySender, RequestTicket) {
+    ) -> (ReplySlot, RequestTicket) {
         let key = inner.places.insert(RequestPlace::Awaited { waker: None, cost, stage });
         inner.awaited += 1;
-        (ReplySender(key), RequestTicket::new(Arc::clone(self), key))
+        (ReplySlot(key), RequestTicket::new(Arc::clone(self), key))
     }
 
     /// Notes that the last handle was dropped.
@@ -241,7 +241,7 @@ impl RequestQueue {
     ) -> Poll<()> {
         batch.reset();
         let mut inner = self.lock();
-        if inner.take(batch) || (batch.handles_dropped && !known) {
+        if inner.take(batch) || (batch.is_unused && !known) {
             return Poll::Ready(());
         }
         inner.driver = Some(cx.waker().clone());
@@ -273,22 +273,22 @@ impl RequestQueue {
     }
 
     /// Marks a request as sent. Returns `None` if its ticket was dropped.
-    pub(crate) fn mark_sent(&self, reply: ReplySender) -> Option<ReplySender> {
+    pub(crate) fn mark_sent(&self, reply: ReplySlot) -> Option<ReplySlot> {
         self.advance(reply, RequestStage::Sent)
     }
 
     /// Marks a request as waiting for a connection, under a number. Returns `None` if its ticket
     /// was dropped.
-    pub(crate) fn mark_queued(&self, reply: ReplySender, number: u64) -> Option<ReplySender> {
+    pub(crate) fn mark_queued(&self, reply: ReplySlot, number: u64) -> Option<ReplySlot> {
         self.advance(reply, RequestStage::Queued(number))
     }
 
     /// Discards a request that has no caller and that is not sent.
-    pub(crate) fn discard(&self, reply: ReplySender) {
+    pub(crate) fn discard(&self, reply: ReplySlot) {
         drop(self.lock().remove(reply.0));
     }
 
-    fn advance(&self, reply: ReplySender, next: RequestStage) -> Option<ReplySender> {
+    fn advance(&self, reply: ReplySlot, next: RequestStage) -> Option<ReplySlot> {
         let mut inner = self.lock();
         match inner.places.get_mut(reply.0) {
             Some(RequestPlace::Awaited { stage, .. }) => {
@@ -303,7 +303,7 @@ impl RequestQueue {
     }
 
     /// Returns `true` if no caller waits for the response.
-    pub(crate) fn is_left(&self, reply: &ReplySender) -> bool {
+    pub(crate) fn is_left(&self, reply: &ReplySlot) -> bool {
         matches!(self.lock().places.get(reply.0), Some(RequestPlace::Left { .. }))
     }
 
@@ -313,7 +313,7 @@ impl RequestQueue {
             return;
         }
         let mut inner = self.lock();
-        for (ReplySender(key), answer) in answers.ready.drain(..) {
+        for (ReplySlot(key), answer) in answers.ready.drain(..) {
             match inner.places.get_mut(key) {
                 Some(place @ RequestPlace::Awaited { .. }) => {
                     let before = std::mem::replace(place, RequestPlace::Answered(answer));
@@ -386,13 +386,13 @@ fn wake_driver(mut inner: MutexGuard<'_, QueueState>) {
 
 impl QueueState {
     fn take(&mut self, batch: &mut RequestBatch) -> bool {
-        batch.handles_dropped = !self.handles && self.awaited == 0;
+        batch.is_unused = !self.handles && self.awaited == 0;
         if self.batch.commands.is_empty() && self.batch.withdrawn.is_empty() {
             return false;
         }
-        let handles_dropped = batch.handles_dropped;
+        let is_unused = batch.is_unused;
         std::mem::swap(&mut self.batch, batch);
-        batch.handles_dropped = handles_dropped;
+        batch.is_unused = is_unused;
         true
     }
 

@@ -34,7 +34,7 @@ fn submit(
     })
 }
 
-fn requests(batch: &mut RequestBatch) -> Vec<(ReplySender, usize)> {
+fn requests(batch: &mut RequestBatch) -> Vec<(ReplySlot, usize)> {
     let request = |command| match command {
         SessionCommand::Request { submission, body, .. } => (submission.reply, body.len()),
         other => panic!("{other:?}"),
@@ -46,7 +46,7 @@ fn poll(ticket: &mut RequestTicket) -> Poll<QueuedAnswer> {
     ticket.poll(&Context::from_waker(Waker::noop()))
 }
 
-fn answer(queue: &RequestQueue, reply: ReplySender) {
+fn answer(queue: &RequestQueue, reply: ReplySlot) {
     let mut answers = QueuedAnswers::default();
     answers.push(reply, Ok(Response::Empty));
     queue.deliver(&mut answers);
@@ -112,11 +112,11 @@ fn the_driver_is_woken_when_it_sleeps_and_only_then() {
     assert!(queue.poll_take(&mut batch, false, &context).is_pending());
     queue.on_last_handle_dropped();
     drop(first);
-    assert_eq!((bell.rings(), batch.handles_dropped), (0, false));
+    assert_eq!((bell.rings(), batch.is_unused), (0, false));
     drop(second);
     assert_eq!(bell.rings(), 1);
     assert!(queue.poll_take(&mut batch, false, &context).is_ready());
-    assert!(batch.handles_dropped);
+    assert!(batch.is_unused);
     assert!(queue.poll_take(&mut batch, true, &context).is_pending());
 }
 

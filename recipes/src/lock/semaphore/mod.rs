@@ -434,7 +434,7 @@ impl InterProcessSemaphore {
         let Some(watch) = watch else { return pending().await };
         let data = match watch.next().await? {
             Some((data, _)) => data,
-            // Fails, unless the permit has arrived in between.
+            // Fails, unless the count has arrived in between.
             None => self.zk.get_data(watch.path()).await?,
         };
         self.limit_of(watch.path(), data)

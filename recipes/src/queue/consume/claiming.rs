@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::queue::feed::items::{FeedItems, SeenItem};
-use crate::queue::feed::machine::Feed;
+use crate::queue::feed::machine::FeedMachine;
 
 /// The number of items of the list that are read together.
 const SCOUTED: usize = 128;
@@ -153,7 +153,7 @@ impl Claiming {
     }
 
     /// Begins to search for an item.
-    pub(crate) fn begin(&mut self, feed: &mut Feed, now: Instant) {
+    pub(crate) fn begin(&mut self, feed: &mut FeedMachine, now: Instant) {
         // Only once: finding all of them claimed again takes time.
         if feed.retry_stale(now) {
             self.expect_others();
@@ -163,7 +163,7 @@ impl Claiming {
 
     /// Returns what to do next. The time that items are due by is `wall`, in milliseconds since
     /// 1970.
-    pub(crate) fn next(&mut self, feed: &mut Feed, wall: i64) -> ClaimAction {
+    pub(crate) fn next(&mut self, feed: &mut FeedMachine, wall: i64) -> ClaimAction {
         if let Some(name) = feed.items.pop_foreign() {
             return ClaimAction::Report(name);
         }
@@ -194,7 +194,7 @@ impl Claiming {
     }
 
     /// Returns the items at the front of the list, if their claims must be read first.
-    fn scouted(&mut self, feed: &mut Feed, wall: i64) -> Option<Vec<String>> {
+    fn scouted(&mut self, feed: &mut FeedMachine, wall: i64) -> Option<Vec<String>> {
         let is_needed = self.contention.is_likely
             && self.under_way.is_empty()
             && self.looks <= LOOKS
@@ -212,7 +212,7 @@ impl Claiming {
         Some(names)
     }
 
-    fn claimed(&mut self, feed: &mut Feed, wall: i64) -> Vec<String> {
+    fn claimed(&mut self, feed: &mut FeedMachine, wall: i64) -> Vec<String> {
         let mut names = Vec::new();
         // If other consumers claim items, too, the prefetched items are claimed together, right
         // after the read.
@@ -239,7 +239,7 @@ impl Claiming {
     }
 
     /// Takes over what a driver reports.
-    pub(crate) fn step(&mut self, feed: &mut Feed, outcome: ClaimReport, now: Instant) {
+    pub(crate) fn step(&mut self, feed: &mut FeedMachine, outcome: ClaimReport, now: Instant) {
         match outcome {
             ClaimReport::Refreshed(is_new) => {
                 let is_new = is_new && self.gives_way;

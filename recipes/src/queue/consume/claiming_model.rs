@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::claiming::{ClaimAction, ClaimReport, Claiming};
 use crate::queue::feed::effects::{FeedEffect, FeedInput, ListingOptions, ParentStat};
 use crate::queue::feed::items::SeenItem;
-use crate::queue::feed::machine::Feed;
+use crate::queue::feed::machine::FeedMachine;
 use crate::queue::wire::name::{NamingRules, priority};
 
 /// The state of an item at the server.
@@ -25,7 +25,7 @@ struct Play {
     kind: NamingRules,
     items: BTreeMap<String, State>,
     stat: ParentStat,
-    feed: Feed,
+    feed: FeedMachine,
     claiming: Claiming,
     /// The claims that are under way.
     sent: VecDeque<String>,
@@ -41,7 +41,7 @@ impl Play {
             kind,
             items: BTreeMap::new(),
             stat: ParentStat { czxid: 1, cversion: 0, children: 0 },
-            feed: Feed::new(kind, 1),
+            feed: FeedMachine::new(kind, 1),
             claiming,
             sent: VecDeque::new(),
             handed_out: Vec::new(),

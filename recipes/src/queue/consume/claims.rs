@@ -126,8 +126,8 @@ pub(in crate::queue) struct Returned(Arc<Locked<Vec<String>>>);
 impl Returned {
     /// Returns a value that notes the name when it is dropped. It must be a field behind the claim,
     /// which is deleted first.
-    pub(in crate::queue) fn on_drop(&self, name: String) -> Back {
-        Back { name: Some(name), to: self.clone() }
+    pub(in crate::queue) fn on_drop(&self, name: String) -> ReturnOnDrop {
+        ReturnOnDrop { name: Some(name), to: self.clone() }
     }
 
     fn take(&self) -> Vec<String> {
@@ -136,19 +136,19 @@ impl Returned {
 }
 
 /// An item that has returned to its place when this is dropped.
-pub(in crate::queue) struct Back {
+pub(in crate::queue) struct ReturnOnDrop {
     name: Option<String>,
     to: Returned,
 }
 
-impl Back {
+impl ReturnOnDrop {
     /// The item does not return: it is settled.
     pub(in crate::queue) fn never(mut self) {
         self.name = None;
     }
 }
 
-impl Drop for Back {
+impl Drop for ReturnOnDrop {
     fn drop(&mut self) {
         if let Some(name) = self.name.take() {
             self.to.0.lock().push(name);

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use super::auto_ack::{AutoAck, First, Removals};
+use super::auto_ack::{AutoAck, AutoAckSource, First};
 use super::consumer::Consumer;
 use super::kind::ItemSource;
 use crate::queue::error::Error;
@@ -13,7 +13,7 @@ use crate::queue::wire::item::Item;
 /// Dropping it leaves the item in the queue.
 #[must_use = "dropping it leaves the item in the queue"]
 pub struct Peeked<'a> {
-    source: &'a mut Removals,
+    source: &'a mut AutoAckSource,
     first: Option<First>,
     /// Our place in line, if we have waited. The next consumer in line waits until it is dropped.
     turn: Turn,

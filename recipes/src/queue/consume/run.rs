@@ -118,7 +118,7 @@ where
     }
     // Items that are held back are settled now, with their reasons.
     stopped.cancel();
-    let most = match (K::Source::IS_TAKEN, is_taking && !shutdown.time().is_zero()) {
+    let most = match (K::Source::LOSES_UNDELIVERED, is_taking && !shutdown.time().is_zero()) {
         (true, _) => usize::MAX,
         // The item that was being claimed. Its claim may count as a delivery.
         (false, is_owed) => usize::from(is_owed),
@@ -184,7 +184,7 @@ where
             match body(message).await {
                 Ok(result) => done = result,
                 // The other items of the delivery were removed from the queue, too.
-                Err(error) if K::Source::IS_TAKEN => {
+                Err(error) if K::Source::LOSES_UNDELIVERED => {
                     warn!(item = label, %error, "an item is lost: the body has failed with it");
                 }
                 Err(error) => return Err(error),

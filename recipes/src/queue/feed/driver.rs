@@ -14,8 +14,8 @@ use zk_curator::watch::Watch;
 use zk_curator::{CreateMode, Error, ErrorKind, OwnedNode, Stat};
 
 use super::buckets::BucketDeletion;
-use super::effects::{FeedEffect, FeedInput, ListingOptions, WatchedParent};
-use super::machine::Feed;
+use super::effects::{FeedEffect, FeedInput, FeedWatchKey, ListingOptions};
+use super::machine::FeedMachine;
 use super::watches::FeedWatches;
 use crate::contender::Contender;
 use crate::measure;
@@ -33,15 +33,15 @@ const COUNTED_BUCKETS: usize = 16;
 /// Lists the items of a queue for one consumer, and waits when there are none.
 pub(in crate::queue) struct FeedDriver {
     pub(in crate::queue) layout: QueueLayout,
-    pub(in crate::queue) core: Feed,
+    pub(in crate::queue) core: FeedMachine,
     /// The line of waiting consumers, of which only the first watches the items.
     line: Option<ZPath>,
-    guard: GuardNode,
+    guard: AnchorNode,
     watches: FeedWatches,
     /// `true` if there are new items.
     check: Option<Check>,
     /// `true` if there was at most one item when our turn in line came.
-    has_waited: bool,
+    expects_to_wait: bool,
 }
 
 /// An ephemeral node of ours among the items.
@@ -50,7 +50,7 @@ pub(in crate::queue) struct FeedDriver {
 /// parent that is created again assigns the same names again. As long as our node exists, the
 /// parent is the same. An item that was listed after our node was created is removed in one
 /// transaction with a write of our node, so a new item of the same name is never removed instead.
-enum GuardNode {
+enum AnchorNode {
     /// No such node is needed: the parent is assumed to stay.
     None,
     Wanted(Option<Arc<OwnedNode>>),
@@ -64,7 +64,7 @@ pub(in crate::queue) type Turn = Option<OwnedNode>;
 type Check = Started<Result<Option<Stat>, Error>>;
 
 /// Watches that came with responses, which the core does not know yet.
-type Armed = Vec<(WatchedParent, Watch)>;
+type Armed = Vec<(FeedWatchKey, Watch)>;
 
 impl FeedDriver {
     pub(in crate::queue) fn new(
@@ -72,10 +72,10 @@ impl FeedDriver {
         line: Option<ZPath>,
         refresh_after: u32,
     ) -> Self {
-        let core = Feed::new(layout.kind, refresh_after);
-        let (guard, watches) = (GuardNode::None, FeedWatches::default());
+        let core = FeedMachine::new(layout.kind, refresh_after);
+        let (guard, watches) = (AnchorNode::None, FeedWatches::default());
         measure::consumer(&layout.zk, layout.kind.recipe());
-        Self { layout, core, line, guard, watches, check: None, has_waited: false }
+        Self { layout, core, line, guard, watches, check: None, expects_to_wait: false }
     }
 
     /// Refuses settings that make no sense.
@@ -86,26 +86,26 @@ impl FeedDriver {
 
     /// Lists the items only while a node of ours among them exists.
     pub(in crate::queue) fn guarded(mut self) -> Self {
-        self.guard = GuardNode::Wanted(None);
+        self.guard = AnchorNode::Wanted(None);
         self
     }
 
     /// Returns our node among the items, if one is wanted and exists.
     pub(in crate::queue) fn guard(&self) -> Option<&Arc<OwnedNode>> {
         match &self.guard {
-            GuardNode::Wanted(Some(node)) if node.is_ours() => Some(node),
+            AnchorNode::Wanted(Some(node)) if node.is_ours() => Some(node),
             _ => None,
         }
     }
 
     /// Returns `true` if each listed name still belongs to the same node, or to none.
     pub(in crate::queue) fn is_guarded(&self) -> bool {
-        matches!(self.guard, GuardNode::None) || self.guard().is_some()
+        matches!(self.guard, AnchorNode::None) || self.guard().is_some()
     }
 
     /// Notes that our node among the items no longer exists.
     pub(in crate::queue) fn unguard(&mut self) {
-        if let GuardNode::Wanted(node) = &mut self.guard {
+        if let AnchorNode::Wanted(node) = &mut self.guard {
             *node = None;
         }
     }
@@ -182,7 +182,7 @@ impl FeedDriver {
         let in_line = turn.as_ref().is_some_and(OwnedNode::is_ours);
         if let Some(line) = self.line.clone().filter(|_| !in_line) {
             // A consumer that waited for its last item waits for the next.
-            if !mem::take(&mut self.has_waited) && self.look().await? {
+            if !mem::take(&mut self.expects_to_wait) && self.look().await? {
                 return Ok(());
             }
             // A consumer that is not the first need not wake for a released item.
@@ -202,10 +202,10 @@ impl FeedDriver {
             *turn = Some(place.into_node());
         }
         self.note_fired();
-        if !self.core.is_current() || !matches!(self.guard, GuardNode::None) {
+        if !self.core.is_current() || !matches!(self.guard, AnchorNode::None) {
             self.list(true).await?;
         }
-        self.has_waited = self.line.is_some() && self.core.items.len() < 2;
+        self.expects_to_wait = self.line.is_some() && self.core.items.len() < 2;
         if !self.has_work() {
             self.perform(FeedInput::Wait, turn.as_ref()).await?;
         }
@@ -264,7 +264,7 @@ impl FeedDriver {
                 }
                 FeedEffect::WatchParent => {
                     let exists = self.layout.zk.exists(self.layout.path.as_str()).watched().await?;
-                    armed.push((WatchedParent::Parent, exists.watch));
+                    armed.push((FeedWatchKey::Parent, exists.watch));
                     FeedInput::ParentExists(exists.value.is_some())
                 }
                 FeedEffect::ListBuckets { names, is_watched } => {
@@ -303,7 +303,7 @@ impl FeedDriver {
         let has_buckets = self.layout.kind.has_buckets();
         let create = if has_buckets { create } else { create.creating_parents_as_containers() };
         match create.protected().data("-").owned().await {
-            Ok(node) => self.guard = GuardNode::Wanted(Some(Arc::new(node))),
+            Ok(node) => self.guard = AnchorNode::Wanted(Some(Arc::new(node))),
             Err(error) if error.kind() == ErrorKind::NoNode => {}
             Err(error) => return Err(error),
         }
@@ -353,7 +353,7 @@ async fn list_parent(
     is_watched: bool,
     armed: &mut Armed,
 ) -> Result<FeedInput, Error> {
-    match list_node(layout, layout.path.as_str(), WatchedParent::Parent, is_watched, armed).await {
+    match list_node(layout, layout.path.as_str(), FeedWatchKey::Parent, is_watched, armed).await {
         Ok((names, stat)) => Ok(FeedInput::Parent(Some((names, (&stat).into())))),
         Err(error) if error.kind() == ErrorKind::NoNode => Ok(FeedInput::Parent(None)),
         Err(error) => Err(error),
@@ -369,7 +369,7 @@ async fn list_buckets(
     let lists = names.into_iter().map(|bucket| async move {
         let (mut armed, path) = (Armed::new(), layout.item(&bucket));
         let listed =
-            list_node(layout, &path, WatchedParent::Bucket(bucket.clone()), is_watched, &mut armed)
+            list_node(layout, &path, FeedWatchKey::Bucket(bucket.clone()), is_watched, &mut armed)
                 .await;
         let children = match listed {
             Ok((names, stat)) => {
@@ -392,7 +392,7 @@ async fn list_buckets(
 async fn list_node(
     layout: &QueueLayout,
     path: &str,
-    watched: WatchedParent,
+    watched: FeedWatchKey,
     is_watched: bool,
     armed: &mut Armed,
 ) -> Result<(Vec<String>, Stat), Error> {
@@ -444,7 +444,7 @@ async fn watch_blocked(
     for read in join_all(reads).await {
         let (number, read) = read?;
         versions.push((number, read.as_ref().map(|(version, _)| *version)));
-        armed.extend(read.map(|(_, watch)| (WatchedParent::Blocked(number), watch)));
+        armed.extend(read.map(|(_, watch)| (FeedWatchKey::Blocked(number), watch)));
     }
     Ok(FeedInput::BlockedOn(versions))
 }

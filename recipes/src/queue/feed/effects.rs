@@ -92,7 +92,7 @@ pub(crate) enum FeedEffect {
 
 /// A node that is watched.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum WatchedParent {
+pub(crate) enum FeedWatchKey {
     Parent,
     Bucket(String),
     /// The node behind which an item is blocked, by its number.

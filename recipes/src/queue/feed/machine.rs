@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::blocked::{BlockReason, BlockedItems, TRIED_AGAIN};
 use super::buckets::{BucketChildren, BucketList};
-use super::effects::{FeedEffect, FeedInput, ListingOptions, ParentStat, WatchedParent};
+use super::effects::{FeedEffect, FeedInput, FeedWatchKey, ListingOptions, ParentStat};
 use super::items::{FeedItems, SeenItem};
 use super::watch_state::WatchState;
 use crate::queue::wire::name::NamingRules;
@@ -16,7 +16,7 @@ const QUIET: Duration = Duration::from_millis(500);
 
 /// The knowledge of a consumer about its queue: a list of items, and the events that change it.
 #[derive(Debug)]
-pub(crate) struct Feed {
+pub(crate) struct FeedMachine {
     pub(crate) items: FeedItems,
     blocked: BlockedItems,
     parent: FeedParent,
@@ -60,7 +60,7 @@ struct FeedListing {
     free: usize,
 }
 
-impl Feed {
+impl FeedMachine {
     pub(crate) fn new(kind: NamingRules, refresh_after: u32) -> Self {
         Self {
             items: FeedItems::new(kind),
@@ -75,20 +75,20 @@ impl Feed {
     }
 
     /// Notes that a watch has fired.
-    pub(crate) fn fired(&mut self, watched: &WatchedParent) {
+    pub(crate) fn fired(&mut self, watched: &FeedWatchKey) {
         match watched {
-            WatchedParent::Parent => self.parent.watch.fire(),
-            WatchedParent::Bucket(name) => self.buckets.fired(name),
-            WatchedParent::Blocked(number) => self.blocked.fired(*number),
+            FeedWatchKey::Parent => self.parent.watch.fire(),
+            FeedWatchKey::Bucket(name) => self.buckets.fired(name),
+            FeedWatchKey::Blocked(number) => self.blocked.fired(*number),
         }
     }
 
     /// Returns `true` if an event of this watch is of interest.
-    pub(crate) fn is_armed(&self, watched: &WatchedParent) -> bool {
+    pub(crate) fn is_armed(&self, watched: &FeedWatchKey) -> bool {
         match watched {
-            WatchedParent::Parent => self.parent.watch == WatchState::Armed,
-            WatchedParent::Bucket(name) => self.buckets.is_armed(name),
-            WatchedParent::Blocked(number) => self.blocked.is_armed(*number),
+            FeedWatchKey::Parent => self.parent.watch == WatchState::Armed,
+            FeedWatchKey::Bucket(name) => self.buckets.is_armed(name),
+            FeedWatchKey::Blocked(number) => self.blocked.is_armed(*number),
         }
     }
 

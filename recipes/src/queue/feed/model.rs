@@ -11,8 +11,8 @@ use tokio::time::Instant;
 
 use super::buckets::BucketDeletion;
 use super::choices::Choices;
-use super::effects::{FeedEffect, FeedInput, ListingOptions, ParentStat, WatchedParent};
-use super::machine::Feed;
+use super::effects::{FeedEffect, FeedInput, FeedWatchKey, ListingOptions, ParentStat};
+use super::machine::FeedMachine;
 use crate::queue::wire::name::{Bucket, ItemMeta, NamingRules, TAKER, priority};
 use crate::size;
 
@@ -32,9 +32,9 @@ struct World {
     next: u32,
     /// The items that other clients have claimed.
     claimed: BTreeSet<String>,
-    watches: BTreeMap<WatchedParent, String>,
+    watches: BTreeMap<FeedWatchKey, String>,
     /// Events that are not reported yet.
-    events: Vec<WatchedParent>,
+    events: Vec<FeedWatchKey>,
 }
 
 #[derive(Default)]
@@ -153,18 +153,18 @@ impl World {
     }
 
     /// Acts as a server for the request of an effect: returns the response, and sets the watches.
-    fn execute(&mut self, effect: FeedEffect) -> (FeedInput, Vec<(WatchedParent, String)>) {
+    fn execute(&mut self, effect: FeedEffect) -> (FeedInput, Vec<(FeedWatchKey, String)>) {
         let mut watches = Vec::new();
         let answer = match effect {
             FeedEffect::ListParent { is_watched } => {
-                watches.extend(is_watched.then(|| (WatchedParent::Parent, String::new())));
+                watches.extend(is_watched.then(|| (FeedWatchKey::Parent, String::new())));
                 FeedInput::Parent(Some((self.children(), self.stat)))
             }
             FeedEffect::ListBuckets { names, is_watched } => {
                 let list = |name: String| {
                     let bucket = self.buckets.get(&name);
                     if is_watched && bucket.is_some() {
-                        watches.push((WatchedParent::Bucket(name.clone()), name.clone()));
+                        watches.push((FeedWatchKey::Bucket(name.clone()), name.clone()));
                     }
                     let children = bucket
                         .map(|bucket| (bucket.names.iter().cloned().collect(), bucket.version));
@@ -196,7 +196,7 @@ impl World {
             FeedEffect::WatchBlocked(nodes) => {
                 let watch = |(number, path): (u64, String)| {
                     let is_there = self.claimed.iter().any(|name| path == format!("{name}/claim"));
-                    watches.extend(is_there.then_some((WatchedParent::Blocked(number), path)));
+                    watches.extend(is_there.then_some((FeedWatchKey::Blocked(number), path)));
                     (number, is_there.then_some(0))
                 };
                 FeedInput::BlockedOn(nodes.into_iter().map(watch).collect())
@@ -218,7 +218,7 @@ impl World {
 /// A consumer of the world.
 struct Play {
     world: World,
-    feed: Feed,
+    feed: FeedMachine,
     choices: Choices,
     is_guarded: bool,
     now: Instant,
@@ -230,7 +230,7 @@ impl Play {
     fn new(kind: NamingRules, choices: Choices) -> Self {
         Self {
             world: World::new(kind),
-            feed: Feed::new(kind, 1),
+            feed: FeedMachine::new(kind, 1),
             choices,
             is_guarded: kind != NamingRules::Fifo,
             now: Instant::now(),
@@ -270,7 +270,7 @@ impl Play {
                 self.world.act(&mut self.choices);
             }
             // A watch that the response has set reports its events after the response.
-            let is_new = |watched: &WatchedParent| watches.iter().any(|(new, _)| new == watched);
+            let is_new = |watched: &FeedWatchKey| watches.iter().any(|(new, _)| new == watched);
             let (early, late) = self.world.events.split_at(before);
             let (late, rest): (Vec<_>, Vec<_>) = late.iter().cloned().partition(is_new);
             self.world.events = [early, &rest, &late].concat();
@@ -421,7 +421,7 @@ fn no_item_is_lost_in_any_order_of_answers() {
 #[test]
 fn claim_beyond_those_watched_is_looked_at() {
     let now = Instant::now();
-    let mut feed = Feed::new(NamingRules::Locking, 1);
+    let mut feed = FeedMachine::new(NamingRules::Locking, 1);
     for number in 0..65 {
         feed.block_claimed(&number.to_string(), format!("/{number}"), now);
     }
@@ -445,7 +445,7 @@ fn claim_beyond_those_watched_is_looked_at() {
 fn item_that_comes_while_buckets_are_listed_ends_the_wait() {
     let now = Instant::now();
     let bucket = |number| format!("{}{number:010}", Bucket::base(0));
-    let mut feed = Feed::new(NamingRules::Fifo, 1);
+    let mut feed = FeedMachine::new(NamingRules::Fifo, 1);
     let order = ListingOptions { is_watched: true, is_guarded: true, enough: ENOUGH };
     assert_eq!(feed.step(FeedInput::List(order), now), FeedEffect::ListParent { is_watched: true });
     let stat = ParentStat { czxid: 1, cversion: 2, children: 2 };
@@ -455,7 +455,7 @@ fn item_that_comes_while_buckets_are_listed_ends_the_wait() {
     let listed = feed.step(empty(1), now);
     assert_eq!(listed, FeedEffect::ListBuckets { names: vec![bucket(2)], is_watched: true });
     // An item arrives in the first bucket.
-    feed.fired(&WatchedParent::Bucket(bucket(1)));
+    feed.fired(&FeedWatchKey::Bucket(bucket(1)));
     assert_eq!(feed.step(empty(2), now), FeedEffect::Done);
     assert!(!feed.is_current());
     assert_eq!(

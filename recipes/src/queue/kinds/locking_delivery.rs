@@ -6,7 +6,7 @@ use zk_curator::value::FromData;
 use zk_curator::{CreateMode, ErrorCode, ErrorKind, OpResult, Ownership};
 
 use crate::observe::QUEUE_DEAD_LETTERS;
-use crate::queue::consume::claims::{Back, ClaimedData, Claims};
+use crate::queue::consume::claims::{ClaimedData, Claims, ReturnOnDrop};
 use crate::queue::consume::consumer::Consumer;
 use crate::queue::consume::delivery::Delivery;
 use crate::queue::consume::kind::{Engine, QueueKind};
@@ -89,7 +89,7 @@ pub(in crate::queue) struct ClaimedItem {
     /// has the item.
     pub(super) is_redelivered: bool,
     pub(super) max_deliveries: Option<u32>,
-    pub(super) back: Back,
+    pub(super) back: ReturnOnDrop,
 }
 
 /// The destinations of settled items.
