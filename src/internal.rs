@@ -15,7 +15,7 @@ pub use zk_curator_client::{ConnectString, Op};
 
 pub use tokio_util::sync::CancellationToken;
 
-pub use crate::certain::{Id, Ids, WriteEffect, protected_name, resolve};
+pub use crate::certain::{Id, Ids, ResolvedOutcome, protected_name, resolve};
 pub use crate::core::metrics::{Counter, Gauge, Histogram, Metered, MetricHandle, Series};
 pub use crate::core::{RACE_ROUNDS, is_conflict};
 pub use crate::metrics_table;

@@ -106,7 +106,6 @@ pub use outage::Recoverable;
 pub use owned_node::{OwnedNode, Ownership};
 pub use state::{ConnectionHealth, ConnectionState, ConnectionStateErrorPolicy, ConnectionStatus};
 pub use task::{TaskError, TaskHandle};
-/// Notifies several futures of an end: see [`Ownership::session_lost`].
 pub use zk_curator_client::{
     Acl, ClientInfo, CreateMode, Created, Credentials, CredentialsProvider, ErrorCode, EventType,
     OpResult, Permissions, PersistentEvent, SessionCredentials, SessionId, SessionInfo, Stat,

@@ -12,7 +12,7 @@ use zk_curator_proto::records::{Create2Response, MultiResult, Stat};
 use zk_curator_proto::{ErrorCode, Response};
 
 use crate::path::visible;
-use crate::session::RequestTicket;
+use crate::session::ResponseTicket;
 use crate::timer::sleep_until;
 use crate::watch::OneshotWatch;
 use crate::{Children, Created, Data, Error, OpResult};
@@ -100,7 +100,7 @@ struct AnswerDeadline {
 }
 
 enum PendingState {
-    Waiting(RequestTicket),
+    Waiting(ResponseTicket),
     Failed(Option<Error>),
 }
 
@@ -114,7 +114,7 @@ impl<T> Pending<T> {
         }
     }
 
-    pub(crate) const fn waiting(ticket: RequestTicket, decode: Decode<T>) -> Self {
+    pub(crate) const fn waiting(ticket: ResponseTicket, decode: Decode<T>) -> Self {
         Self { state: PendingState::Waiting(ticket), decode, expected: None, deadline: None }
     }
 }

@@ -20,7 +20,7 @@ use crate::config::{ConnectError, ZooKeeperBuilder};
 use crate::locked::Locked;
 use crate::path::{validate, validate_sequential};
 use crate::session::{
-    RequestQueue, RequestTicket, SessionCommand, SessionMachine, SessionState, SessionStates,
+    RequestQueue, ResponseTicket, SessionCommand, SessionMachine, SessionState, SessionStates,
     StateHub, WatchEffect, WatchPlan, run_driver,
 };
 use crate::spawn::Spawn;
@@ -591,7 +591,7 @@ impl ZooKeeper {
 
     fn pending<T>(
         &self,
-        ticket: Result<RequestTicket, Option<Error>>,
+        ticket: Result<ResponseTicket, Option<Error>>,
         decode: Decode<T>,
     ) -> Pending<T> {
         match ticket {

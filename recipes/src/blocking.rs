@@ -138,7 +138,7 @@ impl Lock {
     }
 
     /// The permits of the semaphore that `semaphore` makes, one at a time. Nothing is sent.
-    pub fn lease_of(
+    pub fn permit_of(
         zk: &CuratorFramework,
         semaphore: impl FnOnce(&zk_curator::CuratorFramework) -> InterProcessSemaphore,
     ) -> Self {

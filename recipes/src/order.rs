@@ -81,7 +81,7 @@ pub(crate) enum ContenderOrder<'a> {
 
 /// The next step of a contender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TurnVerdict<'a> {
+pub(crate) enum TurnStep<'a> {
     /// Nothing that it waits for is before it.
     Granted,
     /// It has to wait until `on` is gone.
@@ -145,13 +145,9 @@ pub(crate) fn numbers_tell(mut sorted: impl Iterator<Item = i64>) -> bool {
 }
 
 /// Judges `me` among the contenders, which need not be sorted.
-pub(crate) fn verdict<'a>(
-    contenders: &[Placed<'a>],
-    rule: &OrderRule,
-    me: &str,
-) -> TurnVerdict<'a> {
+pub(crate) fn verdict<'a>(contenders: &[Placed<'a>], rule: &OrderRule, me: &str) -> TurnStep<'a> {
     let Some(own) = contenders.iter().find(|(_, name)| *name == me) else {
-        return TurnVerdict::Vanished;
+        return TurnStep::Vanished;
     };
     let (mut on, mut ahead) = (None, None);
     // Two nodes of one transaction have the same position: then the names decide, for all clients
@@ -164,13 +160,13 @@ pub(crate) fn verdict<'a>(
         }
     }
     let Some((_, on)) = on else {
-        return TurnVerdict::Granted;
+        return TurnStep::Granted;
     };
     let replaced = rule.blocker(on).is_some_and(|(_, blocker, _)| blocker.can_be_replaced);
     // When a node that may be replaced is gone, the queue must always be read again.
     let next = ahead.is_none() && !replaced;
     let ahead = ahead.map(|(_, name)| name).filter(|_| rule.looks_ahead && !replaced);
-    TurnVerdict::Wait { on, ahead, next }
+    TurnStep::Wait { on, ahead, next }
 }
 
 /// A contender in its line.
@@ -180,7 +176,7 @@ pub(crate) struct OrderStanding<'a> {
     pub(crate) sequence: i32,
     /// The index of its rule.
     pub(crate) rule: usize,
-    pub(crate) verdict: TurnVerdict<'a>,
+    pub(crate) verdict: TurnStep<'a>,
 }
 
 /// Judges all contenders among these nodes, in their order. Other nodes are ignored. Each tag that
@@ -257,11 +253,11 @@ mod tests {
             panic!("by creation")
         };
         match verdict(&placed, rule, me) {
-            TurnVerdict::Granted => None,
-            TurnVerdict::Wait { on, ahead, next } => {
+            TurnStep::Granted => None,
+            TurnStep::Wait { on, ahead, next } => {
                 Some((on.to_owned(), ahead.map(str::to_owned), next))
             }
-            TurnVerdict::Vanished => panic!("vanished"),
+            TurnStep::Vanished => panic!("vanished"),
         }
     }
 
@@ -331,8 +327,8 @@ mod tests {
     #[test]
     fn a_missing_node_has_vanished() {
         let rule = OrderRule::exclusive("lock-");
-        assert_eq!(verdict(&[(1, "a")], &rule, "b"), TurnVerdict::Vanished);
-        assert_eq!(verdict(&[], &rule, "b"), TurnVerdict::Vanished);
+        assert_eq!(verdict(&[(1, "a")], &rule, "b"), TurnStep::Vanished);
+        assert_eq!(verdict(&[], &rule, "b"), TurnStep::Vanished);
     }
 
     /// kazoo #606, ZOOKEEPER-4372: compared as strings, or as plain numbers, the newcomer
@@ -359,8 +355,8 @@ mod tests {
         let rule = OrderRule::exclusive("lock-");
         let (one, two) = (name("a-lock-", -5), name("b-lock-", -5));
         let placed = [(9, one.as_str()), (9, two.as_str())];
-        assert_eq!(verdict(&placed, &rule, &one), TurnVerdict::Granted);
-        assert!(matches!(verdict(&placed, &rule, &two), TurnVerdict::Wait { next: true, .. }));
+        assert_eq!(verdict(&placed, &rule, &one), TurnStep::Granted);
+        assert!(matches!(verdict(&placed, &rule, &two), TurnStep::Wait { next: true, .. }));
     }
 
     proptest! {

@@ -13,7 +13,7 @@ use crate::path::child;
 /// The number of nodes that are read at a time.
 const READS_AT_ONCE: usize = 64;
 
-/// Holds or waits for a lock; leads, or waits to lead.
+/// Holds or waits for a lock, leads or waits to lead, or is in a barrier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Participant {

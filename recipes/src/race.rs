@@ -22,11 +22,11 @@ const UNLUCKY: u32 = 3;
 
 /// The duration of the last write, limited by the longest pause.
 #[derive(Debug, Default)]
-pub(crate) struct CommitFlight {
+pub(crate) struct LastWriteDuration {
     micros: AtomicU64,
 }
 
-impl CommitFlight {
+impl LastWriteDuration {
     /// Notes a write that was sent then, and has succeeded now.
     pub(crate) fn ended(&self, sent: Instant) {
         let took = sent.elapsed().min(LONGEST_PAUSE).as_micros();
@@ -57,7 +57,7 @@ impl RaceConflicts {
     }
 
     /// Waits before the next try.
-    pub(crate) async fn pause(&mut self, zk: &CuratorFramework, flight: &CommitFlight) {
+    pub(crate) async fn pause(&mut self, zk: &CuratorFramework, flight: &LastWriteDuration) {
         sleep(self.next(flight.last(), fraction(zk))).await;
     }
 
@@ -137,7 +137,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_flight_is_as_long_as_the_longest_pause_at_most() {
-        let flight = CommitFlight::default();
+        let flight = LastWriteDuration::default();
         let sent = Instant::now();
         tokio::time::advance(Duration::from_millis(7)).await;
         flight.ended(sent);

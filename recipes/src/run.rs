@@ -21,14 +21,14 @@ use crate::shutdown::{RunEnding, Shutdown};
 #[must_use = "nothing runs until it is awaited"]
 pub struct Run<F> {
     future: Pin<Box<F>>,
-    stop: RunEnd,
+    stop: RunStop,
 }
 
 /// The end of a run, from the moment when it begins.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct RunEnd(Arc<Locked<Option<Shutdown>>>);
+pub(crate) struct RunStop(Arc<Locked<Option<Shutdown>>>);
 
-impl RunEnd {
+impl RunStop {
     /// The end of the run that begins now.
     pub(crate) fn shutdown(&self) -> Shutdown {
         self.0.lock().take().unwrap_or_default()
@@ -40,8 +40,8 @@ impl RunEnd {
 }
 
 impl<F: Future> Run<F> {
-    pub(crate) fn new(run: impl FnOnce(RunEnd) -> F) -> Self {
-        let stop = RunEnd::default();
+    pub(crate) fn new(run: impl FnOnce(RunStop) -> F) -> Self {
+        let stop = RunStop::default();
         Self { future: Box::pin(run(stop.clone())), stop }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use zk_curator_client::internal::sleep;
 use zk_curator_client::{Created, Error as RawError, ErrorCode, OpResult, Stat};
 
-use super::receipt::{Receipt, ReceiptNode, ReceiptState, ReceiptVerdict, append};
+use super::receipt::{Receipt, ReceiptNode, ReceiptOutcome, ReceiptState, append};
 use crate::core::{RACE_ROUNDS, Session};
 use crate::error::{Error, Result};
 use crate::framework::CuratorFramework;
@@ -225,7 +225,7 @@ impl CertainTransaction {
             if error.may_have_applied() || suspect {
                 let lost = transaction.error(&ops, error.clone());
                 match self.check_outcome(&budget, &node, number, &lost).await? {
-                    ReceiptVerdict::Applied { zxid, version } => {
+                    ReceiptOutcome::Applied { zxid, version } => {
                         transaction.note_created(&ops, zxid);
                         let proof = proven(&mut state, node, zxid, version);
                         return Ok(Applied {
@@ -235,8 +235,8 @@ impl CertainTransaction {
                             proof,
                         });
                     }
-                    ReceiptVerdict::NotApplied if !suspect => node.unwritten(),
-                    ReceiptVerdict::Unreadable if !suspect => return Err(lost),
+                    ReceiptOutcome::NotApplied if !suspect => node.unwritten(),
+                    ReceiptOutcome::Unreadable if !suspect => return Err(lost),
                     // Another client caused the refusal. A node that this client has not created is
                     // not its receipt.
                     _ if rounds.next().is_some() => {
@@ -303,7 +303,7 @@ impl CertainTransaction {
         node: &ReceiptNode,
         number: u64,
         lost: &Error,
-    ) -> Result<ReceiptVerdict> {
+    ) -> Result<ReceiptOutcome> {
         let target = &self.transaction.target;
         let expired = || target.error(RawError::SessionExpired { sent: true });
         loop {

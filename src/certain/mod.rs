@@ -86,4 +86,4 @@ pub use ids::{Id, Ids, protected_name};
 pub use pool::ReceiptPool;
 pub use receipt::{Receipt, is_receipt};
 #[doc(hidden)]
-pub use resolve::{WriteEffect, resolve};
+pub use resolve::{ResolvedOutcome, resolve};

@@ -155,7 +155,7 @@ pub(super) struct ReceiptNode {
 
 /// The outcome of a transaction, by its receipt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ReceiptVerdict {
+pub(super) enum ReceiptOutcome {
     /// The transaction was applied: its id, and the version of the receipt since.
     Applied { zxid: i64, version: i32 },
     /// The transaction was not applied.
@@ -203,7 +203,7 @@ impl ReceiptNode {
 
     /// Judges the transaction with this number by the receipt. `read` is `None` if the node does
     /// not exist.
-    pub(super) fn judge(&self, number: u64, read: Option<(&[u8], &Stat)>) -> ReceiptVerdict {
+    pub(super) fn judge(&self, number: u64, read: Option<(&[u8], &Stat)>) -> ReceiptOutcome {
         judge(self.version, number, read)
     }
 }
@@ -245,14 +245,14 @@ pub(super) fn append(
     });
 }
 
-fn judge(before: Option<i32>, number: u64, read: Option<(&[u8], &Stat)>) -> ReceiptVerdict {
+fn judge(before: Option<i32>, number: u64, read: Option<(&[u8], &Stat)>) -> ReceiptOutcome {
     match (before, read) {
         (_, Some((data, stat))) if data == number.to_string().as_bytes() => {
-            ReceiptVerdict::Applied { zxid: stat.mzxid, version: stat.version }
+            ReceiptOutcome::Applied { zxid: stat.mzxid, version: stat.version }
         }
-        (Some(before), Some((_, stat))) if stat.version == before => ReceiptVerdict::NotApplied,
-        (None, None) => ReceiptVerdict::NotApplied,
-        _ => ReceiptVerdict::Unreadable,
+        (Some(before), Some((_, stat))) if stat.version == before => ReceiptOutcome::NotApplied,
+        (None, None) => ReceiptOutcome::NotApplied,
+        _ => ReceiptOutcome::Unreadable,
     }
 }
 
@@ -263,16 +263,16 @@ mod tests {
     #[test]
     fn only_the_number_proves_and_only_what_was_there_disproves() {
         let stat = |version| Stat { version, mzxid: 9, ..Stat::default() };
-        let applied = |version| ReceiptVerdict::Applied { zxid: 9, version };
+        let applied = |version| ReceiptOutcome::Applied { zxid: 9, version };
         for (before, read, verdict) in [
-            (None, None, ReceiptVerdict::NotApplied),
+            (None, None, ReceiptOutcome::NotApplied),
             (None, Some(("7", 1)), applied(1)),
-            (None, Some(("6", 1)), ReceiptVerdict::Unreadable),
-            (Some(3), Some(("6", 3)), ReceiptVerdict::NotApplied),
+            (None, Some(("6", 1)), ReceiptOutcome::Unreadable),
+            (Some(3), Some(("6", 3)), ReceiptOutcome::NotApplied),
             (Some(3), Some(("7", 4)), applied(4)),
-            (Some(3), Some(("8", 4)), ReceiptVerdict::Unreadable),
-            (Some(3), Some(("", 4)), ReceiptVerdict::Unreadable),
-            (Some(3), None, ReceiptVerdict::Unreadable),
+            (Some(3), Some(("8", 4)), ReceiptOutcome::Unreadable),
+            (Some(3), Some(("", 4)), ReceiptOutcome::Unreadable),
+            (Some(3), None, ReceiptOutcome::Unreadable),
         ] {
             let stat = stat(read.map_or(0, |(_, version)| version));
             let seen = read.map(|(data, _)| (data.as_bytes(), &stat));

@@ -110,7 +110,7 @@ pub use tree::{TreeBuilder, TreeNode};
 pub use watches::{AddWatchBuilder, RemoveWatchesBuilder};
 
 pub use crate::core::Authorship;
-use crate::core::metrics::MeasuredDuration;
+use crate::core::metrics::MeasuredOperation;
 use crate::core::{Call, Core, tell};
 use crate::error::{Error, Result};
 use crate::framework::CuratorFramework;
@@ -176,7 +176,7 @@ pub(crate) fn observed<T, F: Future<Output = Result<T>>>(
 ) -> impl Future<Output = Result<T>> + use<T, F> {
     let span = tracing::debug_span!("zookeeper", operation, path);
     let observed = async move {
-        let measured = MeasuredDuration::new(&core.operations, operation);
+        let measured = MeasuredOperation::new(&core.operations, operation);
         let result = future.await;
         measured.over(&result);
         if let Err(error) = &result {

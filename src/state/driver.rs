@@ -29,10 +29,10 @@ const ENDED_EARLY: &str = "its runtime ended, or its task panicked, before the s
 /// performs the janitor's cleanups, and closes the last session after these are done.
 pub(crate) fn supervise(core: Arc<Core>) -> impl Future<Output = ()> + Send {
     // Created here, because a runtime that shuts down drops tasks it has never polled.
-    run(EndsFramework { core, machine: StateMachine::new(), session: None, result: None })
+    run(FrameworkEnd { core, machine: StateMachine::new(), session: None, result: None })
 }
 
-async fn run(mut end: EndsFramework) {
+async fn run(mut end: FrameworkEnd) {
     let core = Arc::clone(&end.core);
     let mut drained = pin!(drained(&core));
     let mut pause = false;
@@ -199,7 +199,7 @@ async fn open(core: &Core, epoch: u64, mut pause: bool) -> Arc<Session> {
 
 /// Ends the framework with the task, even if its runtime ends or a raw client panics, so that no
 /// caller waits for it any longer.
-struct EndsFramework {
+struct FrameworkEnd {
     core: Arc<Core>,
     machine: StateMachine,
     session: Option<Arc<Session>>,
@@ -207,7 +207,7 @@ struct EndsFramework {
     result: Option<Result<(), RawError>>,
 }
 
-impl EndsFramework {
+impl FrameworkEnd {
     /// Returns the result for callers of `close`. If something is left, it is also reported in the
     /// background.
     fn answer(&mut self) -> Result<()> {
@@ -232,7 +232,7 @@ impl EndsFramework {
     }
 }
 
-impl Drop for EndsFramework {
+impl Drop for FrameworkEnd {
     fn drop(&mut self) {
         if let Some(session) = &self.session {
             session.lost.cancel();

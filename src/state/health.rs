@@ -102,7 +102,7 @@ mod json {
     impl Serialize for ConnectionHealth {
         fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
             let since = self.since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-            let mut health = serializer.serialize_struct("Health", 6)?;
+            let mut health = serializer.serialize_struct("ConnectionHealth", 6)?;
             health.serialize_field("state", self.state.name())?;
             health.serialize_field("since", &seconds(since))?;
             health.serialize_field("lasted", &seconds(self.lasted))?;

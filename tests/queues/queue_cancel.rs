@@ -7,8 +7,8 @@ use tokio::time::timeout;
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::queue::jobs::Jobs;
 use zk_curator_recipes::queue::{
-    AutoAckConsumer, DistributedPriorityQueue, DistributedQueue, FifoQueue, LockingQueue, PutMode,
-    QueueConsumer, QueueDelivery, SimpleDistributedQueue,
+    AutoAckConsumer, DistributedPriorityQueue, DistributedQueue, FifoQueue, LockPathConsumer,
+    LockPathDelivery, LockingQueue, PutMode, SimpleDistributedQueue,
 };
 use zk_curator_testing::{TestServer, wait};
 use zk_curator_tests::{
@@ -121,7 +121,7 @@ fn at_every_step<F, T>(
     );
 }
 
-async fn consumer(zk: &CuratorFramework) -> QueueConsumer {
+async fn consumer(zk: &CuratorFramework) -> LockPathConsumer {
     DistributedQueue::new(zk, QUEUE).consumer(LOCKS)
 }
 
@@ -188,7 +188,7 @@ fn a_dropped_next_still_delivers_the_best_item_first() {
 }
 
 /// The items of a delivery, which is acknowledged.
-async fn settled(delivery: QueueDelivery) -> Vec<String> {
+async fn settled(delivery: LockPathDelivery) -> Vec<String> {
     let items =
         delivery.items().iter().map(|item| String::from_utf8(item.to_vec()).unwrap()).collect();
     delivery.ack().await.unwrap();

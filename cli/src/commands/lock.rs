@@ -91,7 +91,7 @@ pub(crate) struct LockCommand {
     /// Write lock of a read/write lock
     #[arg(long, conflicts_with = "leases")]
     exclusive: bool,
-    /// One lease of a semaphore with this number of leases
+    /// One permit of a semaphore with this number of permits, which Curator calls leases
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     leases: Option<u32>,
     /// Text in the node, for people; by default `user@host:pid` and the name of the command
@@ -116,7 +116,7 @@ enum OnRevoke {
 }
 
 impl LockCommand {
-    /// Returns `true` for a lease of a semaphore.
+    /// Returns `true` for a permit of a semaphore.
     pub(super) const fn is_lease(&self) -> bool {
         self.leases.is_some()
     }
@@ -184,11 +184,11 @@ impl LockCommand {
         }
         if let Some(leases) = self.leases {
             let semaphore = InterProcessSemaphore::new(zk, &self.path, leases).label(label);
-            let lease = match self.at_once {
+            let permit = match self.at_once {
                 true => semaphore.try_acquire().await?,
                 false => Some(semaphore.acquire().await?),
             };
-            return Ok(lease.map(|lease| lease.into_any()));
+            return Ok(permit.map(|permit| permit.into_any()));
         }
         let read_write = InterProcessReadWriteLock::new(zk, &self.path);
         let lock: Box<dyn InterProcessLock> = if self.shared {

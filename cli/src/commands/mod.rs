@@ -161,7 +161,7 @@ commands! {
     Deadlocks(deadlocks::DeadlocksCommand),
     /// Run a command while holding a lock
     Lock(lock::LockCommand) if unix,
-    /// Run a command while holding a lease of a semaphore
+    /// Run a command while holding a permit of a semaphore
     Semaphore(semaphore::Semaphore) if unix,
     /// Ask the holder of a lock to release it
     Revoke(revoke::Revoke),

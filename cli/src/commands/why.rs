@@ -134,7 +134,7 @@ fn next(finding: &Finding, facts: &SessionFacts, all: bool) -> Vec<String> {
     let mut next: Vec<_> =
         who::persistent(finding).take(NAMED).flat_map(|one| remove(finding, one)).collect();
     let is_lock = LOCKS.contains(&finding.kind);
-    // The next client has to wait for all readers, but only for one lease of a semaphore.
+    // The next client has to wait for all readers, but only for one permit of a semaphore.
     let most = match finding.kind {
         RecipeKind::ReadWriteLock if all => usize::MAX,
         RecipeKind::ReadWriteLock => NAMED,

@@ -90,7 +90,7 @@ impl TransferRecord {
                 kind,
                 ttl_ms,
                 owner: owner.map(hex),
-                acl: self.acl.iter().map(NodeRecord::of).collect(),
+                acl: self.acl.iter().map(AclRecord::of).collect(),
                 version: self.version,
                 czxid: hex(self.czxid),
                 mzxid: hex(self.mzxid),
@@ -115,7 +115,7 @@ impl TransferRecord {
             path: line.path.into_owned(),
             data: line.data.map(RecordData::bytes).transpose()?,
             kind,
-            acl: line.acl.into_iter().map(NodeRecord::acl).collect::<Result<_, _>>()?,
+            acl: line.acl.into_iter().map(AclRecord::acl).collect::<Result<_, _>>()?,
             version: line.version,
             czxid: unhex(&line.czxid)?,
             mzxid: unhex(&line.mzxid)?,
@@ -136,7 +136,7 @@ struct RecordLine<'a> {
     ttl_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     owner: Option<String>,
-    acl: Vec<NodeRecord<'a>>,
+    acl: Vec<AclRecord<'a>>,
     version: i32,
     czxid: String,
     mzxid: String,
@@ -180,13 +180,13 @@ impl<'a> RecordData<'a> {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct NodeRecord<'a> {
+struct AclRecord<'a> {
     scheme: Cow<'a, str>,
     id: Cow<'a, str>,
     perms: String,
 }
 
-impl<'a> NodeRecord<'a> {
+impl<'a> AclRecord<'a> {
     fn of(acl: &'a Acl) -> Self {
         let perms = acl.permissions;
         let perms = if Permissions::ALL.contains(perms) {

@@ -15,14 +15,14 @@ pub(crate) struct Child {
 
 /// The listed node.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct TuiTree {
+pub(crate) struct ListedTreeNode {
     pub(crate) path: String,
     children: Vec<Child>,
     /// Why there is no list, or what it leaves out.
     trouble: Option<String>,
 }
 
-impl Default for TuiTree {
+impl Default for ListedTreeNode {
     fn default() -> Self {
         Self { path: "/".to_owned(), children: Vec::new(), trouble: None }
     }
@@ -38,7 +38,7 @@ pub(crate) const COLUMNS: &[TableColumn] = &[
     left("OWNER", 18),
 ];
 
-impl TuiTree {
+impl ListedTreeNode {
     /// Shows another node, whose children are not known yet.
     pub(crate) fn enter(&mut self, path: String) {
         *self = Self { path, ..Self::default() };

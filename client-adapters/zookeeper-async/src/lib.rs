@@ -188,7 +188,7 @@ struct AdapterShared {
 
 impl fmt::Debug for SessionHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("SessionHandle").field(&self.shared.reports.states.current()).finish()
+        f.debug_tuple("ZookeeperAsync").field(&self.shared.reports.states.current()).finish()
     }
 }
 

@@ -90,7 +90,7 @@ impl From<io::Error> for LinkEnd {
     }
 }
 
-/// The requests that were sent and not answered yet, in order.
+/// A packet that was sent and not answered yet.
 struct SentPacket {
     at: Instant,
     what: PacketKind,

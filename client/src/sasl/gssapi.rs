@@ -52,7 +52,7 @@ pub(super) enum ExchangeFault<E> {
 
 /// An exchange on one connection.
 #[derive(Debug)]
-pub(super) struct GssapiLogin<C> {
+pub(super) struct GssapiExchange<C> {
     context: C,
     state: LastMessage,
 }
@@ -72,7 +72,7 @@ enum LastMessage {
     Done,
 }
 
-impl<C: GssapiContext> GssapiLogin<C> {
+impl<C: GssapiContext> GssapiExchange<C> {
     pub(super) const fn new(context: C) -> Self {
         Self { context, state: LastMessage::Begun }
     }
@@ -186,12 +186,12 @@ mod tests {
         }
     }
 
-    fn with(expected: &'static [&'static [u8]]) -> GssapiLogin<Scripted> {
-        GssapiLogin::new(Scripted { expected, step: 0, has_ticket: true, mutual: true })
+    fn with(expected: &'static [&'static [u8]]) -> GssapiExchange<Scripted> {
+        GssapiExchange::new(Scripted { expected, step: 0, has_ticket: true, mutual: true })
     }
 
     /// Returns an exchange after these responses to tokens of the server.
-    fn after(tokens: &[(&[u8], &[u8])]) -> GssapiLogin<Scripted> {
+    fn after(tokens: &[(&[u8], &[u8])]) -> GssapiExchange<Scripted> {
         let mut exchange = with(&[b"proof"]);
         for (token, answer) in tokens {
             assert_eq!(exchange.advance(token).unwrap().as_deref(), Some(*answer));

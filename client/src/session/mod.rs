@@ -12,6 +12,6 @@ mod state;
 pub(crate) use command::{ReplySlot, RequestSubmission, SessionCommand, WatchEffect, WatchPlan};
 pub(crate) use driver::run_driver;
 pub(crate) use machine::SessionMachine;
-pub(crate) use request_queue::{QueuedAnswers, RequestBatch, RequestQueue, RequestTicket};
+pub(crate) use request_queue::{QueuedAnswers, RequestBatch, RequestQueue, ResponseTicket};
 pub(crate) use state::StateHub;
 pub use state::{ExpiredBy, SessionState, SessionStates, StatePublisher};

@@ -93,11 +93,11 @@ struct TlsKeys {
     certificates: Certificates,
     /// Keyed at random, so that an attacker cannot produce a file that looks unchanged.
     hasher: RandomState,
-    loaded: Locked<LoadedFiles>,
+    loaded: Locked<LoadedTls>,
 }
 
 #[derive(Clone)]
-struct LoadedFiles {
+struct LoadedTls {
     /// The fingerprint of the file contents. The contents are not kept, because they include
     /// secrets.
     fingerprint: u64,
@@ -113,7 +113,7 @@ impl TlsConnector {
         let loaded = {
             let material = certificates.read()?;
             let tls = Arc::new(certificates.config(&material)?).into();
-            Locked::new(LoadedFiles { fingerprint: hasher.hash_one(&material), tls })
+            Locked::new(LoadedTls { fingerprint: hasher.hash_one(&material), tls })
         };
         Ok(Self { keys: Arc::new(TlsKeys { certificates, hasher, loaded }), server_name })
     }
@@ -150,13 +150,13 @@ impl TlsKeys {
         // Unchanged material is kept: it remembers TLS sessions, which are quicker to resume.
         if self.loaded().fingerprint != fingerprint {
             let tls = Arc::new(self.certificates.config(&material)?).into();
-            *self.loaded() = LoadedFiles { fingerprint, tls };
+            *self.loaded() = LoadedTls { fingerprint, tls };
             tracing::info!("certificates have changed");
         }
         Ok(())
     }
 
-    fn loaded(&self) -> MutexGuard<'_, LoadedFiles> {
+    fn loaded(&self) -> MutexGuard<'_, LoadedTls> {
         self.loaded.lock()
     }
 }

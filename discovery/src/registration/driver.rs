@@ -17,7 +17,7 @@ use zk_curator::{
 
 use super::attempt::{UnansweredWrite, WriteOutcome};
 use super::machine::{FoundNode, RegistrationAction, RegistrationEnd, RegistrationMachine};
-use super::shared::{RecordChange, RegistrationEnding, RegistrationShared};
+use super::shared::{RecordChange, RegistrationShared, RequestedEnd};
 use super::state::{Gate, RegistrationState, Rival};
 use crate::json::{address, is_document, is_enabled};
 
@@ -628,7 +628,7 @@ impl RegistrationDriver {
     /// framework is closed.
     async fn finish(self) {
         let deletes = match self.shared.look(|shared| shared.ending) {
-            Some(RegistrationEnding { deletes }) => deletes && self.machine.end().is_none(),
+            Some(RequestedEnd { deletes }) => deletes && self.machine.end().is_none(),
             // The framework is closed, or the machine has ended.
             None => false,
         };

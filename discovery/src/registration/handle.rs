@@ -17,7 +17,7 @@ use zk_curator::{ConnectionState, CreateMode, CuratorFramework, Error};
 use super::driver::RegistrationDriver;
 use super::gate::{Keeper, Move, moved};
 use super::machine::{RegistrationMachine, RegistrationRules};
-use super::shared::{RecordChange, RecordEdit, RegistrationEnding, RegistrationShared};
+use super::shared::{RecordChange, RecordEdit, RegistrationShared, RequestedEnd};
 use super::state::{Gate, OnConflict, OnDeleted, RegistrationState, Rival};
 use crate::config::RecordFormat;
 use crate::instance::{ServiceInstance, ServiceType};
@@ -476,7 +476,7 @@ impl<P> Registration<P> {
     /// Once this was polled, the node is deleted even if the future is dropped.
     pub async fn unregister(&mut self) -> Result<()> {
         let failures = self.shared.modify(|shared| {
-            shared.ending = Some(RegistrationEnding { deletes: true });
+            shared.ending = Some(RequestedEnd { deletes: true });
             shared.failures
         });
         let ended = self.shared.find(|shared| {
@@ -508,7 +508,7 @@ impl<P> Drop for Registration<P> {
     fn drop(&mut self) {
         let deletes = self.is_dynamic;
         self.shared.modify(|shared| {
-            shared.ending.get_or_insert(RegistrationEnding { deletes });
+            shared.ending.get_or_insert(RequestedEnd { deletes });
         });
     }
 }

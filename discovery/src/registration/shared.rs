@@ -41,7 +41,7 @@ impl RecordChange {
 
 /// The requested end of a registration.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct RegistrationEnding {
+pub(super) struct RequestedEnd {
     pub(super) deletes: bool,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct RegistrationShared {
     pub(super) gates: u64,
     /// `true` while the gate keeps the instance out of traffic.
     pub(super) is_gated: bool,
-    pub(super) ending: Option<RegistrationEnding>,
+    pub(super) ending: Option<RequestedEnd>,
     /// `true` once the task has ended.
     pub(super) has_ended: bool,
     /// `true` if it has ended with the node deleted.

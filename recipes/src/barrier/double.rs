@@ -8,8 +8,8 @@ use zk_curator::path::ZPath;
 use zk_curator::watch::Watch;
 use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, OwnedNode};
 
-use super::ready::{BarrierPlace, Ready};
-use super::rules::{self, BarrierStanding, EntryStep, MEMBER, READY};
+use super::ready::{BarrierSite, Ready};
+use super::rules::{self, EntryStep, MEMBER, READY, ReadyMeaning};
 use super::{Error, RoundPlace};
 use crate::participant::{Participant, participants_at};
 
@@ -157,7 +157,7 @@ impl DistributedDoubleBarrier {
             return Err(Error::NoMembers { path: self.path.clone() });
         }
         let path = ZPath::for_operation("enter", self.path.as_str())?;
-        let place = BarrierPlace { zk: self.zk.clone(), path };
+        let place = BarrierSite { zk: self.zk.clone(), path };
         let session = self.zk.session();
         // On the heap, for futures of callers that are small.
         let mut me = Box::pin(Entrant::arrive(self, place.clone())).await?; // 1
@@ -198,12 +198,12 @@ impl DistributedDoubleBarrier {
                 continue;
             };
             match me.standing(&ready).await? {
-                BarrierStanding::Member if me.node.is_ours() => {
+                ReadyMeaning::Member if me.node.is_ours() => {
                     return Ok(RoundPlace::new(me.place, me.node, ready, me.own));
                 }
-                BarrierStanding::Member => return Err(me.lost().await),
-                BarrierStanding::Underway => return Err(self.refusal()),
-                BarrierStanding::Over | BarrierStanding::Unsaid => {
+                ReadyMeaning::Member => return Err(me.lost().await),
+                ReadyMeaning::Underway => return Err(self.refusal()),
+                ReadyMeaning::Over | ReadyMeaning::Unsaid => {
                     Box::pin(me.place.sweep(ready.began.czxid)).await?;
                     me.look().await?;
                 }
@@ -215,8 +215,9 @@ impl DistributedDoubleBarrier {
     /// they have entered. Before a round, others are missing; in a round, these have not left it.
     /// Their [labels](Self::label) tell who they are.
     ///
-    /// Use it when [`enter`](Self::enter) or [`leave`](RoundPlace::leave) has taken too long. One
-    /// listing, and one read a member.
+    /// Use it when [`enter`](Self::enter) or [`leave`](RoundPlace::leave) has taken too long. A future
+    /// that was dropped deletes its own node in the background, so this client may still be among
+    /// them for a moment. One listing, and one read a member.
     ///
     /// # Errors
     /// [`Error::Framework`] as of every read.
@@ -231,7 +232,8 @@ impl DistributedDoubleBarrier {
     }
 
     /// Returns the number of members that the next round waits for, according to the connected
-    /// server; 0 if a round has begun. One listing.
+    /// server; 0 if a round has begun. A client whose [`enter`](Self::enter) was just dropped may still
+    /// count as present. One listing.
     ///
     /// # Errors
     /// [`Error::Framework`] as of every read.
@@ -243,9 +245,9 @@ impl DistributedDoubleBarrier {
         Ok(if has_begun(&children) { 0 } else { self.members.saturating_sub(children.len()) })
     }
 
-    async fn look(&self, operation: &'static str) -> Result<(BarrierPlace, Vec<String>), Error> {
+    async fn look(&self, operation: &'static str) -> Result<(BarrierSite, Vec<String>), Error> {
         let path = ZPath::for_operation(operation, self.path.as_str())?;
-        let place = BarrierPlace { zk: self.zk.clone(), path };
+        let place = BarrierSite { zk: self.zk.clone(), path };
         let children = place.children().await?;
         Ok((place, children))
     }
@@ -257,7 +259,7 @@ impl DistributedDoubleBarrier {
 
 /// A member that is about to enter. Dropping it removes its node.
 struct Entrant {
-    place: BarrierPlace,
+    place: BarrierSite,
     node: OwnedNode,
     children: Vec<String>,
     /// `true` if the node `ready` may be there.
@@ -286,10 +288,7 @@ enum Waited {
 impl Entrant {
     /// Creates the node, lists the members, and watches for the beginning of the round, in one
     /// round trip.
-    async fn arrive(
-        barrier: &DistributedDoubleBarrier,
-        place: BarrierPlace,
-    ) -> Result<Self, Error> {
+    async fn arrive(barrier: &DistributedDoubleBarrier, place: BarrierSite) -> Result<Self, Error> {
         let create = place
             .zk
             .create(place.child(MEMBER))
@@ -381,7 +380,7 @@ impl Entrant {
         let check =
             |transaction: Transaction, name: &&str| transaction.check(self.place.child(name), None);
         let transaction = others.fold(self.node.ownership().fenced(), check).with(ready);
-        // A new version of the barrier for every round: see `BarrierPlace::sweep`.
+        // A new version of the barrier for every round: see `BarrierSite::sweep`.
         let barrier = SetDataOp::new(self.place.path.as_str(), "").uncompressed();
         let transaction = transaction.with(barrier);
         let (begun, ready) = join(transaction.into_future(), self.place.read_ready()).await;
@@ -401,16 +400,16 @@ impl Entrant {
     }
 
     /// Returns the meaning of the node `ready` for us.
-    async fn standing(&mut self, ready: &Ready) -> Result<BarrierStanding, Error> {
+    async fn standing(&mut self, ready: &Ready) -> Result<ReadyMeaning, Error> {
         let began = &ready.began;
         let own = self.node.stat().czxid;
         let standing = began.standing(self.node.name(), own, &[]);
-        if standing == BarrierStanding::Member {
+        if standing == ReadyMeaning::Member {
             return Ok(standing);
         }
         self.children = self.place.children().await?;
         let standing = began.standing(self.node.name(), own, &self.children);
-        if standing != BarrierStanding::Unsaid {
+        if standing != ReadyMeaning::Unsaid {
             return Ok(standing);
         }
         let mut others = self.children.clone();
@@ -420,10 +419,10 @@ impl Entrant {
         let ages = fan_out(FAN_OUT, reads).await;
         for age in ages {
             if age?.is_some_and(|stat| stat.czxid < began.czxid) {
-                return Ok(BarrierStanding::Underway);
+                return Ok(ReadyMeaning::Underway);
             }
         }
-        Ok(BarrierStanding::Unsaid)
+        Ok(ReadyMeaning::Unsaid)
     }
 }
 

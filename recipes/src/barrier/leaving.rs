@@ -7,7 +7,7 @@ use zk_curator::watch::Watch;
 use zk_curator::{ErrorCode, ErrorKind, EventType, FencingToken, OwnedNode, Ownership};
 
 use super::Error;
-use super::ready::{BarrierPlace, Ready};
+use super::ready::{BarrierSite, Ready};
 use super::rules::{self, Began, Leaving, READY};
 
 /// A place in a round of a [`DistributedDoubleBarrier`](super::DistributedDoubleBarrier).
@@ -17,7 +17,7 @@ use super::rules::{self, Began, Leaving, READY};
 /// treat this one as dead.
 #[must_use = "dropping it gives the place in the round up, without waiting for the others"]
 pub struct RoundPlace {
-    place: BarrierPlace,
+    place: BarrierSite,
     node: OwnedNode,
     began: Began,
     /// Fires when the node `ready` is deleted.
@@ -29,7 +29,7 @@ pub struct RoundPlace {
 
 impl RoundPlace {
     pub(super) fn new(
-        place: BarrierPlace,
+        place: BarrierSite,
         node: OwnedNode,
         ready: Ready,
         own: Option<Watch>,
@@ -129,7 +129,7 @@ impl fmt::Debug for RoundPlace {
 
 /// A member on its way out. Dropped, it is gone.
 struct Leaver {
-    place: BarrierPlace,
+    place: BarrierSite,
     /// Nothing once it is deleted.
     node: Option<OwnedNode>,
     /// Fires when the node `ready` is deleted; nothing once it has.

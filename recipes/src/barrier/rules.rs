@@ -68,7 +68,7 @@ pub(crate) fn decode(data: &[u8]) -> Option<Vec<String>> {
 
 /// The meaning of a node `ready` for a member whose node exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BarrierStanding {
+pub(crate) enum ReadyMeaning {
     /// It belongs to the round.
     Member,
     /// The round has begun without it, and is not over.
@@ -91,16 +91,16 @@ pub(crate) struct Began {
 
 impl Began {
     /// Returns its meaning for the node `me`, which `czxid` created, if these are the children now.
-    pub(crate) fn standing(&self, me: &str, czxid: i64, children: &[String]) -> BarrierStanding {
+    pub(crate) fn standing(&self, me: &str, czxid: i64, children: &[String]) -> ReadyMeaning {
         match &self.members {
-            Some(members) if has(members, me) => BarrierStanding::Member,
+            Some(members) if has(members, me) => ReadyMeaning::Member,
             Some(members) if children.iter().any(|name| has(members, name)) => {
-                BarrierStanding::Underway
+                ReadyMeaning::Underway
             }
-            Some(_) => BarrierStanding::Over,
+            Some(_) => ReadyMeaning::Over,
             // Curator counts every member that is present.
-            None if czxid < self.czxid => BarrierStanding::Member,
-            None => BarrierStanding::Unsaid,
+            None if czxid < self.czxid => ReadyMeaning::Member,
+            None => ReadyMeaning::Unsaid,
         }
     }
 }
@@ -212,12 +212,12 @@ mod tests {
     fn a_round_is_for_its_members_until_the_last_of_them_has_gone() {
         let began = Began { czxid: 10, members: Some(names(&["a", "b"])) };
         let standing = |me, children: &[&str]| began.standing(me, 20, &names(children));
-        assert_eq!(standing("a", &[]), BarrierStanding::Member);
-        assert_eq!(standing("c", &["a", "c", READY]), BarrierStanding::Underway);
-        assert_eq!(standing("c", &["c", READY]), BarrierStanding::Over);
+        assert_eq!(standing("a", &[]), ReadyMeaning::Member);
+        assert_eq!(standing("c", &["a", "c", READY]), ReadyMeaning::Underway);
+        assert_eq!(standing("c", &["c", READY]), ReadyMeaning::Over);
         let curators = Began { czxid: 10, members: None };
-        assert_eq!(curators.standing("a", 9, &[]), BarrierStanding::Member);
-        assert_eq!(curators.standing("a", 11, &[]), BarrierStanding::Unsaid);
+        assert_eq!(curators.standing("a", 9, &[]), ReadyMeaning::Member);
+        assert_eq!(curators.standing("a", 11, &[]), ReadyMeaning::Unsaid);
     }
 
     #[test]
@@ -287,16 +287,16 @@ mod tests {
                 }
                 Member::Entering { me, czxid, listed } => match ready {
                     Some(began) => match began.standing(&me, czxid, children) {
-                        BarrierStanding::Member => {
+                        ReadyMeaning::Member => {
                             *member = Member::Inside { me };
                             Some(Passed::Entered(began.members.clone().unwrap()))
                         }
-                        BarrierStanding::Over => {
+                        ReadyMeaning::Over => {
                             *ready = None;
                             *member = Member::Entering { me, czxid, listed: children.clone() };
                             None
                         }
-                        BarrierStanding::Underway | BarrierStanding::Unsaid => {
+                        ReadyMeaning::Underway | ReadyMeaning::Unsaid => {
                             children.retain(|name| *name != me);
                             *member = Member::Outside;
                             Some(Passed::Refused)
@@ -366,7 +366,7 @@ mod tests {
 
     impl Began {
         fn over(&self, children: &[String]) -> bool {
-            self.standing("", self.czxid + 1, children) == BarrierStanding::Over
+            self.standing("", self.czxid + 1, children) == ReadyMeaning::Over
         }
     }
 

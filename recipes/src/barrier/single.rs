@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use zk_curator::internal::{WriteEffect, resolve};
+use zk_curator::internal::{ResolvedOutcome, resolve};
 use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, ErrorKind, EventType};
 
@@ -111,9 +111,9 @@ impl DistributedBarrier {
         let before = self.zk.exists(path.as_str()).linearizable().await?.map(|stat| stat.czxid);
         let look = async || {
             Ok(match self.zk.exists(path.as_str()).linearizable().await? {
-                Some(stat) if Some(stat.czxid) == before => WriteEffect::NotApplied,
+                Some(stat) if Some(stat.czxid) == before => ResolvedOutcome::NotApplied,
                 // Another barrier than before, or none.
-                _ => WriteEffect::Applied,
+                _ => ResolvedOutcome::Applied,
             })
         };
         match resolve(|| self.zk.delete(path.as_str()), look).await {

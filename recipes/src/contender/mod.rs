@@ -11,7 +11,7 @@ use zk_curator::{CuratorFramework, Error, ErrorKind, OwnedNode};
 pub(crate) use self::requests::KeptWatch;
 use self::requests::{ContenderWatches, create};
 use crate::advice;
-use crate::order::{self, ContenderOrder, OrderRule, TurnVerdict};
+use crate::order::{self, ContenderOrder, OrderRule, TurnStep};
 use crate::participant::by_creation;
 
 /// A node in a queue of nodes. Dropped, it leaves the queue, whatever its future was doing.
@@ -92,12 +92,12 @@ impl<'a> Contender<'a> {
                 self.refresh().await?; // 2
             }
             let (on, ahead, next) = match self.verdict().await? {
-                TurnVerdict::Granted if self.is_ours() => return Ok(true), // 3
-                TurnVerdict::Granted | TurnVerdict::Vanished => {
+                TurnStep::Granted if self.is_ours() => return Ok(true), // 3
+                TurnStep::Granted | TurnStep::Vanished => {
                     self.reenter().await?; // 1 and 2
                     continue;
                 }
-                TurnVerdict::Wait { on, ahead, next } => {
+                TurnStep::Wait { on, ahead, next } => {
                     (on.to_owned(), ahead.map(str::to_owned), next)
                 }
             };
@@ -122,7 +122,7 @@ impl<'a> Contender<'a> {
 
     /// Returns `true` if it is our turn, by the queue as last listed. Never waits for others.
     pub(crate) async fn is_turn(&self) -> Result<bool, Error> {
-        Ok(self.verdict().await? == TurnVerdict::Granted && self.is_ours())
+        Ok(self.verdict().await? == TurnStep::Granted && self.is_ours())
     }
 
     /// The node, if it is its turn already. Never waits for others.
@@ -176,7 +176,7 @@ impl<'a> Contender<'a> {
     }
 
     /// Judges our node by the queue as last listed.
-    async fn verdict(&self) -> Result<TurnVerdict<'_>, Error> {
+    async fn verdict(&self) -> Result<TurnStep<'_>, Error> {
         let names = match order::contenders(self.siblings(), self.rule, self.node.name()) {
             ContenderOrder::BySequence(queue) => {
                 return Ok(order::verdict(&queue, self.rule, self.node.name()));

@@ -167,7 +167,7 @@ impl Drop for CounterDriver {
 }
 
 /// The end of an attempt at a write.
-enum NextWrite {
+enum WriteAttemptEnd {
     /// All are answered.
     Done,
     /// Again: there is something new.
@@ -217,9 +217,9 @@ impl CounterDriver {
                 None => self.settings.site.read(false).await?,
             };
             match self.attempt(batch, node, &conflicts).await? {
-                NextWrite::Done => return Ok(()),
-                NextWrite::Again => {}
-                NextWrite::Conflict { is_lock_lost } => {
+                WriteAttemptEnd::Done => return Ok(()),
+                WriteAttemptEnd::Again => {}
+                WriteAttemptEnd::Conflict { is_lock_lost } => {
                     self.rivals = Some(Instant::now());
                     (self.row, self.longest_row) = (0, SHORTEST_ROW);
                     conflicts.met(&self.settings.site, is_lock_lost).await?;
@@ -237,13 +237,13 @@ impl CounterDriver {
         batch: &mut OperationBatch,
         node: CounterNode,
         conflicts: &WriteConflicts,
-    ) -> Result<NextWrite, Error> {
+    ) -> Result<WriteAttemptEnd, Error> {
         let withdrawal = self.queue.withdrawal();
         batch.fill(&self.queue);
         batch.retain_waiting();
         if batch.requests.is_empty() {
             self.known = Some(node);
-            return Ok(NextWrite::Done);
+            return Ok(WriteAttemptEnd::Done);
         }
         let CounterSettings { site, rules, .. } = &*self.settings;
         let folded = rules.fold(
@@ -256,10 +256,10 @@ impl CounterDriver {
             let is_confirmed = node.is_still(&now);
             self.known = Some(now);
             if !is_confirmed {
-                return Ok(NextWrite::Again);
+                return Ok(WriteAttemptEnd::Again);
             }
             self.answer(batch, &node, folded.outcomes);
-            return Ok(NextWrite::Done);
+            return Ok(WriteAttemptEnd::Done);
         };
         let data = rules.encoding.encode(value).ok_or_else(|| {
             let why = "the number does not fit the encoding of the counter";
@@ -279,15 +279,15 @@ impl CounterDriver {
                 self.wrote = Some(Instant::now());
                 self.sweep(batch, &recorded);
                 self.answer(batch, &node, folded.outcomes);
-                Ok(NextWrite::Done)
+                Ok(WriteAttemptEnd::Done)
             }
             Err(WriteFailure::Unknown(why)) => {
                 self.unknown(batch, folded.outcomes, &why);
-                Ok(NextWrite::Done)
+                Ok(WriteAttemptEnd::Done)
             }
             Err(WriteFailure::Withdrawn) => {
                 self.known = Some(node);
-                Ok(NextWrite::Again)
+                Ok(WriteAttemptEnd::Again)
             }
             Err(WriteFailure::Companion(index, code, error)) => {
                 let record = index.checked_sub(first_record).and_then(|index| recorded.get(index));
@@ -303,14 +303,14 @@ impl CounterDriver {
                     }
                 };
                 Ok(if is_new {
-                    NextWrite::Again
+                    WriteAttemptEnd::Again
                 } else {
-                    NextWrite::Conflict { is_lock_lost: false }
+                    WriteAttemptEnd::Conflict { is_lock_lost: false }
                 })
             }
             Err(WriteFailure::Other(error)) => Err(error),
-            Err(WriteFailure::LockLost) => Ok(NextWrite::Conflict { is_lock_lost: true }),
-            Err(WriteFailure::Conflict) => Ok(NextWrite::Conflict { is_lock_lost: false }),
+            Err(WriteFailure::LockLost) => Ok(WriteAttemptEnd::Conflict { is_lock_lost: true }),
+            Err(WriteFailure::Conflict) => Ok(WriteAttemptEnd::Conflict { is_lock_lost: false }),
         }
     }
 

@@ -17,7 +17,7 @@ use crate::lock::MutexGuard as LockGuard;
 use crate::measure;
 use crate::observe::{COUNTER_CONFLICTS, COUNTER_PROMOTIONS, COUNTER_WRITES};
 use crate::path::create_parents;
-use crate::race::{self, CommitFlight, PromotedToLock};
+use crate::race::{self, LastWriteDuration, PromotedToLock};
 
 /// The retries before a counter gives up, or takes its lock.
 const RETRIES: u32 = 100;
@@ -108,7 +108,7 @@ impl SiteOptions {
         let retries = retries.unwrap_or(default);
         let receipt = receipts.map(|parent| Receipt::new(&zk, parent));
         let (proof, flight, has_others) =
-            (Locked::default(), CommitFlight::default(), AtomicBool::new(false));
+            (Locked::default(), LastWriteDuration::default(), AtomicBool::new(false));
         CounterSite { zk, path, retries, lock, receipt, proof, flight, has_others }
     }
 }
@@ -164,7 +164,7 @@ pub(super) struct CounterSite {
     receipt: Option<Receipt>,
     /// Its node, as long as nothing says that it is gone.
     proof: Locked<Option<CommitProof>>,
-    flight: CommitFlight,
+    flight: LastWriteDuration,
     /// `true` if the node had children other than our receipt after the last write: receipts of
     /// other processes.
     has_others: AtomicBool,

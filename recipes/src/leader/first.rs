@@ -34,14 +34,14 @@ pub(super) struct FirstCandidate {
     /// The name of the node that was first.
     first: Option<String>,
     /// The place that was returned last; nothing in it if there was no candidate.
-    told: Option<Option<CandidatePlace>>,
+    told: Option<Option<CandidateHistory>>,
     /// `true` if it was logged that the candidates belong to another kind of election.
     has_warned: bool,
 }
 
 /// The place of a candidate and its data in history: the transactions that created the node, and
 /// changed it last.
-type CandidatePlace = (i64, i64);
+type CandidateHistory = (i64, i64);
 
 impl FirstCandidate {
     pub(super) fn new(zk: &CuratorFramework, path: &str, tag: &'static str) -> Self {
@@ -102,7 +102,7 @@ impl FirstCandidate {
     async fn look(
         &mut self,
         parent: &ZPath,
-    ) -> Result<Option<(CandidatePlace, Participant)>, ZkError> {
+    ) -> Result<Option<(CandidateHistory, Participant)>, ZkError> {
         let (zk, mut read) = match &self.session {
             Some(session) => (session.clone(), ReadAge::AsIs),
             None => (self.zk.bound_to_session()?, ReadAge::BehindQuorum),

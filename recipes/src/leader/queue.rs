@@ -25,7 +25,7 @@ pub(super) struct CandidateQueue {
 }
 
 /// The place of this client in a queue, if it has one. Dropping it leaves the queue.
-pub(super) type QueuePlace<'a> = Option<Contender<'a>>;
+pub(super) type PlaceInLine<'a> = Option<Contender<'a>>;
 
 impl CandidateQueue {
     pub(super) fn new(
@@ -68,7 +68,7 @@ impl CandidateQueue {
     pub(super) async fn turn<'a>(
         &'a self,
         parent: &'a ZPath,
-        place: &mut QueuePlace<'a>,
+        place: &mut PlaceInLine<'a>,
     ) -> Result<(OwnedNode, Option<KeptWatch>), Error> {
         self.zk.wait_connected().await?; // CURATOR-110
         loop {
@@ -90,7 +90,7 @@ impl CandidateQueue {
     async fn try_turn<'a>(
         &'a self,
         parent: &'a ZPath,
-        place: &mut QueuePlace<'a>,
+        place: &mut PlaceInLine<'a>,
     ) -> Result<bool, Error> {
         let contender = match place {
             Some(contender) => {

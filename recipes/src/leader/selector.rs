@@ -13,7 +13,7 @@ use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, ErrorKind, OwnedNode};
 
 use super::leadership::TermLog;
-use super::queue::{CandidateQueue, QueuePlace, candidate_settings, withdraw};
+use super::queue::{CandidateQueue, PlaceInLine, candidate_settings, withdraw};
 use super::{Error, LeaderObserver, Leadership, Participant, tag};
 use crate::contender::Contender;
 use crate::run::Run;
@@ -309,14 +309,14 @@ impl LeaderSelector {
         LeaderObserver::new(&self.queue.zk, self.path(), self.queue.tag)
     }
 
-    fn running(&self) -> Result<RunningTerm<'_>, Error> {
+    fn running(&self) -> Result<CountedRun<'_>, Error> {
         // Under the lock of the signal: `close` either counts it or stops it.
         self.turns.modify(|turns| {
             if self.closing.is_cancelled() {
                 return Err(Error::Closed);
             }
             turns.running += 1;
-            Ok(RunningTerm(&self.turns))
+            Ok(CountedRun(&self.turns))
         })
     }
 
@@ -372,7 +372,7 @@ impl LeaderSelector {
         ending: &RunEnding,
     ) -> Result<(OwnedNode, Leadership, Watch), Error> {
         loop {
-            let mut place = QueuePlace::default();
+            let mut place = PlaceInLine::default();
             let turn = tokio::select! {
                 biased;
                 () = self.closing.cancelled() => None,
@@ -412,9 +412,9 @@ impl fmt::Debug for LeaderSelector {
 }
 
 /// Counts a run until it has ended.
-struct RunningTerm<'a>(&'a Signal<SelectorTurns>);
+struct CountedRun<'a>(&'a Signal<SelectorTurns>);
 
-impl Drop for RunningTerm<'_> {
+impl Drop for CountedRun<'_> {
     fn drop(&mut self) {
         self.0.modify(|turns| turns.running -= 1);
     }

@@ -79,7 +79,7 @@ pub struct SessionLease {
     epoch: u64,
     /// Cancelled when the lease is over.
     term: CancellationToken,
-    _closing: ClosesOnDrop,
+    _closing: FrameworkCloser,
 }
 
 /// Builds a [`SessionLease`].
@@ -91,9 +91,9 @@ pub struct SessionLeaseBuilder {
 }
 
 /// Closes a framework when it is dropped.
-struct ClosesOnDrop(CuratorFramework);
+struct FrameworkCloser(CuratorFramework);
 
-impl ClosesOnDrop {
+impl FrameworkCloser {
     /// Waits until the session with this number is over. The framework would open another one.
     async fn after(&self, epoch: u64, term: &CancellationToken, mut held: MeasuredHold) {
         until_over(&self.0, epoch, term).await;
@@ -101,7 +101,7 @@ impl ClosesOnDrop {
     }
 }
 
-impl Drop for ClosesOnDrop {
+impl Drop for FrameworkCloser {
     fn drop(&mut self) {
         self.0.close_in_background();
     }
@@ -229,17 +229,17 @@ impl SessionLeaseBuilder {
             Some(ttl) => ttl,
             None => self.zk.wait_connected().await?.session.map_or(Duration::MAX, |of| of.timeout),
         };
-        let closing = ClosesOnDrop(self.zk.another(ttl)?);
+        let closing = FrameworkCloser(self.zk.another(ttl)?);
         let zk = &closing.0;
         zk.start().await?;
         let status = zk.wait_connected().await?;
         let (bound, epoch) = (zk.bound_to_session()?, status.session_epoch);
         let Some(session) = status.session else {
-            return Err(Error::closed("start", ""));
+            return Err(Error::closed("open", ""));
         };
         let term = CancellationToken::new();
         let (held, over) = (MeasuredHold::of_lock(zk, RECIPE), term.clone());
-        let ending = ClosesOnDrop(zk.clone());
+        let ending = FrameworkCloser(zk.clone());
         zk.spawn_then(async move { ending.after(epoch, &over, held).await }, |_| {});
         Ok(SessionLease { zk: bound, session, epoch, term, _closing: closing })
     }

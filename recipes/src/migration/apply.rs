@@ -34,7 +34,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 const LEASE: &str = "leases/_c_00000000-0000-0000-0000-000000000000-lease-0000000000";
 
 /// One call of [`migrate`](super::MigrationManager::migrate).
-pub(super) struct MigrateCall<'a> {
+pub(super) struct MigrationCall<'a> {
     settings: &'a MigrationSettings,
     site: MigrationSite,
     set: &'a MigrationSet,
@@ -70,7 +70,7 @@ enum ApplyResult {
     Again,
 }
 
-impl<'a> MigrateCall<'a> {
+impl<'a> MigrationCall<'a> {
     pub(super) fn new(
         settings: &'a MigrationSettings,
         site: MigrationSite,

@@ -32,7 +32,7 @@ use crate::path::child;
 #[derive(Clone)]
 pub struct Reads {
     zk: CuratorFramework,
-    seen: Arc<Locked<SeenNode>>,
+    seen: Arc<Locked<SeenNodes>>,
 }
 
 /// The state of a node that must be unchanged.
@@ -44,7 +44,7 @@ enum UnchangedNode {
 }
 
 #[derive(Debug, Default)]
-struct SeenNode {
+struct SeenNodes {
     guards: BTreeMap<String, UnchangedNode>,
     /// Two reads of one node have differed.
     is_torn: bool,
@@ -207,7 +207,8 @@ impl Reads {
 
     /// Returns the guards of everything that was read.
     pub(super) fn end(&self) -> EndedReads {
-        let SeenNode { guards, is_torn, failure, missing } = std::mem::take(&mut *self.seen.lock());
+        let SeenNodes { guards, is_torn, failure, missing } =
+            std::mem::take(&mut *self.seen.lock());
         let mut ops = Vec::new();
         for (path, guard) in guards {
             match guard {

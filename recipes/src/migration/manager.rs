@@ -4,7 +4,7 @@ use bytes::Bytes;
 use zk_curator::internal::sleep;
 use zk_curator::{CuratorFramework, Ownership};
 
-use super::apply::MigrateCall;
+use super::apply::MigrationCall;
 use super::model::{AppliedMigration, Outcome, Plan};
 use super::plan;
 use super::settings::MigrationSettings;
@@ -83,7 +83,7 @@ impl MigrationManager {
             Ok(applied) => (applied..expected.len(), None),
             Err(difference) => (0..0, Some(difference)),
         };
-        let run = MigrateCall::new(&self.settings, site, set, expected);
+        let run = MigrationCall::new(&self.settings, site, set, expected);
         let mut size = 0;
         let mut from = missing.start;
         while from < missing.end {
@@ -122,7 +122,7 @@ impl MigrationManager {
         let site = MigrationSite::new(&self.settings, "migrate", set.id())?;
         let expected = expected(&self.settings.zk, set)?;
         // On the heap, for futures of callers that are small.
-        Box::pin(MigrateCall::new(&self.settings, site, set, expected).migrate()).await
+        Box::pin(MigrationCall::new(&self.settings, site, set, expected).migrate()).await
     }
 
     /// Waits, without a time limit and across sessions, until all migrations of the set are

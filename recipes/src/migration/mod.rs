@@ -7,7 +7,7 @@
 //! # Layout
 //!
 //! ```text
-//! /migrations/locks/orders                 the lock: a semaphore of one lease, only while it is used
+//! /migrations/locks/orders                 the lock: a semaphore of one permit, only while it is used
 //! /migrations/meta
 //!   ├─ _r_<uuid>                           ephemeral: a receipt, which settles lost responses
 //!   ├─ orders                              container, made on first use

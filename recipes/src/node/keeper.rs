@@ -35,7 +35,7 @@ pub(super) struct Spec {
 
 /// The state that the task and the handle share.
 #[derive(Debug, Default)]
-pub(super) struct KnownNode {
+pub(super) struct KeptNodeState {
     pub(super) ended: bool,
     /// `true` if no further node is created: the handle waits for the response to the last create.
     pub(super) closing: bool,
@@ -97,7 +97,7 @@ impl NodeHold {
 pub(super) struct NodeReconciler {
     pub(super) zk: CuratorFramework,
     pub(super) spec: Spec,
-    pub(super) known: Arc<Signal<KnownNode>>,
+    pub(super) known: Arc<Signal<KeptNodeState>>,
     pub(super) health: HealthReporter,
     /// Which creates without a response may have been applied.
     pub(super) author: Authorship,

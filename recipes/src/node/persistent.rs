@@ -9,7 +9,7 @@ use zk_curator::internal::{Setbacks, Signal};
 use zk_curator::op::Authorship;
 use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind};
 
-use super::keeper::{KnownNode, NodeHold, NodeReconciler, Spec};
+use super::keeper::{KeptNodeState, NodeHold, NodeReconciler, Spec};
 use crate::health::{HealthReporter, HealthWatch};
 
 /// Keeps a node in existence: creates it, and creates it again with the same path and data when its
@@ -81,7 +81,7 @@ pub struct PersistentNode {
     /// The path that was asked for.
     asked: String,
     deleted_at_end: bool,
-    known: Arc<Signal<KnownNode>>,
+    known: Arc<Signal<KeptNodeState>>,
     health: HealthWatch,
 }
 
@@ -127,7 +127,7 @@ impl PersistentNode {
     /// Nothing is lost.
     #[doc(alias = "waitForInitialCreate")]
     pub async fn created(&self) -> Result<String, Error> {
-        let look = |known: &KnownNode| match (&known.error, &known.path) {
+        let look = |known: &KeptNodeState| match (&known.error, &known.path) {
             _ if known.ended => Some(None),
             (Some(error), _) => Some(Some(Err(error.clone()))),
             (None, Some(path)) if is_present(known) => Some(Some(Ok(path.clone()))),
@@ -176,7 +176,7 @@ impl PersistentNode {
             known.error = None;
             known.wanted
         });
-        let look = |known: &KnownNode| match &known.error {
+        let look = |known: &KeptNodeState| match &known.error {
             _ if known.ended => Some(None),
             _ if known.written >= wanted => Some(Some(Ok(()))),
             Some(error) => Some(Some(Err(error.clone()))),
@@ -203,7 +203,7 @@ impl PersistentNode {
     /// creations between two calls are reported once. Ends when the framework is closed.
     pub fn creations(&self) -> impl Stream<Item = String> + Send + use<> {
         stream::unfold((Arc::clone(&self.known), 0), async |(known, seen)| {
-            let look = |known: &KnownNode| match &known.path {
+            let look = |known: &KeptNodeState| match &known.path {
                 Some(path) if known.creations > seen => Some(Some((path.clone(), known.creations))),
                 _ if known.ended => Some(None),
                 _ => None,
@@ -270,7 +270,7 @@ impl Drop for PersistentNode {
     }
 }
 
-fn is_present(known: &KnownNode) -> bool {
+fn is_present(known: &KeptNodeState) -> bool {
     known.hold.as_ref().is_some_and(NodeHold::is_alive)
 }
 
@@ -319,7 +319,8 @@ impl PersistentNodeBuilder {
     /// Outside a tokio runtime, if the framework has no spawner.
     pub fn start(self) -> PersistentNode {
         let Self { zk, spec, data } = self;
-        let known = Arc::new(Signal::new(KnownNode { data, wanted: 1, ..KnownNode::default() }));
+        let known =
+            Arc::new(Signal::new(KeptNodeState { data, wanted: 1, ..KeptNodeState::default() }));
         let (asked, deleted_at_end) = (spec.path.clone(), spec.deleted_at_end);
         let health = HealthReporter::default();
         let told = health.watch();

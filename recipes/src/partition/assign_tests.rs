@@ -13,7 +13,7 @@ fn member(weight: u32) -> MemberRecord {
     MemberRecord { weight, ..MemberRecord::default() }
 }
 
-fn group(ids: impl IntoIterator<Item = usize>) -> AssignMembers {
+fn group(ids: impl IntoIterator<Item = usize>) -> MembersByNode {
     ids.into_iter().map(|id| (format!("w-{id}"), member(1))).collect()
 }
 
@@ -21,13 +21,13 @@ fn moved(before: &PartOwners<'_>, after: &PartOwners<'_>) -> usize {
     before.iter().filter(|(part, owner)| after.get(*part) != Some(*owner)).count()
 }
 
-fn loads<'a>(owners: &PartOwners<'a>, members: &'a AssignMembers) -> BTreeMap<&'a str, usize> {
+fn loads<'a>(owners: &PartOwners<'a>, members: &'a MembersByNode) -> BTreeMap<&'a str, usize> {
     let load = |id: &'a String| (id.as_str(), owners.values().filter(|owner| *owner == id).count());
     members.keys().map(load).collect()
 }
 
 /// The number of members that are at their limit.
-fn full(owners: &PartOwners<'_>, parts: &Parts, members: &AssignMembers) -> usize {
+fn full(owners: &PartOwners<'_>, parts: &Parts, members: &MembersByNode) -> usize {
     let weights: Vec<u32> = members.values().map(|member| member.weight).collect();
     let loads = loads(owners, members);
     loads.values().zip(room(parts.len(), &weights)).filter(|(load, room)| *load == room).count()
@@ -38,7 +38,7 @@ fn some_parts() -> impl Strategy<Value = Parts> {
     proptest::collection::btree_map("[a-z]{1,3}[0-9]{0,2}", zone, 0..80)
 }
 
-fn some_members() -> impl Strategy<Value = AssignMembers> {
+fn some_members() -> impl Strategy<Value = MembersByNode> {
     let zone = prop_oneof![Just(None), "[abc]".prop_map(Some)];
     let member =
         (1..=4_u32, zone).prop_map(|(weight, zone)| MemberRecord { zone, ..member(weight) });
@@ -74,7 +74,7 @@ proptest! {
         for name in shuffled(parts.keys().cloned().collect()) {
             other_parts.insert(name.clone(), parts[&name].clone());
         }
-        let mut other_members = AssignMembers::new();
+        let mut other_members = MembersByNode::new();
         for id in shuffled(members.keys().cloned().collect()) {
             other_members.insert(id.clone(), MemberRecord::parse(members[&id].encode().as_bytes()));
         }
@@ -156,14 +156,14 @@ fn few_parts_are_divided_evenly() {
         let loads = loads(&owners, &members);
         assert!(loads.values().all(|load| *load == number / members.len()), "{loads:?}");
     }
-    assert!(bounded_rendezvous(&parts(3), &AssignMembers::new()).is_empty());
+    assert!(bounded_rendezvous(&parts(3), &MembersByNode::new()).is_empty());
 }
 
 #[test]
 fn a_group_uses_the_lowest_version_that_a_member_knows() {
     let of = |versions: &[u32]| {
         let versions = versions.iter().enumerate();
-        let members: AssignMembers = versions
+        let members: MembersByNode = versions
             .map(|(id, version)| (id.to_string(), MemberRecord { version: *version, ..member(1) }))
             .collect();
         common_version(&members)
@@ -178,7 +178,7 @@ fn a_group_uses_the_lowest_version_that_a_member_knows() {
 fn the_assignment_never_changes_between_releases() {
     // Members of different releases share a group.
     let (parts, mut members) = (parts(12), group(0..3));
-    let owners = |members: &AssignMembers| -> String {
+    let owners = |members: &MembersByNode| -> String {
         let owners = bounded_rendezvous(&parts, members);
         owners.values().map(|owner| owner.trim_start_matches("w-").to_owned()).collect()
     };

@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use zk_curator::internal::bounded;
 
-use super::assign::{AssignMembers, PartOwners, bounded_rendezvous};
+use super::assign::{MembersByNode, PartOwners, bounded_rendezvous};
 use super::kazoo::every_nth;
 use super::record::{MemberRecord, Parts};
 
@@ -34,7 +34,7 @@ pub(super) enum Method {
 }
 
 impl Method {
-    pub(super) fn assign<'a>(self, parts: &'a Parts, members: &'a AssignMembers) -> PartOwners<'a> {
+    pub(super) fn assign<'a>(self, parts: &'a Parts, members: &'a MembersByNode) -> PartOwners<'a> {
         match self {
             Self::BoundedRendezvous => bounded_rendezvous(parts, members),
             Self::EveryNth => every_nth(parts, members),
@@ -57,7 +57,7 @@ pub(super) struct PartitionTimes {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PartitionInput {
     /// The members that are there.
-    Members(AssignMembers),
+    Members(MembersByNode),
     Parts(Parts),
     /// The lock of a part was acquired.
     Granted(String),
@@ -236,7 +236,7 @@ impl PartitionMachine {
         self.mine.len()
     }
 
-    fn see_members(&mut self, now: Instant, members: AssignMembers) {
+    fn see_members(&mut self, now: Instant, members: MembersByNode) {
         for (name, seen) in &mut self.members {
             if !members.contains_key(name) {
                 seen.left.get_or_insert(now);
@@ -280,7 +280,7 @@ impl PartitionMachine {
         });
         self.members.values_mut().for_each(|seen| seen.counted = true);
         (self.changed, self.assigned) = (None, Some(now));
-        let members: AssignMembers =
+        let members: MembersByNode =
             self.members.iter().map(|(name, seen)| (name.clone(), seen.member.clone())).collect();
         let owners = self.method.assign(&self.parts, &members);
         let mine = owners.into_iter().filter(|(_, owner)| *owner == self.me);

@@ -36,7 +36,7 @@ pub(super) struct Care {
     pub(super) stops_when_suspended: bool,
 }
 
-/// Work on a part, which ends with an [`PartRunEvent`].
+/// Work on a part, which ends with a [`PartRunEvent`].
 enum PartTask {
     Acquire,
     Own(HeldPart),

@@ -10,7 +10,7 @@ use zk_curator::watch::{ChildrenWatch, DataWatch};
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
 
 use super::Error;
-use super::assign::AssignMembers;
+use super::assign::MembersByNode;
 use super::kazoo;
 use super::machine::Method;
 use super::record::{MemberRecord, Parts, encode_parts, parse_parts};
@@ -115,23 +115,23 @@ impl PartitionSite {
     }
 
     /// Returns the members now.
-    pub(super) async fn present(&self) -> Result<AssignMembers, Error> {
+    pub(super) async fn present(&self) -> Result<MembersByNode, Error> {
         if self.method == Method::EveryNth {
             return match self.zk.children(self.members()).await {
                 Ok(names) => Ok(of_party(names)),
-                Err(error) if error.kind() == ErrorKind::NoNode => Ok(AssignMembers::new()),
+                Err(error) if error.kind() == ErrorKind::NoNode => Ok(MembersByNode::new()),
                 Err(error) => Err(error.into()),
             };
         }
         let mut names = match self.zk.children(self.members()).await {
-            Err(error) if error.kind() == ErrorKind::NoNode => return Ok(AssignMembers::new()),
+            Err(error) if error.kind() == ErrorKind::NoNode => return Ok(MembersByNode::new()),
             names => names?,
         };
         names.retain(|name| !is_receipt(name));
         let reads = names
             .iter()
             .fold(self.zk.multi_read(), |reads, name| reads.get_data(child(self.members(), name)));
-        let mut members = AssignMembers::new();
+        let mut members = MembersByNode::new();
         for (name, read) in names.iter().zip(reads.await?) {
             match read.map(ReadResult::into_data) {
                 // It has left since then.
@@ -177,7 +177,7 @@ pub(super) enum Roster {
 impl Roster {
     /// Waits until the members have changed, and returns all of them. Nothing is lost if the future
     /// is dropped.
-    pub(super) async fn changed(&mut self) -> Result<AssignMembers, Error> {
+    pub(super) async fn changed(&mut self) -> Result<MembersByNode, Error> {
         match self {
             Self::Group(group) => {
                 group.changed().await?;
@@ -189,14 +189,14 @@ impl Roster {
             }
             Self::Party(party) => Ok(match party.next().await? {
                 Some((names, _)) => of_party(names),
-                None => AssignMembers::new(),
+                None => MembersByNode::new(),
             }),
         }
     }
 }
 
 /// kazoo takes every child for a member.
-fn of_party(names: Vec<String>) -> AssignMembers {
+fn of_party(names: Vec<String>) -> MembersByNode {
     names.into_iter().map(|name| (name, MemberRecord::default())).collect()
 }
 

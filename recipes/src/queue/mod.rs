@@ -31,7 +31,7 @@
 //!
 //! # A graceful stop
 //! `run` of a consumer or a worker continues until the framework is closed.
-//! [`run(…).until(shutdown)`](crate::Run::until) ends when the token of the
+//! [`run(…).until(shutdown)`](crate::Run::until) ends at the stop of the
 //! [`Shutdown`](crate::Shutdown) is cancelled, for example at a SIGTERM:
 //!
 //! 1. No further item is taken from the queue. An item that is being claimed is still delivered,
@@ -69,7 +69,7 @@ pub use kinds::curator::{
     DistributedQueue, Id, KeyedQueue, Plain, Priority,
 };
 pub use kinds::fifo::{FifoQueue, OnUnconfirmed, PutMode};
-pub use kinds::lock_path::{LockPath, QueueConsumer, QueueDelivery};
+pub use kinds::lock_path::{LockPath, LockPathConsumer, LockPathDelivery};
 pub use kinds::locking::LockingQueue;
 pub use kinds::locking_delivery::{Locking, LockingConsumer, LockingDelivery, Message};
 pub use kinds::simple::SimpleDistributedQueue;

@@ -60,7 +60,7 @@ enum SlotCandidate {
 }
 
 /// The reason why a run is over.
-enum RunOver {
+enum SlotRunEnd {
     ByItself(Result<(), String>),
     /// Another member may take the slot over.
     Lost,
@@ -309,9 +309,9 @@ impl ScheduleMember {
         let ended = async {
             tokio::select! {
                 biased;
-                () = ending.drained() => RunOver::Stopped,
-                () = &mut lost => RunOver::Lost,
-                done = body(slot) => RunOver::ByItself(done.map_err(|error| error.to_string())),
+                () = ending.drained() => SlotRunEnd::Stopped,
+                () = &mut lost => SlotRunEnd::Lost,
+                done = body(slot) => SlotRunEnd::ByItself(done.map_err(|error| error.to_string())),
             }
         };
         let cleaned = async {
@@ -323,10 +323,12 @@ impl ScheduleMember {
         };
         let (ended, ()) = join(ended, cleaned).await;
         let state = match ended {
-            RunOver::ByItself(Ok(())) => Some(RunState::Done),
-            RunOver::ByItself(Err(why)) => Some(self.failed(start, &run, why)),
-            RunOver::Stopped => Some(self.failed(start, &run, "the member was stopped".to_owned())),
-            RunOver::Lost => None,
+            SlotRunEnd::ByItself(Ok(())) => Some(RunState::Done),
+            SlotRunEnd::ByItself(Err(why)) => Some(self.failed(start, &run, why)),
+            SlotRunEnd::Stopped => {
+                Some(self.failed(start, &run, "the member was stopped".to_owned()))
+            }
+            SlotRunEnd::Lost => None,
         };
         let result = match &state {
             Some(RunState::Done) => "done",

@@ -79,7 +79,7 @@
 //! * LOST: with at most one run, bodies continue. At least once, the body is dropped, and another
 //!   member takes the slot over.
 //! * RECONNECTED: the member claims a slot that began in between if its period is not over, and
-//!   earlier ones as set with [`missed`](OncePer::on_missed).
+//!   earlier ones as set with [`on_missed`](OncePer::on_missed).
 //!
 //! # Cancel safety
 //! Dropping the future of [`run`](OncePer::run) drops the body and deletes the ephemeral nodes of

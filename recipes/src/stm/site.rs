@@ -16,7 +16,7 @@ use super::error::Error;
 use super::plan::{CommitPlan, StepKind, WireOp};
 use super::read_set::{Query, ReadAnswer, ReadAnswers, ReadSet};
 use super::space::{self, SpaceScope, is_in};
-use crate::race::{CommitFlight, RACE_ROUNDS};
+use crate::race::{LastWriteDuration, RACE_ROUNDS};
 
 /// The age that a read may show.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(super) struct StmSite {
     pub(super) scope: SpaceScope,
     receipts: Option<Receipts>,
     /// Of commits.
-    pub(super) flight: CommitFlight,
+    pub(super) flight: LastWriteDuration,
 }
 
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl StmSite {
             let pool = ReceiptPool::below(zk, parent.as_str());
             Receipts { pool, parent, root }
         });
-        Self { zk: zk.clone(), scope, receipts, flight: CommitFlight::default() }
+        Self { zk: zk.clone(), scope, receipts, flight: LastWriteDuration::default() }
     }
 
     /// Reads nodes, and the roots of their spaces, in one request. Creates missing roots.

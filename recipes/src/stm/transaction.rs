@@ -229,10 +229,10 @@ impl Transaction {
             let tx = Tx::begin(&self.site, reads, race.age);
             let result = body(tx.clone()).await;
             let conflict = match race.end(&tx, result).await? {
-                AttemptEnded::Committed { value, applied: AppliedCommit { zxid, created } } => {
+                AttemptEnd::Committed { value, applied: AppliedCommit { zxid, created } } => {
                     return Ok(Committed { value, zxid, created, attempts });
                 }
-                AttemptEnded::Conflict(conflict) => conflict,
+                AttemptEnd::Conflict(conflict) => conflict,
             };
             debug!(path = conflict.path, attempts, "transaction in conflict");
             reads = race.prepare(conflict, attempts).await?;
@@ -241,7 +241,7 @@ impl Transaction {
 }
 
 /// The end of an attempt that did not fail.
-enum AttemptEnded<T> {
+enum AttemptEnd<T> {
     Committed { value: T, applied: AppliedCommit },
     Conflict(Conflict),
 }
@@ -314,21 +314,14 @@ impl<'t> Race<'t> {
 
     /// Ends an attempt whose body has returned `result`: commits it.
     #[expect(clippy::too_many_lines, reason = "the outcomes of a commit, each with its next step")]
-    async fn end<T>(
-        &mut self,
-        tx: &Tx,
-        result: Result<T, Error>,
-    ) -> Result<AttemptEnded<T>, Error> {
+    async fn end<T>(&mut self, tx: &Tx, result: Result<T, Error>) -> Result<AttemptEnd<T>, Error> {
         let loaded = match &result {
             Ok(_) => tx.load_writes().await,
             Err(_) => Ok(()),
         };
         let AttemptState { reads, writes, stage, .. } = tx.end();
         if let AttemptStage::Changed(ChangedReads { path, reads }) = stage {
-            return Ok(AttemptEnded::Conflict(Conflict {
-                path,
-                next: NextAttempt::Learned(reads),
-            }));
+            return Ok(AttemptEnd::Conflict(Conflict { path, next: NextAttempt::Learned(reads) }));
         }
         let site = &self.of.site;
         let planned = match result {
@@ -341,7 +334,7 @@ impl<'t> Race<'t> {
         let (value, mut plan) = match planned {
             Ok(planned) => planned,
             Err(error) if error.depends_on_reads() => {
-                return self.confirm(error, &reads, &writes).await.map(AttemptEnded::Conflict);
+                return self.confirm(error, &reads, &writes).await.map(AttemptEnd::Conflict);
             }
             Err(error) => return Err(error),
         };
@@ -351,7 +344,7 @@ impl<'t> Race<'t> {
         if plan.only_reads() {
             let is_unchecked = writes.is_empty() && !self.of.linearizable;
             if (is_unchecked || reads.is_newest()) && self.of.fences.is_empty() {
-                return Ok(AttemptEnded::Committed { value, applied: AppliedCommit::nothing() });
+                return Ok(AttemptEnd::Committed { value, applied: AppliedCommit::nothing() });
             }
             if reads.is_newest() {
                 // A node that is still owned now was owned when the reads were true.
@@ -364,7 +357,7 @@ impl<'t> Race<'t> {
         loop {
             let lock = self.guard.as_ref().map(MutexGuard::ownership);
             let error = match site.commit(&plan, self.of.fences.iter().chain(lock)).await {
-                Ok(applied) => return Ok(AttemptEnded::Committed { value, applied }),
+                Ok(applied) => return Ok(AttemptEnd::Committed { value, applied }),
                 Err(error) => error,
             };
             let path = match error {
@@ -385,7 +378,7 @@ impl<'t> Race<'t> {
                 }
             };
             let again = self.again(&reads, &writes);
-            return Ok(AttemptEnded::Conflict(Conflict { path, next: NextAttempt::Again(again) }));
+            return Ok(AttemptEnd::Conflict(Conflict { path, next: NextAttempt::Again(again) }));
         }
     }
 

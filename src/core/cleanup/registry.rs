@@ -56,10 +56,10 @@ pub struct PendingDeletion {
 
 /// The nodes, watches and cleanups of a framework, by registration.
 #[derive(Debug, Clone)]
-pub(crate) struct Resources(Arc<Signal<RegistryInner>>, Meter);
+pub(crate) struct Resources(Arc<Signal<CleanupRegistryInner>>, Meter);
 
 #[derive(Debug, Default)]
-struct RegistryInner {
+struct CleanupRegistryInner {
     next: u64,
     resources: BTreeMap<u64, Resource>,
     /// The number of cleanups for each path.
@@ -90,7 +90,7 @@ pub(crate) struct ResourceRegistration {
 
 impl Resources {
     pub(crate) fn new(meter: Meter) -> Self {
-        Self(Arc::new(Signal::new(RegistryInner::default())), meter)
+        Self(Arc::new(Signal::new(CleanupRegistryInner::default())), meter)
     }
 
     pub(crate) const fn meter(&self) -> &Meter {
@@ -214,7 +214,7 @@ impl Resources {
     }
 }
 
-impl RegistryInner {
+impl CleanupRegistryInner {
     fn owes(&self, path: &str) -> bool {
         self.owed.contains_key(path)
     }

@@ -74,7 +74,7 @@ impl Sim {
     /// Runs a service as [`service`](Self::service) does, with a signal to stop producing, for
     /// services that put items into a queue.
     ///
-    /// It begins three session timeouts after the last fault. The service should then
+    /// The shutdown begins three session timeouts after the last fault. The service should then
     /// start no new work, process the remaining items, and return. If it has not returned three
     /// session timeouts later, it is dropped. [`Delivery`](crate::checkers::Delivery) counts an
     /// item that is in the queue at the end as lost, so a service that never stops producing fails

@@ -290,7 +290,7 @@ fn old_slots_are_deleted_and_nothing_else() {
 }
 
 #[test]
-fn run_until_drains_and_then_drops_the_body() {
+fn a_stop_drains_and_then_drops_the_body() {
     let cases = pairs([None, Some(AFTER)], [(30, "done"), (10, "failed")]);
     simulated_each_on(cases, Stage::with_one, async |(again, (drain, state)), (stage, zk)| {
         let once = stage.every_minute(&zk, "a");

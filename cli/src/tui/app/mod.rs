@@ -14,7 +14,7 @@ use crate::tui::model::{Detail, KeyPress, Load, Sample, ScreenName, TuiEffect, T
 use crate::tui::recipes::{self, Recipes};
 use crate::tui::screens;
 use crate::tui::table::{Selection, Table};
-use crate::tui::tree::TuiTree;
+use crate::tui::tree::ListedTreeNode;
 
 /// The number of samples in the graphs.
 const HISTORY: usize = 120;
@@ -48,7 +48,7 @@ pub(crate) struct AppState {
     /// The epochs that began since the start.
     pub(crate) elections: u64,
     epoch: Option<i64>,
-    pub(crate) tree: TuiTree,
+    pub(crate) tree: ListedTreeNode,
     pub(crate) recipes: Recipes,
     pub(crate) hot: Hot,
 }
@@ -81,7 +81,7 @@ impl AppState {
             history: VecDeque::new(),
             elections: 0,
             epoch: None,
-            tree: TuiTree::default(),
+            tree: ListedTreeNode::default(),
             recipes: Recipes::default(),
             hot: Hot::default(),
         }

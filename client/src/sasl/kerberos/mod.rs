@@ -12,7 +12,7 @@ use std::thread;
 use bytes::Bytes;
 use tokio::sync::{Semaphore, oneshot};
 
-use super::gssapi::{ExchangeFault, GssapiLogin as GssapiExchange};
+use super::gssapi::{ExchangeFault, GssapiExchange};
 use super::{SaslExchange, SaslFailure, SaslMechanism, SaslStep, SaslWork, Worked};
 use crate::locked::Locked;
 use context::{KerberosContext, LibraryError, Service};

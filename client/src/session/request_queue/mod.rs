@@ -48,11 +48,11 @@ struct QueueState {
     /// The number of requests that wait for responses.
     requests: usize,
     bytes: usize,
-    places: Slab<RequestPlace>,
+    places: Slab<ResponseSlot>,
 }
 
 /// The slot of the response to a request.
-enum RequestPlace {
+enum ResponseSlot {
     /// A caller waits for it. `cost` is its share of the byte limit, if it counts.
     Awaited { waker: Option<Waker>, cost: Option<usize>, stage: RequestStage },
     /// No caller waits for it any more.
@@ -144,7 +144,7 @@ impl RequestQueue {
         watch: Option<Box<WatchEffect>>,
         has_deadline: bool,
         fill: impl FnOnce(&mut Encoder),
-    ) -> Result<RequestTicket, Option<Error>> {
+    ) -> Result<ResponseTicket, Option<Error>> {
         let mut inner = self.lock();
         if inner.closed {
             return Err(None);
@@ -193,7 +193,7 @@ impl RequestQueue {
     pub(crate) fn ask(
         self: &Arc<Self>,
         command: impl FnOnce(ReplySlot) -> SessionCommand,
-    ) -> Option<RequestTicket> {
+    ) -> Option<ResponseTicket> {
         let mut inner = self.lock();
         if inner.closed {
             return None;
@@ -209,10 +209,10 @@ impl RequestQueue {
         inner: &mut QueueState,
         cost: Option<usize>,
         stage: RequestStage,
-    ) -> (ReplySlot, RequestTicket) {
-        let key = inner.places.insert(RequestPlace::Awaited { waker: None, cost, stage });
+    ) -> (ReplySlot, ResponseTicket) {
+        let key = inner.places.insert(ResponseSlot::Awaited { waker: None, cost, stage });
         inner.awaited += 1;
-        (ReplySlot(key), RequestTicket::new(Arc::clone(self), key))
+        (ReplySlot(key), ResponseTicket::new(Arc::clone(self), key))
     }
 
     /// Notes that the last handle was dropped.
@@ -263,8 +263,8 @@ impl RequestQueue {
         inner.closed = true;
         inner.ended = true;
         inner.take(&mut left);
-        let waker = |(_, place): (usize, &mut RequestPlace)| match place {
-            RequestPlace::Awaited { waker, .. } => waker.take(),
+        let waker = |(_, place): (usize, &mut ResponseSlot)| match place {
+            ResponseSlot::Awaited { waker, .. } => waker.take(),
             _ => None,
         };
         let mut wakers: Vec<_> = inner.places.iter_mut().filter_map(waker).collect();
@@ -291,7 +291,7 @@ impl RequestQueue {
     fn advance(&self, reply: ReplySlot, next: RequestStage) -> Option<ReplySlot> {
         let mut inner = self.lock();
         match inner.places.get_mut(reply.0) {
-            Some(RequestPlace::Awaited { stage, .. }) => {
+            Some(ResponseSlot::Awaited { stage, .. }) => {
                 *stage = next;
                 Some(reply)
             }
@@ -304,7 +304,7 @@ impl RequestQueue {
 
     /// Returns `true` if no caller waits for the response.
     pub(crate) fn is_left(&self, reply: &ReplySlot) -> bool {
-        matches!(self.lock().places.get(reply.0), Some(RequestPlace::Left { .. }))
+        matches!(self.lock().places.get(reply.0), Some(ResponseSlot::Left { .. }))
     }
 
     /// Delivers responses to their callers.
@@ -315,11 +315,11 @@ impl RequestQueue {
         let mut inner = self.lock();
         for (ReplySlot(key), answer) in answers.ready.drain(..) {
             match inner.places.get_mut(key) {
-                Some(place @ RequestPlace::Awaited { .. }) => {
-                    let before = std::mem::replace(place, RequestPlace::Answered(answer));
+                Some(place @ ResponseSlot::Awaited { .. }) => {
+                    let before = std::mem::replace(place, ResponseSlot::Answered(answer));
                     let cost = before.cost();
                     inner.release(cost);
-                    if let RequestPlace::Awaited { waker: Some(waker), .. } = before {
+                    if let ResponseSlot::Awaited { waker: Some(waker), .. } = before {
                         answers.wakers.push(waker);
                     }
                 }
@@ -404,7 +404,7 @@ impl QueueState {
         }
     }
 
-    fn remove(&mut self, key: usize) -> Option<RequestPlace> {
+    fn remove(&mut self, key: usize) -> Option<ResponseSlot> {
         let place = self.places.try_remove(key)?;
         self.release(place.cost());
         if self.places.is_empty() && self.places.capacity() > KEPT_PLACES {
@@ -414,7 +414,7 @@ impl QueueState {
     }
 }
 
-impl RequestPlace {
+impl ResponseSlot {
     const fn cost(&self) -> Option<usize> {
         match self {
             Self::Awaited { cost, .. } | Self::Left { cost } => *cost,
@@ -447,13 +447,13 @@ pub(super) const fn length_of(body: usize) -> usize {
 }
 
 /// The right to a response. It keeps the session open. Dropping it abandons the response.
-pub(crate) struct RequestTicket {
+pub(crate) struct ResponseTicket {
     queue: Arc<RequestQueue>,
     /// The slot; `None` once the response was taken.
     key: Option<usize>,
 }
 
-impl RequestTicket {
+impl ResponseTicket {
     pub(super) const fn new(queue: Arc<RequestQueue>, key: usize) -> Self {
         Self { queue, key: Some(key) }
     }
@@ -469,7 +469,7 @@ impl RequestTicket {
         };
         let mut inner = self.queue.lock();
         let ended = inner.ended;
-        if let Some(RequestPlace::Awaited { waker, .. }) = inner.places.get_mut(key)
+        if let Some(ResponseSlot::Awaited { waker, .. }) = inner.places.get_mut(key)
             && !ended
         {
             let known = waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
@@ -499,7 +499,7 @@ impl RequestTicket {
     pub(crate) fn withdraw(&mut self) -> bool {
         let Some(key) = self.key else { return false };
         let inner = self.queue.lock();
-        let Some(RequestPlace::Awaited {
+        let Some(ResponseSlot::Awaited {
             stage: RequestStage::Queued(_) | RequestStage::Handed { has_deadline: true },
             ..
         }) = inner.places.get(key)
@@ -519,13 +519,13 @@ fn leave(
     mut inner: MutexGuard<'_, QueueState>,
     key: usize,
 ) -> Result<RequestStage, MutexGuard<'_, QueueState>> {
-    let Some(place @ &mut RequestPlace::Awaited { cost, stage, .. }) = inner.places.get_mut(key)
+    let Some(place @ &mut ResponseSlot::Awaited { cost, stage, .. }) = inner.places.get_mut(key)
     else {
         return Err(inner);
     };
     let is_queued = matches!(stage, RequestStage::Queued(_));
     let before =
-        std::mem::replace(place, RequestPlace::Left { cost: if is_queued { None } else { cost } });
+        std::mem::replace(place, ResponseSlot::Left { cost: if is_queued { None } else { cost } });
     if let RequestStage::Queued(number) = stage {
         inner.release(cost);
         inner.batch.withdrawn.push(number);
@@ -546,7 +546,7 @@ fn redeem(mut inner: MutexGuard<'_, QueueState>, key: usize) -> QueuedAnswer {
     let place = inner.remove(key);
     settle(inner);
     match place {
-        Some(RequestPlace::Answered(answer)) => answer,
+        Some(ResponseSlot::Answered(answer)) => answer,
         // The client's task is gone, with its runtime. It is not known if the request was sent.
         _ => Err(Error::Closed { sent: true }),
     }
@@ -560,13 +560,13 @@ fn settle(mut inner: MutexGuard<'_, QueueState>) {
     }
 }
 
-impl fmt::Debug for RequestTicket {
+impl fmt::Debug for ResponseTicket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("RequestTicket").field(&self.key).finish()
     }
 }
 
-impl Drop for RequestTicket {
+impl Drop for ResponseTicket {
     fn drop(&mut self) {
         if self.key.is_some() {
             drop(self.give_up());

@@ -28,7 +28,7 @@ fn submit(
     queue: &Arc<RequestQueue>,
     length: usize,
     has_deadline: bool,
-) -> Result<RequestTicket, Option<Error>> {
+) -> Result<ResponseTicket, Option<Error>> {
     queue.submit(OpCode::Sync, None, has_deadline, |body| {
         (8..length).for_each(|_| body.bool(true));
     })
@@ -42,7 +42,7 @@ fn requests(batch: &mut RequestBatch) -> Vec<(ReplySlot, usize)> {
     batch.commands.drain(..).map(request).collect()
 }
 
-fn poll(ticket: &mut RequestTicket) -> Poll<QueuedAnswer> {
+fn poll(ticket: &mut ResponseTicket) -> Poll<QueuedAnswer> {
     ticket.poll(&Context::from_waker(Waker::noop()))
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct ReadBatch {
 }
 
 /// The response to a request that reads nothing.
-pub(crate) struct PlainAnswer {
+pub(crate) struct CheckpointAnswer {
     pub(crate) request: CheckpointRequest,
     pub(crate) outcome: CheckpointOutcome,
     /// The number of events before it was sent.
@@ -82,7 +82,7 @@ impl Requests {
         &self,
         request: CheckpointRequest,
         heard: u64,
-    ) -> BoxFuture<'static, PlainAnswer> {
+    ) -> BoxFuture<'static, CheckpointAnswer> {
         let asked = match request {
             CheckpointRequest::Gate | CheckpointRequest::Barrier => self.quorum(),
             CheckpointRequest::Proof | CheckpointRequest::Reads => self.look(),
@@ -100,7 +100,7 @@ impl Requests {
                 Err(error) if error.is_transient() => CheckpointOutcome::Passing,
                 Err(error) => CheckpointOutcome::Failed(error),
             };
-            PlainAnswer { request, outcome, heard }
+            CheckpointAnswer { request, outcome, heard }
         })
     }
 

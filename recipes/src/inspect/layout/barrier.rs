@@ -4,7 +4,7 @@ use zk_curator::certain::is_receipt;
 use zk_curator::path::SequenceSuffix;
 
 use super::names::{is_hex, is_tagged};
-use crate::barrier::rules::{BarrierStanding, Began, MEMBER, READY, decode};
+use crate::barrier::rules::{Began, MEMBER, READY, ReadyMeaning, decode};
 use crate::inspect::details::Details;
 use crate::inspect::draft::FindingDraft;
 use crate::inspect::finding::{Finding, Library, RecipeKind, Role};
@@ -57,7 +57,7 @@ fn double(draft: &mut FindingDraft<'_>, ready: Option<&Node>) {
             .map(|began| began.standing(node.name(), node.czxid().unwrap_or(i64::MIN), &names));
         let contender = draft.contender(node, Role::Member, number(node.name()));
         match standing {
-            Some(BarrierStanding::Member) => draft.holds(contender),
+            Some(ReadyMeaning::Member) => draft.holds(contender),
             _ => draft.waits(contender),
         }
     }

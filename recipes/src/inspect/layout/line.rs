@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::inspect::draft::FindingDraft;
 use crate::inspect::finding::{Contender, Role};
 use crate::inspect::node::Node;
-use crate::order::{self, OrderRule, TurnVerdict};
+use crate::order::{self, OrderRule, TurnStep};
 
 /// The contenders among the children of a node: the holders and the waiters.
 pub(super) fn contenders(
@@ -25,14 +25,14 @@ pub(super) fn contenders(
         };
         let mut contender = draft.contender(node, *role, Some(standing.sequence));
         match standing.verdict {
-            TurnVerdict::Wait { on, .. } => match nodes.get(on) {
+            TurnStep::Wait { on, .. } => match nodes.get(on) {
                 Some(on) if !is_downgrade(&contender, on, &holders) => {
                     contender.waits_on = Some(on.path.clone());
                     waiting.push(contender);
                 }
                 _ => holders.push(contender),
             },
-            TurnVerdict::Granted | TurnVerdict::Vanished => holders.push(contender),
+            TurnStep::Granted | TurnStep::Vanished => holders.push(contender),
         }
     }
     (holders, waiting)

@@ -2,7 +2,7 @@ use std::slice;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use zk_curator::internal::{WriteEffect, resolve};
+use zk_curator::internal::{ResolvedOutcome, resolve};
 use zk_curator::{CuratorFramework, Error, ErrorCode, ErrorKind, OwnedNode, Stat};
 
 /// The outcome of the removal of an item.
@@ -59,13 +59,13 @@ async fn delete(zk: &CuratorFramework, node: &(String, Stat)) -> Result<RemovalO
 async fn still_there(
     zk: &CuratorFramework,
     nodes: &[(String, Stat)],
-) -> Result<WriteEffect, Error> {
+) -> Result<ResolvedOutcome, Error> {
     let is_there = async |(path, stat): &(String, Stat)| {
         let there = zk.exists(path).linearizable().await;
         there.is_ok_and(|there| there.is_some_and(|there| there.czxid == stat.czxid))
     };
     let there = join_all(nodes.iter().map(is_there)).await;
-    Ok(if there.contains(&true) { WriteEffect::NotApplied } else { WriteEffect::Unknown })
+    Ok(if there.contains(&true) { ResolvedOutcome::NotApplied } else { ResolvedOutcome::Unknown })
 }
 
 fn refused(error: Error) -> Result<RemovalOutcome, Error> {
@@ -93,7 +93,7 @@ pub(in crate::queue) async fn delete_with_receipt(
         || zk.transaction().delete_if(&path, stat.version).set_data(receipt.path(), name.clone());
     let look = async || {
         let written = zk.get_data(receipt.path()).linearizable().await?;
-        Ok(if written == name { WriteEffect::Applied } else { WriteEffect::NotApplied })
+        Ok(if written == name { ResolvedOutcome::Applied } else { ResolvedOutcome::NotApplied })
     };
     match resolve(delete, look).await {
         Ok(_) => Ok(RemovalOutcome::Ours),

@@ -17,7 +17,7 @@ const WATCHED_AT_ONCE: usize = 64;
 /// The items that cannot be taken as long as some node stays unchanged.
 #[derive(Debug, Default)]
 pub(crate) struct BlockedItems {
-    list: Vec<BlockedState>,
+    list: Vec<BlockedItem>,
     /// The number of the next one.
     next: u64,
     /// The last items that this consumer has claimed and delivered. When one returns, this process
@@ -26,7 +26,7 @@ pub(crate) struct BlockedItems {
 }
 
 #[derive(Debug)]
-struct BlockedState {
+struct BlockedItem {
     number: u64,
     name: String,
     why: BlockReason,
@@ -36,7 +36,7 @@ struct BlockedState {
     since: Instant,
 }
 
-impl BlockedState {
+impl BlockedItem {
     fn is_stale(&self, now: Instant) -> bool {
         self.why == BlockReason::Claimed
             && self.watch == WatchState::Unwatched
@@ -90,7 +90,7 @@ impl BlockedItems {
         on: String,
         now: Instant,
     ) {
-        let blocked = BlockedState {
+        let blocked = BlockedItem {
             number: self.next,
             name: name.to_owned(),
             why,
@@ -151,7 +151,7 @@ impl BlockedItems {
         self.take(|blocked| blocked.is_stale(now))
     }
 
-    fn take(&mut self, is_taken: impl Fn(&BlockedState) -> bool) -> Vec<String> {
+    fn take(&mut self, is_taken: impl Fn(&BlockedItem) -> bool) -> Vec<String> {
         let mut taken = Vec::new();
         self.list.retain_mut(|blocked| {
             let is_taken = is_taken(blocked);
@@ -196,7 +196,7 @@ impl BlockedItems {
     /// Returns the nodes to watch. Claims of other consumers change with every item, so they are
     /// watched only on demand.
     pub(in crate::queue) fn to_watch(&self, claims_of_others: bool) -> Vec<u64> {
-        let is_wanted = |blocked: &&BlockedState| {
+        let is_wanted = |blocked: &&BlockedItem| {
             claims_of_others
                 || blocked.why != BlockReason::Claimed
                 || self.handed_out.contains(&blocked.name)

@@ -13,7 +13,7 @@ use super::inspect::{self, JobCounts, JobInfo};
 use super::list::JobList;
 use super::listing;
 use super::places::{JobEnd, Places, is_gone};
-use super::record::FailedAttempt;
+use super::record::FailedJobRecord;
 use super::retention::{Policy, Retention};
 use super::{cleaner, kept, later};
 use crate::health::HealthReporter;
@@ -236,7 +236,7 @@ impl Jobs {
         // The job may just have failed through another server.
         let priority = match self.places.zk.get_data(&failed).linearizable().await {
             Err(error) if error.kind() == ErrorKind::NoNode => return Ok(false),
-            data => FailedAttempt::parse(&data?).map_or(0, |failed| failed.priority),
+            data => FailedJobRecord::parse(&data?).map_or(0, |failed| failed.priority),
         };
         let place = format!("{}{}", NamingRules::Job.tag(), ItemMeta { priority, id, times: 0 });
         let buckets = &self.buckets;

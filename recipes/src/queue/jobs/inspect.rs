@@ -13,7 +13,7 @@ use super::later;
 use super::listing;
 use super::phase::JobPhase;
 use super::places::{JobEnd, Places};
-use super::record::{Executing, FailedAttempt, Later};
+use super::record::{Executing, FailedJobRecord, Later};
 use crate::path::is_uuid;
 use crate::queue::error::Error;
 use crate::queue::wire::codec::CorruptItem;
@@ -287,7 +287,7 @@ fn done(places: &Places, name: &str, (data, stat): (Bytes, Stat), has_payload: b
 }
 
 fn failed(id: &str, (data, stat): &(Bytes, Stat)) -> Option<JobInfo> {
-    let FailedAttempt { attempts, priority, why } = FailedAttempt::parse(data)?;
+    let FailedJobRecord { attempts, priority, why } = FailedJobRecord::parse(data)?;
     let state = JobState::Failed { why, since: time(stat.ctime) };
     Some(JobInfo { attempts, priority: Some(priority), ..JobInfo::ended(id, state) })
 }

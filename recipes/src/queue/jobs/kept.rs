@@ -8,7 +8,7 @@ use zk_curator::op::Transaction;
 use zk_curator::{Error, ErrorCode, ErrorKind};
 
 use super::places::{JobEnd, Places};
-use super::record::FailedAttempt;
+use super::record::FailedJobRecord;
 use crate::path::bucket_of;
 use crate::queue::produce::buckets;
 use crate::queue::wire::name::{ItemMeta, NamingRules};
@@ -97,7 +97,7 @@ impl KeptNode {
         let Some(ItemMeta { id, times, priority }) = meta else {
             return Self::pending(places, name);
         };
-        let failed = FailedAttempt { attempts: times, priority, why: why.to_owned() };
+        let failed = FailedJobRecord { attempts: times, priority, why: why.to_owned() };
         Self::kept(places, JobEnd::Failed, id, failed.encode())
     }
 

@@ -96,34 +96,34 @@ impl Default for Policy {
 
 /// The kept node of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct KeptJobs {
+struct KeptJob {
     /// The transaction that created it.
     czxid: i64,
     /// The time of this transaction, in milliseconds since 1970.
     ctime: i64,
 }
 
-impl From<Stat> for KeptJobs {
+impl From<Stat> for KeptJob {
     fn from(stat: Stat) -> Self {
         Self { czxid: stat.czxid, ctime: stat.ctime }
     }
 }
 
 /// The known nodes, by their names with the names of their buckets.
-type KnownNodes = BTreeMap<String, KeptJobs>;
+type KnownNodes = BTreeMap<String, KeptJob>;
 
 /// The nodes to delete, from the oldest.
-fn outdated(seen: &KnownNodes, retention: Retention, now: i64) -> Vec<(String, KeptJobs)> {
-    let mut all: Vec<(&String, &KeptJobs)> = seen.iter().collect();
+fn outdated(seen: &KnownNodes, retention: Retention, now: i64) -> Vec<(String, KeptJob)> {
+    let mut all: Vec<(&String, &KeptJob)> = seen.iter().collect();
     all.sort_unstable_by_key(|(_, kept)| kept.czxid);
     let newest =
         retention.newest.map_or(usize::MAX, |jobs| usize::try_from(jobs).unwrap_or(usize::MAX));
     let too_many = all.len().saturating_sub(newest);
     let within = retention.within.map(millis);
     let is_too_old =
-        |kept: &KeptJobs| within.is_some_and(|within| now.saturating_sub(kept.ctime) > within);
+        |kept: &KeptJob| within.is_some_and(|within| now.saturating_sub(kept.ctime) > within);
     let is_outdated =
-        |(rank, (_, kept)): &(usize, (&String, &KeptJobs))| *rank < too_many || is_too_old(kept);
+        |(rank, (_, kept)): &(usize, (&String, &KeptJob))| *rank < too_many || is_too_old(kept);
     all.into_iter()
         .enumerate()
         .filter(is_outdated)
@@ -225,8 +225,8 @@ async fn delete(
     places: &Places,
     path: String,
     name: &str,
-    kept: KeptJobs,
-) -> Result<Option<KeptJobs>> {
+    kept: KeptJob,
+) -> Result<Option<KeptJob>> {
     let Some(stat) = places.zk.exists(&path).await? else { return Ok(None) };
     if stat.czxid != kept.czxid {
         // The id is used again.
@@ -253,7 +253,7 @@ mod tests {
 
     fn seen(nodes: &[(&str, i64, i64)]) -> KnownNodes {
         let node =
-            |&(name, czxid, ctime): &(&str, i64, i64)| (name.to_owned(), KeptJobs { czxid, ctime });
+            |&(name, czxid, ctime): &(&str, i64, i64)| (name.to_owned(), KeptJob { czxid, ctime });
         nodes.iter().map(node).collect()
     }
 
@@ -285,7 +285,7 @@ mod tests {
         ) {
             let seen: KnownNodes = zxids.iter().map(|zxid| {
                 let czxid = i64::from(*zxid);
-                (zxid.to_string(), KeptJobs { czxid, ctime: czxid })
+                (zxid.to_string(), KeptJob { czxid, ctime: czxid })
             }).collect();
             let retention = Retention::unlimited().newest(newest).within(Duration::from_millis(millis));
             let deleted = outdated(&seen, retention, 1000);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use zk_curator::internal::{WriteEffect, millis, resolve};
+use zk_curator::internal::{ResolvedOutcome, millis, resolve};
 use zk_curator::op::fan_out;
 use zk_curator::value::ToData;
 use zk_curator::{CuratorFramework, ErrorCode, ErrorKind};
@@ -13,7 +13,7 @@ use crate::queue::consume::auto_ack::AutoAckConsumer;
 use crate::queue::consume::consumer::Consumer;
 use crate::queue::error::Error;
 use crate::queue::feed::driver::FeedDriver;
-use crate::queue::kinds::lock_path::QueueConsumer;
+use crate::queue::kinds::lock_path::LockPathConsumer;
 use crate::queue::produce::producer::{OnFull, Producer};
 use crate::queue::wire::codec;
 use crate::queue::wire::layout::QueueLayout;
@@ -45,12 +45,12 @@ const REMOVED_AT_ONCE: usize = 64;
 ///
 /// # Taking items
 /// An [`AutoAckConsumer`] delivers at most once, like Curator's queues without a lock path. A
-/// [`QueueConsumer`] delivers at least once, like those with a lock path. All consumers of a
+/// [`LockPathConsumer`] delivers at least once, like those with a lock path. All consumers of a
 /// queue must be of the same kind.
 ///
 /// A queue must not be deleted while it is in use. A queue that is created again begins with the
 /// same names, so a consumer that has prefetched or claimed an item may remove a new item instead.
-/// Stop an [`AutoAckConsumer`] first. A [`QueueConsumer`] cannot remove an item once its lock path
+/// Stop an [`AutoAckConsumer`] first. A [`LockPathConsumer`] cannot remove an item once its lock path
 /// is deleted. ([`FifoQueue`](crate::queue::FifoQueue) and
 /// [`SimpleDistributedQueue`](crate::queue::SimpleDistributedQueue) may be deleted at any time.)
 ///
@@ -301,7 +301,7 @@ impl<K> CuratorQueue<K> {
 
     /// Returns a consumer that claims items by nodes below `lock_path`, and removes each item when
     /// it is acknowledged. Nothing is sent yet.
-    pub fn consumer(&self, lock_path: impl Into<String>) -> QueueConsumer {
+    pub fn consumer(&self, lock_path: impl Into<String>) -> LockPathConsumer {
         let mut layout = self.producer.layout.clone();
         let lock_path = layout.other_path("consume", lock_path);
         Consumer::claiming(
@@ -483,7 +483,7 @@ impl CuratorQueue<Id> {
 async fn remove(zk: CuratorFramework, path: String) -> zk_curator::Result<bool> {
     let look = async || {
         let there = zk.exists(&path).linearizable().await?;
-        Ok(if there.is_some() { WriteEffect::NotApplied } else { WriteEffect::Unknown })
+        Ok(if there.is_some() { ResolvedOutcome::NotApplied } else { ResolvedOutcome::Unknown })
     };
     match resolve(|| zk.transaction().delete(&path), look).await {
         Ok(_) => Ok(true),

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::Mutex;
-use zk_curator::internal::{WriteEffect, protected_name, resolve};
+use zk_curator::internal::{ResolvedOutcome, protected_name, resolve};
 use zk_curator::path::ZPath;
 use zk_curator::value::ToData;
 use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, OwnedNode};
@@ -280,12 +280,12 @@ impl FifoQueue {
             };
             let is_written = async || {
                 Ok(match zk.exists(node.path()).linearizable().await? {
-                    Some(stat) if stat.version > 0 => WriteEffect::Applied,
-                    Some(_) if producer.is_ours() => WriteEffect::NotApplied,
+                    Some(stat) if stat.version > 0 => ResolvedOutcome::Applied,
+                    Some(_) if producer.is_ours() => ResolvedOutcome::NotApplied,
                     // The item was consumed, so it was written; unless it was deleted after the end
                     // of our session.
-                    None if producer.is_ours() => WriteEffect::Applied,
-                    _ => WriteEffect::Unknown,
+                    None if producer.is_ours() => ResolvedOutcome::Applied,
+                    _ => ResolvedOutcome::Unknown,
                 })
             };
             match resolve(write, is_written).await {

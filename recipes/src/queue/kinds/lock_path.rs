@@ -84,10 +84,10 @@ pub struct LockPath {
 }
 
 /// The consumer of a queue with a lock path.
-pub type QueueConsumer = Consumer<LockPath>;
+pub type LockPathConsumer = Consumer<LockPath>;
 
-/// An item of a [`QueueConsumer`].
-pub type QueueDelivery = Delivery<LockPath>;
+/// An item of a [`LockPathConsumer`].
+pub type LockPathDelivery = Delivery<LockPath>;
 
 impl LockPath {
     /// Items that are put back are counted anew, so they would never become dead letters.
@@ -270,9 +270,9 @@ async fn claim(
 
 /// Counts a delivery before the item is delivered, or dead-letters the item.
 async fn admit(
-    mut delivery: QueueDelivery,
+    mut delivery: LockPathDelivery,
     dead_letters: Option<DeadLetters>,
-) -> Result<Option<QueueDelivery>, Error> {
+) -> Result<Option<LockPathDelivery>, Error> {
     let Some(dead_letters) = dead_letters else { return Ok(Some(delivery)) };
     match delivery.count(&dead_letters).await {
         Ok(true) => Ok(Some(delivery)),
@@ -290,7 +290,7 @@ fn attempt(version: i32) -> u32 {
 }
 
 /// Moves an item that was delivered too often.
-async fn put_aside(delivery: QueueDelivery, dead_letters: &DeadLetters) -> Result<(), Error> {
+async fn put_aside(delivery: LockPathDelivery, dead_letters: &DeadLetters) -> Result<(), Error> {
     let (layout, path) = (&delivery.item.layout, delivery.path.clone());
     create_persistent(&layout.zk, dead_letters.path.as_str()).await?;
     let anew =

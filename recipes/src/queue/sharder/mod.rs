@@ -14,7 +14,7 @@ use zk_curator::CuratorFramework;
 use zk_curator::internal::Signal;
 use zk_curator::path::ZPath;
 
-use self::task::{Allocate, KnownShard, SharderTask};
+use self::task::{Allocate, SharderState, SharderTask};
 use crate::health::{HealthReporter, HealthWatch};
 use crate::leader::LeaderLatch;
 use crate::path::child;
@@ -95,7 +95,7 @@ use crate::shutdown::Shutdown;
 /// ```
 pub struct QueueSharder<Q> {
     zk: CuratorFramework,
-    known: Arc<Signal<KnownShard<Q>>>,
+    known: Arc<Signal<SharderState<Q>>>,
     health: HealthWatch,
     _stop: DropGuard,
     stop: CancellationToken,
@@ -207,7 +207,7 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharder<Q> {
                     });
                 }
             }
-            let is_news = |known: &KnownShard<Q>| {
+            let is_news = |known: &SharderState<Q>| {
                 known.end.is_some() || known.queues.keys().any(|name| !begun.contains(name))
             };
             let gone = tokio::select! {
@@ -311,7 +311,7 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharderBuilder<Q> {
             return Err(Error::LeaderPath { path: leader_path });
         }
         let leader_path = ZPath::for_operation("queue sharder", leader_path)?;
-        let known = KnownShard { queues: BTreeMap::new(), free: BTreeSet::new(), end: None };
+        let known = SharderState { queues: BTreeMap::new(), free: BTreeSet::new(), end: None };
         let known = Arc::new(Signal::new(known));
         let mut task = SharderTask {
             zk: zk.clone(),

@@ -29,7 +29,7 @@ const LOOKS: usize = 64;
 pub(super) type Allocate<Q> = Arc<dyn Fn(&CuratorFramework, &str) -> Q + Send + Sync>;
 
 /// The state that the sharder and its task share.
-pub(super) struct KnownShard<Q> {
+pub(super) struct SharderState<Q> {
     /// The queues, by their names.
     pub(super) queues: BTreeMap<String, Q>,
     /// The queues that take new items.
@@ -46,7 +46,7 @@ pub(super) struct SharderTask<Q> {
     pub(super) threshold: u32,
     pub(super) interval: Duration,
     pub(super) max_queues: usize,
-    pub(super) known: Arc<Signal<KnownShard<Q>>>,
+    pub(super) known: Arc<Signal<SharderState<Q>>>,
     /// Fires when queues have come or gone.
     pub(super) watch: Option<Watch>,
     pub(super) health: HealthReporter,

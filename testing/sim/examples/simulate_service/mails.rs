@@ -27,7 +27,7 @@ pub(crate) async fn careful(
     shutdown: Shutdown,
 ) -> Result<(), Failure> {
     // ANCHOR_END: signature
-    let (shutdown, is_drained) = (shutdown, Shutdown::new());
+    let is_drained = Shutdown::new();
     let mails = LockingQueue::new(&zk, QUEUE);
     // ANCHOR: careful
     let put = async {

@@ -127,13 +127,13 @@ impl Exclusion {
 
     /// Checks a semaphore: each resource has at most this number of holders in [`HoldMode::Permit`].
     #[must_use]
-    pub const fn at_most(leases: usize) -> Self {
-        Self::new("limited permits", &[HoldMode::Permit], leases, SameToken::Nobody)
+    pub const fn at_most(permits: usize) -> Self {
+        Self::new("limited permits", &[HoldMode::Permit], permits, SameToken::Nobody)
     }
 
     /// Takes the limit from the value of a shared object that clients
     /// [set](crate::history::Operation::Set). The limit at first is that of
-    /// [`at_most`](Self::at_most). The number of leases must not exceed the highest limit that may
+    /// [`at_most`](Self::at_most). The number of permits must not exceed the highest limit that may
     /// have been in force while the last of them was acquired.
     #[must_use]
     pub const fn limited_by(mut self, object: &'static str) -> Self {

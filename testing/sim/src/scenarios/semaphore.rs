@@ -1,4 +1,4 @@
-//! [`InterProcessSemaphore`]: clients acquire one lease or several at a time, with a constant limit,
+//! [`InterProcessSemaphore`]: clients acquire one permit or several at a time, with a constant limit,
 //! with a changing one, and in the layout of kazoo.
 
 use tokio::time::sleep;
@@ -16,7 +16,7 @@ const SEMAPHORE: &str = "/locks/printers";
 const LEASES: u32 = 3;
 
 pub(super) const SCENARIO: Scenario =
-    Scenario::new("semaphore", "InterProcessSemaphore: three leases", |sim| {
+    Scenario::new("semaphore", "InterProcessSemaphore: three permits", |sim| {
         sim.workload(print)
             .operator(["/locks/printers/leases/*"])
             .checker(Exclusion::at_most(LEASES as usize))
@@ -43,7 +43,7 @@ const KAZOO_LOCK: &str = "/locks/printers-__lock__";
 
 pub(super) const KAZOO: Scenario = Scenario::new(
     "semaphore_kazoo",
-    "InterProcessSemaphore: three leases in the layout of kazoo",
+    "InterProcessSemaphore: three permits in the layout of kazoo",
     |sim| {
         sim.workload(print_with_kazoo)
             .operator(["/locks/printers/*"])
@@ -88,7 +88,7 @@ async fn print_limited(client: Client) -> Result<(), Failure> {
             let set = async { limit.set(new).await.map(|()| Answer::Done) };
             caller.call(Operation::Set(new.into()), set, Error::may_have_applied).await;
         }
-        // Several leases would wait until the limit allows them.
+        // Several permits would wait until the limit allows them.
         visit(&client, &semaphore, 1).await;
     }
     visit_at_last(&client, &semaphore, 1).await
@@ -116,7 +116,7 @@ fn begin(client: &Client, count: u32) -> Vec<Attempt<'_>> {
     (0..count).map(|_| Attempt::begin(client, SEMAPHORE, HoldMode::Permit)).collect()
 }
 
-/// Uses the acquired leases, if there are any, and releases them.
+/// Uses the acquired permits, if there are any, and releases them.
 async fn hold(client: &Client, attempts: Vec<Attempt<'_>>, leases: Option<Vec<Permit>>) {
     let Some(leases) = leases else { return };
     let held = attempts.into_iter().zip(&leases);
@@ -130,7 +130,7 @@ async fn hold(client: &Client, attempts: Vec<Attempt<'_>>, leases: Option<Vec<Pe
     };
     tokio::select! {
         biased;
-        // All leases belong to one session.
+        // All permits belong to one session.
         () = leases[0].lost() => return held.iter().for_each(Held::lost),
         () = work => {}
     }

@@ -34,7 +34,7 @@ use super::{SessionEffect, SessionMachine};
 use crate::config::ZooKeeperBuilder;
 use crate::session::WatchEffect;
 use crate::session::{
-    ExpiredBy, RequestBatch, RequestQueue, RequestTicket, SessionCommand, SessionState,
+    ExpiredBy, RequestBatch, RequestQueue, ResponseTicket, SessionCommand, SessionState,
     SessionStates, StateHub, WatchPlan,
 };
 use crate::watch::{EventSink, FiredWatch, WatchEnded, WatchOutcome};
@@ -355,7 +355,7 @@ fn info(timeout: Duration) -> SessionInfo {
 }
 
 /// The response to a request.
-struct Answer(RequestTicket);
+struct Answer(ResponseTicket);
 
 /// An expected input.
 trait Awaited {

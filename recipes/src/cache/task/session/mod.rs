@@ -23,7 +23,7 @@ use zk_curator::{CuratorFramework, Error, PersistentEvent, WatchEnded, WatchedEv
 
 use super::options::CacheOptions;
 use super::pauses::{Pauses, until};
-use super::requests::{PlainAnswer, ReadBatch, Requests};
+use super::requests::{CheckpointAnswer, ReadBatch, Requests};
 use super::shared::CacheShared;
 use super::source::CacheEventSource;
 use super::wants::{Waiter, answer};
@@ -72,7 +72,7 @@ pub(crate) struct CacheSession<'a> {
     /// The pause before unreadable nodes are read again.
     retries: Pauses,
     /// The requests in flight that read nothing, except the request of the phase.
-    asked: FuturesUnordered<BoxFuture<'static, PlainAnswer>>,
+    asked: FuturesUnordered<BoxFuture<'static, CheckpointAnswer>>,
 }
 
 impl<'a> CacheSession<'a> {
@@ -247,7 +247,7 @@ impl<'a> CacheSession<'a> {
         }
     }
 
-    fn answered(&mut self, PlainAnswer { request, outcome, heard }: PlainAnswer) {
+    fn answered(&mut self, CheckpointAnswer { request, outcome, heard }: CheckpointAnswer) {
         self.step(CheckpointInput::Answered { request, heard, outcome });
     }
 

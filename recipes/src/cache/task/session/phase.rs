@@ -5,7 +5,7 @@ use tokio::time::Instant;
 use zk_curator::internal::sleep_until;
 use zk_curator::{Error, WatchedEvent};
 
-use super::super::requests::PlainAnswer;
+use super::super::requests::CheckpointAnswer;
 use crate::cache::state::StaleCause;
 use crate::cache::told::CheckpointStanding;
 
@@ -37,7 +37,7 @@ pub(super) enum CachePhase {
     /// that has that response. Nothing is read until a quorum has answered.
     Ahead {
         /// The request to the quorum; `None` during a pause.
-        gate: Option<BoxFuture<'static, PlainAnswer>>,
+        gate: Option<BoxFuture<'static, CheckpointAnswer>>,
         /// The time at which missed changes are read, if there are any.
         resync: Option<Instant>,
     },
@@ -55,7 +55,7 @@ pub(super) enum CachePhase {
 /// The end of the wait of a phase.
 pub(super) enum PhaseStep {
     /// The quorum has answered.
-    Gate(PlainAnswer),
+    Gate(CheckpointAnswer),
     /// The missed changes are due to be read.
     Resync,
     /// The server has compared.
