@@ -120,8 +120,9 @@ impl Shutdown {
     }
 
     /// Stops when a future resolves, for example a signal of the process or the `cancelled_owned`
-    /// of a `CancellationToken`. A task waits for it, so a run that begins in the same moment may take an
-    /// item although the future has already resolved; call [`begin`](Self::begin) if it is known to. The future is dropped with the last clone.
+    /// of a `CancellationToken`. A task waits for it, so a run that begins in the same moment may
+    /// take an item although the future has already resolved; call [`begin`](Self::begin) if it is
+    /// known to. The future is dropped with the last clone.
     ///
     /// # Panics
     /// Panics outside a tokio runtime.

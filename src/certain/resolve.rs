@@ -17,7 +17,7 @@ pub enum ResolvedOutcome {
 /// Sends a write until its outcome is known. After a lost response, `look` reads the node that the
 /// write should have changed, behind a quorum: with the option `linearizable`. After such a read
 /// the write cannot be applied any more: the node either shows its effect, or never will. Only a
-/// write that was [not applied](WriteEffect::NotApplied) is sent again.
+/// write that was [not applied](ResolvedOutcome::NotApplied) is sent again.
 ///
 /// Returns the result of the write; `None` if the read has proven it.
 ///

@@ -208,7 +208,7 @@ pub(crate) enum ReadFreshness {
     AsIs,
     /// The state of the leader: a `sync` is sent first.
     Synced,
-    /// The state of a quorum: see [`read_behind_quorum`](crate::core::quorum::read_behind_quorum).
+    /// The state of a quorum: see [`read_behind_quorum`](crate::core::read_behind_quorum).
     Linearizable,
 }
 

@@ -215,9 +215,9 @@ impl DistributedDoubleBarrier {
     /// they have entered. Before a round, others are missing; in a round, these have not left it.
     /// Their [labels](Self::label) tell who they are.
     ///
-    /// Use it when [`enter`](Self::enter) or [`leave`](RoundPlace::leave) has taken too long. A future
-    /// that was dropped deletes its own node in the background, so this client may still be among
-    /// them for a moment. One listing, and one read a member.
+    /// Use it when [`enter`](Self::enter) or [`leave`](RoundPlace::leave) has taken too long. A
+    /// future that was dropped deletes its own node in the background, so this client may still be
+    /// among them for a moment. One listing, and one read a member.
     ///
     /// # Errors
     /// [`Error::Framework`] as of every read.
@@ -232,8 +232,8 @@ impl DistributedDoubleBarrier {
     }
 
     /// Returns the number of members that the next round waits for, according to the connected
-    /// server; 0 if a round has begun. A client whose [`enter`](Self::enter) was just dropped may still
-    /// count as present. One listing.
+    /// server; 0 if a round has begun. A client whose [`enter`](Self::enter) was just dropped may
+    /// still count as present. One listing.
     ///
     /// # Errors
     /// [`Error::Framework`] as of every read.

@@ -14,8 +14,8 @@ use crate::path::child;
 /// A semaphore as kazoo has it. Its steps, for each acquire:
 /// 1. Acquire kazoo's lock at `<path>-__lock__`, and check the limit that is stored in the node.
 /// 2. List the children of the node, whatever their names.
-/// 3. If there are fewer than the limit, create the permit, and look if the lock still exists, which
-///    kazoo does not. If an operator has deleted it, begin again without the permit.
+/// 3. If there are fewer than the limit, create the permit, and look if the lock still exists,
+///    which kazoo does not. If an operator has deleted it, begin again without the permit.
 /// 4. Otherwise watch the children, and go to 2 at every change.
 /// 5. Release the lock.
 pub(super) struct KazooSemaphore<'a> {

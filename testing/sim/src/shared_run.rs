@@ -107,7 +107,8 @@ impl Run {
         }
     }
 
-    /// Declares that there will be no more faults: [`Client::faults_are_over`](super::Client::faults_are_over).
+    /// Declares that there will be no more faults:
+    /// [`Client::faults_are_over`](super::Client::faults_are_over).
     pub fn end_faults(&self) {
         if !self.shared.faults_over.is_cancelled() {
             self.record(ProcessId::World, Event::FaultsOver);
@@ -115,13 +116,14 @@ impl Run {
         }
     }
 
-    /// Makes [`Client::maybe_cancel`](super::Client::maybe_cancel) cancel one future in this many. Zero, the default, cancels
-    /// none.
+    /// Makes [`Client::maybe_cancel`](super::Client::maybe_cancel) cancel one future in this many.
+    /// Zero, the default, cancels none.
     pub fn set_cancelling(&self, one_in: u32) {
         self.shared.cancelling.store(one_in, Ordering::Relaxed);
     }
 
-    /// Returns the number of futures that [`Client::maybe_cancel`](super::Client::maybe_cancel) has cancelled.
+    /// Returns the number of futures that [`Client::maybe_cancel`](super::Client::maybe_cancel) has
+    /// cancelled.
     #[must_use]
     pub fn cancelled(&self) -> u64 {
         self.shared.cancelled.load(Ordering::Relaxed)

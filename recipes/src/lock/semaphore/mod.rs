@@ -60,10 +60,10 @@ const CREATES_AT_ONCE: usize = 64;
 ///   want few.
 ///
 /// # Assumptions
-/// If Java clients share the semaphore, no client should request several permits at a time without a
-/// time limit: Curator acquires them one by one, with a turn at the mutex for each, so it may keep
-/// some and wait for its next turn behind a [`acquire_many`](Self::acquire_many), which waits for
-/// those permits. A time limit on either side ends that.
+/// If Java clients share the semaphore, no client should request several permits at a time without
+/// a time limit: Curator acquires them one by one, with a turn at the mutex for each, so it may
+/// keep some and wait for its next turn behind a [`acquire_many`](Self::acquire_many), which waits
+/// for those permits. A time limit on either side ends that.
 ///
 /// All clients of the semaphore should have the same limit. If clients have different limits, each
 /// compares its own limit with the permits of all. A client with a low limit waits until few enough
@@ -166,10 +166,10 @@ impl InterProcessSemaphore {
     /// /locks/printers-__lock__             persistent: a lock of kazoo, held while a permit is acquired
     ///   └─ _c_<uuid>-__lock__0000000009    ephemeral, sequential
     /// ```
-    /// The number of permits is limited only as long as the lock excludes: an acquirer whose session
-    /// ends between the count and the create may exceed it, as with kazoo. Permits are counted
-    /// whatever their names are, so no other node may be below the path. The first acquirer stores
-    /// the limit; others with another limit are refused with [`Error::OtherLimit`].
+    /// The number of permits is limited only as long as the lock excludes: an acquirer whose
+    /// session ends between the count and the create may exceed it, as with kazoo. Permits are
+    /// counted whatever their names are, so no other node may be below the path. The first acquirer
+    /// stores the limit; others with another limit are refused with [`Error::OtherLimit`].
     ///
     /// Semaphores in Java and of [`new`](Self::new) have another layout.
     pub fn with_kazoo(zk: &CuratorFramework, path: impl Into<String>, permits: u32) -> Self {
@@ -182,9 +182,9 @@ impl InterProcessSemaphore {
         limit: PermitLimit,
         recipe: &'static str,
     ) -> Self {
-        // Listing in advance would cost more requests than it saves, because the permits are created
-        // immediately in any case.
-        // The permits decide who has one, so a lost turn does no harm.
+        // Listing in advance would cost more requests than it saves, because the permits are
+        // created immediately in any case. The permits decide who has one, so a lost turn does no
+        // harm.
         let rule = OrderRule {
             looks_ahead: false,
             watches_itself: false,
@@ -304,7 +304,8 @@ impl InterProcessSemaphore {
     /// [`InterProcessMutex::with`](super::InterProcessMutex::with).
     ///
     /// # Errors
-    /// * [`Error::Lost`] when the permit was lost before `body` was done, or before it was released.
+    /// * [`Error::Lost`] when the permit was lost before `body` was done, or before it was
+    ///   released.
     /// * As [`acquire`](Self::acquire); then `body` did not run.
     ///
     /// # Panics

@@ -13,8 +13,8 @@ use crate::participant::Participant;
 /// The name in metrics.
 const RECIPE: &str = "semaphore_mutex";
 
-/// A lock with one holder at a time that is a semaphore with one permit, wire-compatible with Apache
-/// Curator's `InterProcessSemaphoreMutex`. Where no Java contends for it,
+/// A lock with one holder at a time that is a semaphore with one permit, wire-compatible with
+/// Apache Curator's `InterProcessSemaphoreMutex`. Where no Java contends for it,
 /// [`InterProcessMutex`](crate::lock::InterProcessMutex) does the same with half the requests.
 ///
 /// Layout, protocol, guarantees, connection loss and cancel safety are those of

@@ -5,8 +5,8 @@ use zk_curator::path::SequenceSuffix;
 use crate::lock::tag;
 use crate::order::is_in_order;
 
-/// Returns `true` if all of our permits are among the names, and there are not more permits than the
-/// limit up to the last of ours.
+/// Returns `true` if all of our permits are among the names, and there are not more permits than
+/// the limit up to the last of ours.
 ///
 /// Permits that came later do not count: they are not granted before ours. There are none, unless
 /// another client has deleted the turn of a waiter. If all permits counted, two such waiters would

@@ -50,8 +50,8 @@ const REMOVED_AT_ONCE: usize = 64;
 ///
 /// A queue must not be deleted while it is in use. A queue that is created again begins with the
 /// same names, so a consumer that has prefetched or claimed an item may remove a new item instead.
-/// Stop an [`AutoAckConsumer`] first. A [`LockPathConsumer`] cannot remove an item once its lock path
-/// is deleted. ([`FifoQueue`](crate::queue::FifoQueue) and
+/// Stop an [`AutoAckConsumer`] first. A [`LockPathConsumer`] cannot remove an item once its lock
+/// path is deleted. ([`FifoQueue`](crate::queue::FifoQueue) and
 /// [`SimpleDistributedQueue`](crate::queue::SimpleDistributedQueue) may be deleted at any time.)
 ///
 /// # Puts

@@ -125,7 +125,8 @@ impl Exclusion {
         (node << Self::in_turns().turn_bits) | turn as i64
     }
 
-    /// Checks a semaphore: each resource has at most this number of holders in [`HoldMode::Permit`].
+    /// Checks a semaphore: each resource has at most this number of holders in
+    /// [`HoldMode::Permit`].
     #[must_use]
     pub const fn at_most(permits: usize) -> Self {
         Self::new("limited permits", &[HoldMode::Permit], permits, SameToken::Nobody)

@@ -5,8 +5,8 @@ use super::{Checker, Violation};
 use crate::history::{Event, History, Hold, Lifecycle, Name, ProcessId};
 
 /// Checks that the rounds of a repeatedly used double barrier are complete, where a token
-/// identifies the round. A place in a round is held as a [permit](crate::history::HoldMode::Permit),
-/// and all members of a round have the same token.
+/// identifies the round. A place in a round is held as a
+/// [permit](crate::history::HoldMode::Permit), and all members of a round have the same token.
 ///
 /// * A round has at most the number of members that the barrier is for. No client has
 ///   [entered](Hold::Acquired) before that number of clients had [arrived](Hold::Acquiring).
