@@ -12,6 +12,7 @@ mod cache_scope;
 mod cache_typed;
 mod cache_typed_writes;
 mod cache_waits;
+mod calls;
 mod config;
 mod config_cancel;
 mod counter;

@@ -1,0 +1,25 @@
+//! A callback of the user panics.
+
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt as _;
+use tokio::time::timeout;
+
+use super::{LONG, as_usual, each, ended, set_up};
+
+#[test]
+fn a_panic_in_a_callback_leaves_nothing() {
+    each(async |row| {
+        let (stage, call) = set_up(row, as_usual).await?;
+        stage.panic_in_callbacks();
+        let call = AssertUnwindSafe(timeout(LONG, call)).catch_unwind().await;
+        match call {
+            Ok(Err(_)) => return Err("it hangs".to_owned()),
+            Ok(Ok(Ok(_))) if stage.callbacks() > 0 => return Err("it succeeds".to_owned()),
+            _ => {}
+        }
+        ended(&stage).await?;
+        // Another client can make the same call.
+        Ok(())
+    });
+}

@@ -1,0 +1,75 @@
+//! Before `start`, and after `close`.
+
+use tokio::time::timeout;
+use zk_curator::ErrorKind;
+use zk_curator_tests::catalogue::{Row, Stage};
+
+use super::{AT, Judged, LONG, as_usual, each, set_up};
+
+/// The call fails with this kind, and names the operation.
+async fn fails(row: Row, stage: Stage, kind: ErrorKind) -> Judged {
+    let call = match (row.set_up)(stage).await {
+        Ok(call) => call,
+        // The set-up is a call with a row of its own.
+        Err(failure) if failure.kind == Some(kind) => return Ok(()),
+        Err(failure) => return Err(format!("the set-up fails: {failure}")),
+    };
+    match timeout(LONG, call).await {
+        Err(_) => Err("it waits".to_owned()),
+        Ok(Ok(_)) => Err("it succeeds".to_owned()),
+        Ok(Err(failure)) if failure.kind == Some(kind) && !failure.operation.is_empty() => Ok(()),
+        Ok(Err(failure)) => Err(failure.to_string()),
+    }
+}
+
+#[test]
+fn a_call_before_start_says_so() {
+    each(async |row| {
+        let stage = Stage::latent(AT, as_usual).await;
+        let wrong = fails(row, stage.clone(), ErrorKind::NotStarted).await;
+        drop(stage.other.close().await);
+        wrong
+    });
+}
+
+/// Calls that end what is over already, or wait for its end.
+const ENDS: [&str; 15] = [
+    "close",
+    "flush",
+    "leave",
+    "lost",
+    "lost_by",
+    "lost_or",
+    "next",
+    "release",
+    "resign",
+    "revoke",
+    "revoked",
+    "run",
+    "unbind",
+    "unregister",
+    "until",
+];
+
+#[test]
+fn a_call_after_close_says_so() {
+    each(async |row| {
+        let (stage, call) = set_up(row, as_usual).await?;
+        stage.zk.close().await.map_err(|why| why.to_string())?;
+        let ended = timeout(LONG, call).await;
+        drop(stage.other.close().await);
+        match ended {
+            Err(_) => Err("it waits".to_owned()),
+            Ok(Ok(_)) if ENDS.contains(&row.method()) => Ok(()),
+            Ok(Ok(_)) => Err("it succeeds".to_owned()),
+            Ok(Err(failure)) if failure.kind == Some(ErrorKind::Closed) => Ok(()),
+            // A guard, or a handle with a task.
+            Ok(Err(failure))
+                if ["lost", "ended", "it ends"].iter().any(|end| failure.text.contains(end)) =>
+            {
+                Ok(())
+            }
+            Ok(Err(failure)) => Err(failure.to_string()),
+        }
+    });
+}
