@@ -2,7 +2,7 @@
 
 use tokio::time::timeout;
 use zk_curator::ErrorKind;
-use zk_curator_tests::catalogue::{Row, Stage};
+use zk_curator_tests::catalogue::{Failure, Row, Stage};
 
 use super::{AT, Judged, LONG, as_usual, each, set_up};
 
@@ -33,14 +33,17 @@ fn a_call_before_start_says_so() {
 }
 
 /// Calls that end what is over already, or wait for its end.
-const ENDS: [&str; 15] = [
+pub(super) const ENDS: [&str; 18] = [
+    "changed",
     "close",
+    "expired",
     "flush",
     "leave",
     "lost",
     "lost_by",
     "lost_or",
     "next",
+    "over",
     "release",
     "resign",
     "revoke",
@@ -50,6 +53,11 @@ const ENDS: [&str; 15] = [
     "unregister",
     "until",
 ];
+
+/// The error says that a guard was lost, or that a task has ended.
+pub(super) fn is_of_the_handle(failure: &Failure) -> bool {
+    ["lost", "has ended", "it ends"].iter().any(|end| failure.text.contains(end))
+}
 
 #[test]
 fn a_call_after_close_says_so() {
@@ -63,12 +71,7 @@ fn a_call_after_close_says_so() {
             Ok(Ok(_)) if ENDS.contains(&row.method()) => Ok(()),
             Ok(Ok(_)) => Err("it succeeds".to_owned()),
             Ok(Err(failure)) if failure.kind == Some(ErrorKind::Closed) => Ok(()),
-            // A guard, or a handle with a task.
-            Ok(Err(failure))
-                if ["lost", "ended", "it ends"].iter().any(|end| failure.text.contains(end)) =>
-            {
-                Ok(())
-            }
+            Ok(Err(failure)) if is_of_the_handle(&failure) => Ok(()),
             Ok(Err(failure)) => Err(failure.to_string()),
         }
     });

@@ -1,6 +1,8 @@
-//! The response to one request is lost after the server has applied it.
+//! One request is lost, or its response after the server has applied it.
 
 use zk_curator_testing::Verdict;
+
+use zk_curator_tests::size;
 
 use super::{as_usual, disturbed, each, same};
 
@@ -8,16 +10,19 @@ use super::{as_usual, disturbed, each, same};
 const WAITS: &str = "queue::Consumer::run";
 
 #[test]
-fn a_lost_response_is_made_up_for_or_admitted() {
+fn a_lost_request_or_response_is_made_up_for_or_admitted() {
     each(async |row| {
         if row.name == WAITS {
             return Ok(());
         }
-        disturbed(row, as_usual, (Verdict::LoseReply, 1), |played, expected| match &played.result {
-            Ok(()) => same(played, expected),
-            Err(failure) if failure.may_have_applied => Ok(()),
-            Err(failure) => Err(failure.to_string()),
-        })
-        .await
+        for verdict in [Verdict::LoseReply, Verdict::LoseRequest].into_iter().take(size(1, 2)) {
+            disturbed(row, as_usual, (verdict, 1), |played, expected| match &played.result {
+                Ok(()) => same(played, expected),
+                Err(failure) if failure.may_have_applied => Ok(()),
+                Err(failure) => Err(failure.to_string()),
+            })
+            .await?;
+        }
+        Ok(())
     });
 }

@@ -73,4 +73,12 @@ list! {
         kept.unregister().await?;
     "discovery::Purge::once": |s| { let kept = registered(&s).await?; } =>
         (Purge::new(&discovery(&s), std::time::Duration::from_secs(60)).once().await?, kept);
+    "discovery::Registration::ungate": |s| { let mut kept = registered(&s).await?; } => {
+        kept.ungate().await?;
+        kept
+    };
+    "discovery::RegistrationEvents::next": |s| { let kept = registered(&s).await?; } => {
+        kept.events().next().await.ok_or_else(|| Failure::new("it ends"))?;
+        kept
+    };
 }

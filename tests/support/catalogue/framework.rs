@@ -1,4 +1,6 @@
+use futures_util::future::join;
 use zk_curator::certain::{self, Ids, Receipt, ReceiptPool, WriteEffect};
+use zk_curator::model::{ModelNode, ModelSpec};
 use zk_curator::path::ZPath;
 use zk_curator::{Acl, CreateMode, OwnedNode};
 
@@ -7,6 +9,21 @@ use super::{Failure, Stage, list};
 /// An ephemeral node of this framework.
 async fn owned(stage: &Stage) -> Result<OwnedNode, Failure> {
     Ok(stage.zk.create(&stage.at).mode(CreateMode::Ephemeral).owned().await?)
+}
+
+zk_curator::path_template!(ModelPath = "/at/{name}": name: &str);
+
+const MODEL: ModelSpec<ModelPath, u8> = ModelPath::spec();
+
+/// A node of a model. Its path is as bad as that of the call.
+fn model(stage: &Stage) -> ModelNode<u8> {
+    stage.zk.model(MODEL).at(if stage.at.contains("//") { "" } else { "a" })
+}
+
+async fn modelled(stage: &Stage) -> Result<(), Failure> {
+    stage.make().await?;
+    model(stage).create(&1).await?;
+    Ok(())
 }
 
 list! {
@@ -36,6 +53,10 @@ list! {
         let node = owned(&s).await?;
         let watch = node.ownership().confirm().await?;
     } => s.and_delete(node.ownership().lost_by(watch), &s.at).await?;
+    "framework::Ownership::over": |s| { let node = owned(&s).await?; } => {
+        let both = join(node.ownership().over(), node.ownership().lost());
+        s.and_delete(both, &s.at).await?
+    };
     "framework::CreateContainersBuilder::into_future": |s| {} =>
         s.zk.create_containers(s.below("a")).await?;
     "framework::DeleteBuilder::into_future": |s| { s.make().await?; } => s.zk.delete(&s.at).await?;
@@ -155,7 +176,7 @@ list! {
         ids.flush().await?;
         ids
     };
-    "framework::certain::resolve": |s| {} => {
+    "framework::resolve": |s| {} => {
         certain::resolve(|| s.zk.create(&s.at), async || Ok(WriteEffect::Unknown)).await?
     };
     "framework::Typed::get": |s| { s.zk.typed::<u8>().put(&s.at, &1).await?; } =>
@@ -176,4 +197,17 @@ list! {
         s.make().await?;
         let node = s.zk.typed::<u8>().get(&s.at).await?;
     } => s.zk.typed::<u8>().modify_from(node, |value| value + 1).await?;
+    "framework::ModelNode::create": |s| { s.make().await?; } => model(&s).create(&1).await?;
+    "framework::ModelNode::put": |s| { s.make().await?; } => model(&s).put(&1).await?;
+    "framework::ModelNode::get": |s| { modelled(&s).await?; } => model(&s).get().await?;
+    "framework::ModelNode::find": |s| { s.make().await?; } => model(&s).find().await?;
+    "framework::ModelNode::exists": |s| { s.make().await?; } => model(&s).exists().await?;
+    "framework::ModelNode::watched": |s| { modelled(&s).await?; } => model(&s).watched().await?;
+    "framework::ModelNode::replace": |s| { modelled(&s).await?; } => model(&s).replace(&2, 0).await?;
+    "framework::ModelNode::modify": |s| { modelled(&s).await?; } =>
+        model(&s).modify(|value| value + 1).await?;
+    "framework::ModelNode::delete": |s| { modelled(&s).await?; } => model(&s).delete().await?;
+    "framework::ModelNode::delete_if": |s| { modelled(&s).await?; } => model(&s).delete_if(0).await?;
+    "framework::ModelParent::children": |s| { modelled(&s).await?; } =>
+        s.zk.model(MODEL).under(()).children().await?;
 }

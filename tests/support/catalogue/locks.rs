@@ -307,4 +307,8 @@ list! {
         s.zk.create_containers(&s.at).await?;
         let identity = PreviousIncarnation::of(&s.zk, "me").keep(SessionId::new(1));
     } => identity.below(s.at).delete().await?;
+    "barrier::RoundPlace::lost": |s| { let place = double(&s.zk, &s).enter().await?; } =>
+        s.and_delete(place.lost(), place.path()).await?;
+    "lease::TimedLeaseGuard::expired": |s| { let held = lease(&s).try_take(MINUTE).await?.unwrap(); } =>
+        held.expired().await;
 }

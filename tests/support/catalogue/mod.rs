@@ -14,6 +14,7 @@ use std::rc::Rc;
 use std::time::SystemTime;
 
 use futures_util::future::{LocalBoxFuture, join};
+use tokio::time::Instant;
 use zk_curator::{CuratorFramework, CuratorFrameworkBuilder, Error, ErrorKind, Recoverable};
 use zk_curator_testing::TestServer;
 
@@ -79,7 +80,9 @@ pub struct Stage {
     pub at: String,
     /// Another framework, which is not disturbed.
     pub other: CuratorFramework,
+    begun: Instant,
     callback: Rc<Callback>,
+    settings: Settings,
 }
 
 /// What the callback of a user does.
@@ -90,20 +93,38 @@ struct Callback {
 }
 
 impl Stage {
-    /// A server, and a framework that has started.
+    /// A server, and frameworks that have started.
     pub async fn new(at: &str, settings: Settings) -> Self {
-        let stage = Self::latent(at, settings).await;
-        stage.zk.start().await.unwrap();
-        stage
+        Self::latent(at, settings).await.started().await
     }
 
-    /// A server, and a framework that was not started.
+    /// A server, a framework that was not started, and another one that was.
     pub async fn latent(at: &str, settings: Settings) -> Self {
         let server = TestServer::builder().tcp(false).wall_clock(SystemTime::UNIX_EPOCH);
-        let server = server.start().await.unwrap();
+        Self::on(server.start().await.unwrap(), Instant::now(), at, settings).await
+    }
+
+    async fn on(server: TestServer, begun: Instant, at: &str, settings: Settings) -> Self {
         let zk = settings(builder(&server), &server).build().unwrap();
         let other = start(settings(builder(&server), &server)).await;
-        Self { server, zk, at: at.to_owned(), other, callback: Rc::default() }
+        Self { server, zk, at: at.to_owned(), other, begun, callback: Rc::default(), settings }
+    }
+
+    /// The time of the server.
+    pub fn now(&self) -> impl Fn() -> SystemTime + Send + Sync + 'static {
+        let begun = self.begun;
+        move || SystemTime::UNIX_EPOCH + begun.elapsed()
+    }
+
+    async fn started(self) -> Self {
+        self.zk.start().await.unwrap();
+        self
+    }
+
+    /// Other frameworks on the same server.
+    pub async fn again(&self) -> Self {
+        let server = self.server.clone();
+        Self::on(server, self.begun, &self.at, self.settings).await.started().await
     }
 
     /// Deletes a node with another framework while a call waits.

@@ -1,7 +1,6 @@
 use std::future::ready;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use tokio::time::Instant;
 use zk_curator::CreateMode;
 use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::cache::{CuratorCache, TypedCache};
@@ -11,7 +10,7 @@ use zk_curator_recipes::counter::{
 };
 use zk_curator_recipes::group::{Group, GroupMember};
 use zk_curator_recipes::inspect;
-use zk_curator_recipes::migration::{MigrationManager, MigrationSet};
+use zk_curator_recipes::migration::{MigrationManager, MigrationSet, Operations, Reads};
 use zk_curator_recipes::name::NameService;
 use zk_curator_recipes::node::{PersistentNode, PersistentTtlNode};
 use zk_curator_recipes::partition::{Partition, SetPartitioner};
@@ -90,9 +89,8 @@ fn partitioner(stage: &Stage) -> SetPartitioner {
 }
 
 fn schedule(stage: &Stage) -> OncePer {
-    let since = Instant::now();
     let schedule = OncePer::new(&stage.zk, &stage.at, Schedule::every(MINUTE)).id("me");
-    schedule.clock(move || SystemTime::UNIX_EPOCH + since.elapsed())
+    schedule.clock(stage.now())
 }
 
 fn stm(stage: &Stage) -> Stm {
@@ -106,6 +104,20 @@ fn migrations(stage: &Stage) -> MigrationManager {
 fn set(stage: &Stage) -> Result<MigrationSet, Failure> {
     let node = stage.beside("node");
     Ok(MigrationSet::builder("a").migration("b", |to| to.create(node, "1")).build()?)
+}
+
+/// Applies a migration that reads a node.
+async fn computed<F: Future<Output = zk_curator::Result<()>> + Send + 'static>(
+    stage: &Stage,
+    read: fn(Reads, String) -> F,
+) -> Result<(), Failure> {
+    let node = stage.beside("node");
+    let set = MigrationSet::builder("a").computed("b", "1", move |reads| {
+        let read = read(reads, node.clone());
+        async move { read.await.map(|()| Operations::new()) }
+    });
+    migrations(stage).migrate(&set.build()?).await?;
+    Ok(())
 }
 
 async fn begun(stage: &Stage) -> Result<Coordinator, Failure> {
@@ -457,5 +469,35 @@ list! {
     "two_phase::Site::acknowledge": |s| { let (coordinator, mut site) = decided(&s).await?; } => {
         site.acknowledge().await?;
         coordinator
+    };
+    "config::ConfigValue::changed": |s| {
+        config(&s).update().set("a", 1).commit().await?;
+        let mut setting = config(&s).follow_as::<Setting>().await?;
+        ConfigStore::new(&s.other, &s.at).update().set("a", 2).commit().await?;
+    } => setting.changed().await.ok_or_else(|| Failure::new("it ends"))?;
+    "migration::Reads::find_data": |s| {} => {
+        let read = |reads: Reads, at| async move { reads.find_data(at).await.map(drop) };
+        computed(&s, read).await?
+    };
+    "migration::Reads::get_data": |s| { s.zk.create(s.beside("node")).await?; } => {
+        let read = |reads: Reads, at| async move { reads.get_data(at).await.map(drop) };
+        computed(&s, read).await?
+    };
+    "migration::Reads::exists": |s| {} => {
+        let read = |reads: Reads, at| async move { reads.exists(at).await.map(drop) };
+        computed(&s, read).await?
+    };
+    "migration::Reads::children": |s| {} => {
+        let read = |reads: Reads, at| async move { reads.children(at).await.map(drop) };
+        computed(&s, read).await?
+    };
+    "partition::Partition::revoked": |s| {} => {
+        let stop = Shutdown::new();
+        let body = async |part: Partition| {
+            stop.begin();
+            part.revoked().await;
+            Ok::<_, Failure>(())
+        };
+        partitioner(&s).run(body).until(stop.clone().drain(Duration::MAX)).await?
     };
 }
