@@ -33,6 +33,9 @@ const LONG: Duration = Duration::from_secs(1800);
 /// Longer than the cleanup in the background takes, and shorter than a session.
 const A_MOMENT: Duration = Duration::from_secs(5);
 
+/// Streams that report no errors: they wait, or end.
+const WITHOUT_ERRORS: [&str; 3] =
+    ["cache::CacheEvents::next", "cache::FreshnessWatch::next", "cache::TypedEvents::next"];
 /// Calls without a path of their own.
 const WITHOUT_PATH: [&str; 6] = [
     "framework::WhoAmIBuilder::into_future",

@@ -4,7 +4,7 @@ use zk_curator_discovery::{Registration, ServiceDiscovery, ServiceInstance};
 use super::{Failure, Stage, list};
 
 fn discovery(stage: &Stage) -> ServiceDiscovery<()> {
-    ServiceDiscovery::new(&stage.zk, &stage.at)
+    ServiceDiscovery::new(&stage.zk, stage.at())
 }
 
 fn instance() -> ServiceInstance<()> {

@@ -17,23 +17,23 @@ use super::{Failure, Stage, list};
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn mutex(stage: &Stage) -> InterProcessMutex {
-    InterProcessMutex::new(&stage.zk, &stage.at)
+    InterProcessMutex::new(&stage.zk, stage.at())
 }
 
 fn read_write(stage: &Stage) -> InterProcessReadWriteLock {
-    InterProcessReadWriteLock::new(&stage.zk, &stage.at)
+    InterProcessReadWriteLock::new(&stage.zk, stage.at())
 }
 
 fn revocable(stage: &Stage) -> RevocableReadWriteLock {
-    RevocableReadWriteLock::new(&stage.zk, &stage.at)
+    RevocableReadWriteLock::new(&stage.zk, stage.at())
 }
 
 fn semaphore(stage: &Stage) -> InterProcessSemaphore {
-    InterProcessSemaphore::new(&stage.zk, &stage.at, 2)
+    InterProcessSemaphore::new(&stage.zk, stage.at(), 2)
 }
 
 fn semaphore_mutex(stage: &Stage) -> InterProcessSemaphoreMutex {
-    InterProcessSemaphoreMutex::new(&stage.zk, &stage.at)
+    InterProcessSemaphoreMutex::new(&stage.zk, stage.at())
 }
 
 fn handover(stage: &Stage) -> HandoverMutex {
@@ -41,29 +41,29 @@ fn handover(stage: &Stage) -> HandoverMutex {
 }
 
 fn multi(stage: &Stage) -> InterProcessMultiLock {
-    InterProcessMultiLock::of_mutexes(&stage.zk, [stage.at.clone(), stage.beside("b")])
+    InterProcessMultiLock::of_mutexes(&stage.zk, [stage.at(), stage.beside("b")])
 }
 
 fn reentrant(stage: &Stage) -> ReentrantMutex<&'static str> {
-    ReentrantMutex::new(&stage.zk, &stage.at)
+    ReentrantMutex::new(&stage.zk, stage.at())
 }
 
 fn double(zk: &CuratorFramework, stage: &Stage) -> DistributedDoubleBarrier {
-    DistributedDoubleBarrier::new(zk, &stage.at, 1)
+    DistributedDoubleBarrier::new(zk, stage.at(), 1)
 }
 
 async fn candidate(stage: &Stage) -> Result<Candidate, Failure> {
-    let candidate = LeaderLatch::new(&stage.zk, &stage.at).join();
+    let candidate = LeaderLatch::new(&stage.zk, stage.at()).join();
     candidate.await_leadership().await?;
     Ok(candidate)
 }
 
 async fn elected(stage: &Stage) -> Result<Elected, Failure> {
-    Ok(Election::new(&stage.zk, &stage.at).campaign("a").await?)
+    Ok(Election::new(&stage.zk, stage.at()).campaign("a").await?)
 }
 
 fn lease(stage: &Stage) -> TimedLease {
-    TimedLease::new(&stage.zk, &stage.at, "me")
+    TimedLease::new(&stage.zk, stage.at(), "me")
 }
 
 /// Asks the holder of a node to release it while this future waits.
@@ -80,7 +80,7 @@ async fn and_revoke<T>(
 list! {
     "lock::InterProcessMutex::acquire": |s| {} => mutex(&s).acquire().await?;
     "lock::InterProcessMutex::acquire, behind another": |s| {
-        let held = InterProcessMutex::new(&s.other, &s.at).acquire().await?;
+        let held = InterProcessMutex::new(&s.other, s.at()).acquire().await?;
     } => {
         let lock = mutex(&s);
         let (ours, released) = join(lock.acquire(), held.release()).await;
@@ -141,9 +141,9 @@ list! {
     "lock::ReadLock::acquire, revocable": |s| {} => revocable(&s).read_lock().acquire().await?;
     "lock::WriteLock::acquire, revocable": |s| {} => revocable(&s).write_lock().acquire().await?;
     "lock::RevocableReadWriteLock::revoke": |s| {
-        let held = RevocableReadWriteLock::new(&s.other, &s.at).write_lock().acquire().await?;
+        let held = RevocableReadWriteLock::new(&s.other, s.at()).write_lock().acquire().await?;
     } => {
-        let (lock, path) = (revocable(&s), held.path().to_owned());
+        let (lock, path) = (revocable(&s), s.below(held.path().rsplit('/').next().unwrap()));
         let revoke = async { Ok::<_, Failure>(lock.revoke(path, MINUTE).await?) };
         let release = async {
             held.revoked().await;
@@ -208,16 +208,16 @@ list! {
     "lock::InterProcessSemaphoreMutex::participants": |s| {} =>
         semaphore_mutex(&s).participants().await?;
     "leader::Candidate::await_leadership": |s| {} => {
-        let candidate = LeaderLatch::new(&s.zk, &s.at).join();
+        let candidate = LeaderLatch::new(&s.zk, s.at()).join();
         candidate.await_leadership().await?;
         candidate
     };
     "leader::Candidate::close": |s| { let candidate = candidate(&s).await?; } =>
         candidate.close().await?;
     "leader::LeaderLatch::participants": |s| {} =>
-        LeaderLatch::new(&s.zk, &s.at).participants().await?;
+        LeaderLatch::new(&s.zk, s.at()).participants().await?;
     "leader::LeaderLatch::leader": |s| { let candidate = candidate(&s).await?; } =>
-        (LeaderLatch::new(&s.zk, &s.at).leader().await?, candidate);
+        (LeaderLatch::new(&s.zk, s.at()).leader().await?, candidate);
     "leader::LatchStates::next": |s| { let candidate = candidate(&s).await?; } =>
         (candidate.states().next().await, candidate);
     "leader::Leadership::lost": |s| {
@@ -228,18 +228,18 @@ list! {
         candidate.close().await?;
     };
     "leader::LeaderSelector::run_once": |s| {} =>
-        LeaderSelector::new(&s.zk, &s.at).run_once(|_| { s.call_back(); ready(()) }).await?;
+        LeaderSelector::new(&s.zk, s.at()).run_once(|_| { s.call_back(); ready(()) }).await?;
     "leader::LeaderSelector::run": |s| {} => {
-        let selector = LeaderSelector::new(&s.zk, &s.at);
+        let selector = LeaderSelector::new(&s.zk, s.at());
         let shutdown = zk_curator_recipes::Shutdown::new();
         selector.run(|_| { s.call_back(); shutdown.begin(); ready(()) }).until(shutdown.clone()).await?
     };
     "leader::LeaderSelector::participants": |s| {} =>
-        LeaderSelector::new(&s.zk, &s.at).participants().await?;
-    "leader::LeaderSelector::leader": |s| {} => LeaderSelector::new(&s.zk, &s.at).leader().await?;
-    "leader::Election::campaign": |s| {} => Election::new(&s.zk, &s.at).campaign("a").await?;
+        LeaderSelector::new(&s.zk, s.at()).participants().await?;
+    "leader::LeaderSelector::leader": |s| {} => LeaderSelector::new(&s.zk, s.at()).leader().await?;
+    "leader::Election::campaign": |s| {} => Election::new(&s.zk, s.at()).campaign("a").await?;
     "leader::Election::leader": |s| { let elected = elected(&s).await?; } =>
-        (Election::new(&s.zk, &s.at).leader().await?, elected);
+        (Election::new(&s.zk, s.at()).leader().await?, elected);
     "leader::Elected::proclaim": |s| { let mut elected = elected(&s).await?; } => {
         elected.proclaim("b").await?;
         elected
@@ -247,26 +247,26 @@ list! {
     "leader::Elected::resign": |s| { let elected = elected(&s).await?; } => elected.resign().await?;
     "leader::Elected::lost": |s| {
         let elected = elected(&s).await?;
-        let children = s.zk.children(&s.at).await?;
+        let children = s.zk.children(s.at()).await?;
     } => s.and_delete(elected.lost(), &s.below(&children[0])).await?;
     "leader::Observer::next": |s| { let elected = elected(&s).await?; } =>
-        (Election::new(&s.zk, &s.at).observe().next().await?, elected);
+        (Election::new(&s.zk, s.at()).observe().next().await?, elected);
     "leader::LeaderObserver::next": |s| { let candidate = candidate(&s).await?; } =>
-        (LeaderLatch::new(&s.zk, &s.at).observe().next().await?, candidate);
-    "barrier::DistributedBarrier::set": |s| {} => DistributedBarrier::new(&s.zk, &s.at).set().await?;
+        (LeaderLatch::new(&s.zk, s.at()).observe().next().await?, candidate);
+    "barrier::DistributedBarrier::set": |s| {} => DistributedBarrier::new(&s.zk, s.at()).set().await?;
     "barrier::DistributedBarrier::remove": |s| {
-        DistributedBarrier::new(&s.zk, &s.at).set().await?;
-    } => DistributedBarrier::new(&s.zk, &s.at).remove().await?;
+        DistributedBarrier::new(&s.zk, s.at()).set().await?;
+    } => DistributedBarrier::new(&s.zk, s.at()).remove().await?;
     "barrier::DistributedBarrier::is_set": |s| {} =>
-        DistributedBarrier::new(&s.zk, &s.at).is_set().await?;
+        DistributedBarrier::new(&s.zk, s.at()).is_set().await?;
     "barrier::DistributedBarrier::set_by": |s| {
-        DistributedBarrier::new(&s.zk, &s.at).set().await?;
-    } => DistributedBarrier::new(&s.zk, &s.at).set_by().await?;
+        DistributedBarrier::new(&s.zk, s.at()).set().await?;
+    } => DistributedBarrier::new(&s.zk, s.at()).set_by().await?;
     "barrier::DistributedBarrier::wait": |s| {
-        DistributedBarrier::new(&s.other, &s.at).set().await?;
+        DistributedBarrier::new(&s.other, s.at()).set().await?;
     } => {
         let (ours, theirs) =
-            (DistributedBarrier::new(&s.zk, &s.at), DistributedBarrier::new(&s.other, &s.at));
+            (DistributedBarrier::new(&s.zk, s.at()), DistributedBarrier::new(&s.other, s.at()));
         let (waited, removed) = join(ours.wait(), theirs.remove()).await;
         removed?;
         waited?
@@ -292,21 +292,21 @@ list! {
     "lease::TimedLeaseGuard::release": |s| { let held = lease(&s).try_take(MINUTE).await?.unwrap(); } =>
         held.release().await?;
     "lease::MultiLease::try_take": |s| {} =>
-        MultiLease::new(&s.zk, &s.at, 2, "me").try_take(MINUTE).await?;
-    "lease::MultiLease::holders": |s| {} => MultiLease::new(&s.zk, &s.at, 2, "me").holders().await?;
+        MultiLease::new(&s.zk, s.at(), 2, "me").try_take(MINUTE).await?;
+    "lease::MultiLease::holders": |s| {} => MultiLease::new(&s.zk, s.at(), 2, "me").holders().await?;
     "lease::SessionLeaseBuilder::open": |s| {} => {
         let lease = SessionLease::builder(&s.zk).open().await?;
-        lease.create(&s.at).await?;
+        lease.create(s.at()).await?;
         lease.revoke().await?;
     };
     "lease::SessionLease::revoke": |s| {
         let lease = SessionLease::builder(&s.zk).open().await?;
-        lease.create(&s.at).await?;
+        lease.create(s.at()).await?;
     } => lease.revoke().await?;
     "lease::PreviousIncarnation::delete": |s| {
-        s.zk.create_containers(&s.at).await?;
+        s.zk.create_containers(s.at()).await?;
         let identity = PreviousIncarnation::of(&s.zk, "me").keep(SessionId::new(1));
-    } => identity.below(s.at).delete().await?;
+    } => identity.below(s.at()).delete().await?;
     "barrier::RoundPlace::lost": |s| { let place = double(&s.zk, &s).enter().await?; } =>
         s.and_delete(place.lost(), place.path()).await?;
     "lease::TimedLeaseGuard::expired": |s| { let held = lease(&s).try_take(MINUTE).await?.unwrap(); } =>

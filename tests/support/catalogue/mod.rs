@@ -8,12 +8,13 @@ mod queues;
 mod recipes;
 
 use std::any::Any;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 use std::time::SystemTime;
 
-use futures_util::future::{LocalBoxFuture, join};
+use futures_util::FutureExt as _;
+use futures_util::future::{LocalBoxFuture, try_join};
 use tokio::time::Instant;
 use zk_curator::{CuratorFramework, CuratorFrameworkBuilder, Error, ErrorKind, Recoverable};
 use zk_curator_testing::TestServer;
@@ -76,8 +77,7 @@ pub struct Stage {
     pub server: TestServer,
     /// The framework of the call.
     pub zk: CuratorFramework,
-    /// The path of the call.
-    pub at: String,
+    at: Rc<RefCell<String>>,
     /// Another framework, which is not disturbed.
     pub other: CuratorFramework,
     begun: Instant,
@@ -107,7 +107,15 @@ impl Stage {
     async fn on(server: TestServer, begun: Instant, at: &str, settings: Settings) -> Self {
         let zk = settings(builder(&server), &server).build().unwrap();
         let other = start(settings(builder(&server), &server)).await;
-        Self { server, zk, at: at.to_owned(), other, begun, callback: Rc::default(), settings }
+        Self {
+            server,
+            zk,
+            at: Rc::new(RefCell::new(at.to_owned())),
+            other,
+            begun,
+            callback: Rc::default(),
+            settings,
+        }
     }
 
     /// The time of the server.
@@ -124,7 +132,7 @@ impl Stage {
     /// Other frameworks on the same server.
     pub async fn again(&self) -> Self {
         let server = self.server.clone();
-        Self::on(server, self.begun, &self.at, self.settings).await.started().await
+        Self::on(server, self.begun, &self.at(), self.settings).await.started().await
     }
 
     /// Deletes a node with another framework while a call waits.
@@ -134,11 +142,10 @@ impl Stage {
     pub async fn and_delete<T>(
         &self,
         call: impl Future<Output = T>,
-        path: &str,
+        path: impl Into<String>,
     ) -> Result<T, Failure> {
         let delete = self.other.delete(path).quietly().into_future();
-        let (output, deleted) = join(call, delete).await;
-        deleted?;
+        let (output, _) = try_join(call.map(Ok), delete).await?;
         Ok(output)
     }
 
@@ -147,29 +154,45 @@ impl Stage {
     /// # Errors
     /// As every create.
     pub async fn and_create<T>(&self, call: impl Future<Output = T>) -> Result<T, Failure> {
-        let create = self.other.create(&self.at).data("1").into_future();
-        let (output, created) = join(call, create).await;
-        created?;
+        let create = self.other.create(self.at()).data("1").into_future();
+        let (output, _) = try_join(call.map(Ok), create).await?;
         Ok(output)
+    }
+
+    /// The path of the call.
+    pub fn at(&self) -> String {
+        self.at.borrow().clone()
+    }
+
+    /// Changes the path of the call, after the set-up.
+    pub fn move_to(&self, at: &str) {
+        at.clone_into(&mut self.at.borrow_mut());
     }
 
     /// A path below that of the call.
     pub fn below(&self, name: &str) -> String {
-        format!("{}/{name}", self.at)
+        format!("{}/{name}", self.at())
     }
 
     /// Another path, of the same validity.
     pub fn beside(&self, name: &str) -> String {
-        format!("{}-{name}", self.at)
+        format!("{}-{name}", self.at())
     }
 
-    /// Creates the node of the call.
+    /// The stage as another client sees it, which may prepare what the call needs.
+    pub fn there(&self) -> Self {
+        Self { zk: self.other.clone(), ..self.clone() }
+    }
+
+    /// Creates the node of the call with another framework, unless its path is bad.
     ///
     /// # Errors
     /// As every create.
     pub async fn make(&self) -> Result<(), Failure> {
-        self.zk.create(&self.at).data("0").await?;
-        Ok(())
+        match self.other.create(self.at()).data("0").await {
+            Err(error) if error.kind() != ErrorKind::InvalidPath => Err(error.into()),
+            _ => Ok(()),
+        }
     }
 
     /// The callback of a user, which panics if the driver wants it.

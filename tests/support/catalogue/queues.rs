@@ -12,28 +12,28 @@ use zk_curator_recipes::queue::{
 use super::{Failure, Stage, list};
 
 fn simple(stage: &Stage) -> SimpleDistributedQueue {
-    SimpleDistributedQueue::new(&stage.zk, &stage.at)
+    SimpleDistributedQueue::new(&stage.zk, stage.at())
 }
 
 fn fifo(stage: &Stage) -> FifoQueue {
-    FifoQueue::new(&stage.zk, &stage.at)
+    FifoQueue::new(&stage.zk, stage.at())
 }
 
 fn plain(stage: &Stage) -> DistributedQueue {
-    DistributedQueue::new(&stage.zk, &stage.at)
+    DistributedQueue::new(&stage.zk, stage.at())
 }
 
 fn locking(stage: &Stage) -> LockingQueue {
-    LockingQueue::new(&stage.zk, &stage.at)
+    LockingQueue::new(&stage.zk, stage.at())
 }
 
 fn jobs(stage: &Stage) -> Jobs {
-    Jobs::new(&stage.zk, &stage.at)
+    Jobs::new(&stage.zk, stage.at())
 }
 
 fn sharder(stage: &Stage) -> QueueSharderBuilder<DistributedQueue> {
     let allocate = |zk: &CuratorFramework, path: &str| DistributedQueue::new(zk, path);
-    QueueSharder::builder(&stage.zk, &stage.at, stage.beside("leader"), allocate)
+    QueueSharder::builder(&stage.zk, stage.at(), stage.beside("leader"), allocate)
 }
 
 /// An item that was delivered under a lock.
@@ -56,19 +56,19 @@ async fn executing(stage: &Stage) -> Result<JobDelivery, Failure> {
 
 list! {
     "queue::SimpleDistributedQueue::offer": |s| {} => simple(&s).offer("a").await?;
-    "queue::SimpleDistributedQueue::take": |s| { simple(&s).offer("a").await?; } =>
+    "queue::SimpleDistributedQueue::take": |s| { simple(&s.there()).offer("a").await?; } =>
         simple(&s).take().await?;
-    "queue::SimpleDistributedQueue::poll": |s| { simple(&s).offer("a").await?; } =>
+    "queue::SimpleDistributedQueue::poll": |s| { simple(&s.there()).offer("a").await?; } =>
         simple(&s).poll().await?;
-    "queue::SimpleDistributedQueue::remove": |s| { simple(&s).offer("a").await?; } =>
+    "queue::SimpleDistributedQueue::remove": |s| { simple(&s.there()).offer("a").await?; } =>
         simple(&s).remove().await?;
-    "queue::SimpleDistributedQueue::peek": |s| { simple(&s).offer("a").await?; } =>
+    "queue::SimpleDistributedQueue::peek": |s| { simple(&s.there()).offer("a").await?; } =>
         simple(&s).peek().await?;
-    "queue::SimpleDistributedQueue::element": |s| { simple(&s).offer("a").await?; } =>
+    "queue::SimpleDistributedQueue::element": |s| { simple(&s.there()).offer("a").await?; } =>
         simple(&s).element().await?;
     "queue::FifoQueue::put": |s| {} => fifo(&s).put("a").await?;
-    "queue::FifoQueue::take": |s| { fifo(&s).put("a").await?; } => fifo(&s).take().await?;
-    "queue::FifoQueue::poll": |s| { fifo(&s).put("a").await?; } => fifo(&s).poll().await?;
+    "queue::FifoQueue::take": |s| { fifo(&s.there()).put("a").await?; } => fifo(&s).take().await?;
+    "queue::FifoQueue::poll": |s| { fifo(&s.there()).put("a").await?; } => fifo(&s).poll().await?;
     "queue::FifoQueue::flush": |s| { let queue = fifo(&s); queue.put("a").await?; } =>
         queue.flush().await?;
     "queue::CuratorQueue<Plain>::put": |s| {} => plain(&s).put("a").await?;
@@ -82,61 +82,61 @@ list! {
     "queue::CuratorQueue<Plain>::put_multi": |s| {} => plain(&s).put_multi(["a", "b"]).await?;
     "queue::CuratorQueue<Plain>::put_all": |s| {} => plain(&s).put_all(["a", "b"]).await?;
     "queue::CuratorQueue::put": |s| {} =>
-        DistributedPriorityQueue::new(&s.zk, &s.at).put("a", 1).await?;
+        DistributedPriorityQueue::new(&s.zk, s.at()).put("a", 1).await?;
     "queue::CuratorQueue::try_put": |s| {} =>
-        DistributedIdQueue::new(&s.zk, &s.at).try_put("a", "id").await?;
+        DistributedIdQueue::new(&s.zk, s.at()).try_put("a", "id").await?;
     "queue::CuratorQueue::put_multi": |s| {} =>
-        DistributedPriorityQueue::new(&s.zk, &s.at).put_multi(["a", "b"], 1).await?;
+        DistributedPriorityQueue::new(&s.zk, s.at()).put_multi(["a", "b"], 1).await?;
     "queue::CuratorQueue<Id>::remove": |s| {
-        let queue = DistributedIdQueue::new(&s.zk, &s.at);
+        let queue = DistributedIdQueue::new(&s.zk, s.at());
         queue.put("a", "id").await?;
     } => queue.remove("id").await?;
-    "queue::CuratorQueue::count": |s| { plain(&s).put("a").await?; } => plain(&s).count().await?;
+    "queue::CuratorQueue::count": |s| { plain(&s.there()).put("a").await?; } => plain(&s).count().await?;
     "queue::CuratorQueue::flush": |s| { let queue = plain(&s); queue.put("a").await?; } =>
         queue.flush().await?;
-    "queue::Consumer::next": |s| { plain(&s).put("a").await?; } =>
+    "queue::Consumer::next": |s| { plain(&s.there()).put("a").await?; } =>
         plain(&s).auto_ack_consumer().next().await?;
-    "queue::Consumer::next, with a lock": |s| { plain(&s).put("a").await?; } =>
+    "queue::Consumer::next, with a lock": |s| { plain(&s.there()).put("a").await?; } =>
         plain(&s).consumer(s.beside("locks")).next().await?;
-    "queue::Consumer::next, of a locking queue": |s| { locking(&s).put("a").await?; } =>
+    "queue::Consumer::next, of a locking queue": |s| { locking(&s.there()).put("a").await?; } =>
         locking(&s).consumer().next().await?;
-    "queue::Consumer::next, of jobs": |s| { jobs(&s).submit("a").await?; } =>
+    "queue::Consumer::next, of jobs": |s| { jobs(&s.there()).submit("a").await?; } =>
         jobs(&s).worker("w").next().await?;
-    "queue::Consumer::try_next": |s| { plain(&s).put("a").await?; } =>
+    "queue::Consumer::try_next": |s| { plain(&s.there()).put("a").await?; } =>
         plain(&s).auto_ack_consumer().try_next().await?;
-    "queue::Consumer::try_next, with a lock": |s| { plain(&s).put("a").await?; } =>
+    "queue::Consumer::try_next, with a lock": |s| { plain(&s.there()).put("a").await?; } =>
         plain(&s).consumer(s.beside("locks")).try_next().await?;
-    "queue::Consumer::try_next, of a locking queue": |s| { locking(&s).put("a").await?; } =>
+    "queue::Consumer::try_next, of a locking queue": |s| { locking(&s.there()).put("a").await?; } =>
         locking(&s).consumer().try_next().await?;
-    "queue::Consumer<AutoAck>::peek": |s| { plain(&s).put("a").await?; } => {
+    "queue::Consumer<AutoAck>::peek": |s| { plain(&s.there()).put("a").await?; } => {
         let mut consumer = plain(&s).auto_ack_consumer();
         drop(consumer.peek().await?);
     };
-    "queue::Consumer<AutoAck>::try_peek": |s| { plain(&s).put("a").await?; } => {
+    "queue::Consumer<AutoAck>::try_peek": |s| { plain(&s.there()).put("a").await?; } => {
         let mut consumer = plain(&s).auto_ack_consumer();
         drop(consumer.try_peek().await?);
     };
     "queue::Peeked::ack": |s| {
-        plain(&s).put("a").await?;
+        plain(&s.there()).put("a").await?;
         let mut consumer = plain(&s).auto_ack_consumer();
     } => consumer.peek().await?.ack().await?;
-    "queue::Consumer::run": |s| { plain(&s).put("a").await?; } => {
+    "queue::Consumer::run": |s| { plain(&s.there()).put("a").await?; } => {
         let stop = Shutdown::new();
         let body = |_| { stop.begin(); s.call_back(); ready(Ok::<_, Failure>(())) };
         plain(&s).auto_ack_consumer().run(1, body).until(stop.clone()).await?
     };
-    "queue::Consumer::run, with a lock": |s| { plain(&s).put("a").await?; } => {
+    "queue::Consumer::run, with a lock": |s| { plain(&s.there()).put("a").await?; } => {
         let stop = Shutdown::new();
         let body = |_| { stop.begin(); s.call_back(); ready(Ok::<_, Failure>(())) };
         let consumer = plain(&s).consumer(s.beside("locks"));
         consumer.run(1, body).until(stop.clone().drain(Duration::MAX)).await?
     };
-    "queue::Consumer::run, of a locking queue": |s| { locking(&s).put("a").await?; } => {
+    "queue::Consumer::run, of a locking queue": |s| { locking(&s.there()).put("a").await?; } => {
         let stop = Shutdown::new();
         let body = |_| { stop.begin(); s.call_back(); ready(Ok::<_, Failure>(())) };
         locking(&s).consumer().run(1, body).until(stop.clone().drain(Duration::MAX)).await?
     };
-    "queue::Consumer::run, of jobs": |s| { jobs(&s).submit("a").await?; } => {
+    "queue::Consumer::run, of jobs": |s| { jobs(&s.there()).submit("a").await?; } => {
         let stop = Shutdown::new();
         let body = |_: JobTask| { stop.begin(); s.call_back(); ready(Ok::<_, Failure>(None)) };
         jobs(&s).worker("w").run(1, body).until(stop.clone().drain(Duration::MAX)).await?
@@ -157,22 +157,22 @@ list! {
     "queue::LockingQueue::put_all": |s| {} => locking(&s).put_all(["a", "b"]).await?;
     "queue::LockingQueue::flush": |s| { let queue = locking(&s); queue.put("a").await?; } =>
         queue.flush().await?;
-    "queue::LockingQueue::count": |s| { locking(&s).put("a").await?; } => locking(&s).count().await?;
+    "queue::LockingQueue::count": |s| { locking(&s.there()).put("a").await?; } => locking(&s).count().await?;
     "queue::Submission::into_future": |s| {} => jobs(&s).submit("a").id("a").await?;
     "queue::Submission::into_future, without an id": |s| {} => jobs(&s).submit("a").priority(1).await?;
     "queue::Jobs::flush": |s| { let jobs = jobs(&s); jobs.submit("a").await?; } => jobs.flush().await?;
-    "queue::Jobs::cancel": |s| { jobs(&s).submit("a").id("a").await?; } => jobs(&s).cancel("a").await?;
-    "queue::Jobs::retry": |s| { executing(&s).await?.reject("why").await?; } =>
+    "queue::Jobs::cancel": |s| { jobs(&s.there()).submit("a").id("a").await?; } => jobs(&s).cancel("a").await?;
+    "queue::Jobs::retry": |s| { executing(&s.there()).await?.reject("why").await?; } =>
         jobs(&s).retry("a").await?;
-    "queue::Jobs::forget": |s| { executing(&s).await?.reject("why").await?; } =>
+    "queue::Jobs::forget": |s| { executing(&s.there()).await?.reject("why").await?; } =>
         jobs(&s).forget("a").await?;
-    "queue::Jobs::result": |s| { executing(&s).await?.complete_with("b").await?; } =>
+    "queue::Jobs::result": |s| { executing(&s.there()).await?.complete_with("b").await?; } =>
         jobs(&s).result("a").await?;
-    "queue::Jobs::get": |s| { jobs(&s).submit("a").id("a").await?; } => jobs(&s).get("a").await?;
-    "queue::Jobs::counts": |s| { jobs(&s).submit("a").id("a").await?; } => jobs(&s).counts().await?;
-    "queue::JobList::into_future": |s| { jobs(&s).submit("a").id("a").await?; } =>
+    "queue::Jobs::get": |s| { jobs(&s.there()).submit("a").id("a").await?; } => jobs(&s).get("a").await?;
+    "queue::Jobs::counts": |s| { jobs(&s.there()).submit("a").id("a").await?; } => jobs(&s).counts().await?;
+    "queue::JobList::into_future": |s| { jobs(&s.there()).submit("a").id("a").await?; } =>
         jobs(&s).list().await?;
-    "queue::JobList::all": |s| { jobs(&s).submit("a").id("a").await?; } => jobs(&s).list().all().await?;
+    "queue::JobList::all": |s| { jobs(&s.there()).submit("a").id("a").await?; } => jobs(&s).list().all().await?;
     "queue::Delivery<Claimed>::complete": |s| { let job = executing(&s).await?; } =>
         job.complete().await?;
     "queue::Delivery<Claimed>::complete_with": |s| { let job = executing(&s).await?; } =>

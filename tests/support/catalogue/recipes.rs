@@ -24,7 +24,7 @@ use super::{Failure, Stage, list};
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn cache(stage: &Stage) -> CuratorCache {
-    CuratorCache::tree(&stage.zk, &stage.at).start()
+    CuratorCache::tree(&stage.zk, stage.at()).start()
 }
 
 fn typed(stage: &Stage) -> TypedCache<u8> {
@@ -32,7 +32,7 @@ fn typed(stage: &Stage) -> TypedCache<u8> {
 }
 
 fn config(stage: &Stage) -> ConfigStore {
-    ConfigStore::new(&stage.zk, &stage.at)
+    ConfigStore::new(&stage.zk, stage.at())
 }
 
 /// A setting, for `follow_as`.
@@ -47,23 +47,23 @@ impl TryFrom<Snapshot> for Setting {
 }
 
 fn counter(stage: &Stage) -> DistributedAtomicLong {
-    DistributedAtomicLong::new(&stage.zk, &stage.at)
+    DistributedAtomicLong::new(&stage.zk, stage.at())
 }
 
 fn value(stage: &Stage) -> DistributedAtomicValue<u8> {
-    DistributedAtomicValue::new(&stage.zk, &stage.at)
+    DistributedAtomicValue::new(&stage.zk, stage.at())
 }
 
 fn latch(stage: &Stage) -> CountDownLatch {
-    CountDownLatch::new(&stage.zk, &stage.at, 1)
+    CountDownLatch::new(&stage.zk, stage.at(), 1)
 }
 
 fn group(stage: &Stage) -> Group {
-    Group::new(&stage.zk, &stage.at)
+    Group::new(&stage.zk, stage.at())
 }
 
 fn member(stage: &Stage) -> GroupMember {
-    GroupMember::builder(&stage.zk, &stage.at, "a").data("1").start()
+    GroupMember::builder(&stage.zk, stage.at(), "a").data("1").start()
 }
 
 async fn joined(stage: &Stage) -> Result<GroupMember, Failure> {
@@ -73,32 +73,32 @@ async fn joined(stage: &Stage) -> Result<GroupMember, Failure> {
 }
 
 fn names(stage: &Stage) -> NameService {
-    NameService::new(&stage.zk, &stage.at)
+    NameService::new(&stage.zk, stage.at())
 }
 
 fn node(stage: &Stage) -> PersistentNode {
-    PersistentNode::builder(&stage.zk, &stage.at, CreateMode::Ephemeral).data("1").start()
+    PersistentNode::builder(&stage.zk, stage.at(), CreateMode::Ephemeral).data("1").start()
 }
 
 fn ttl_node(stage: &Stage) -> PersistentTtlNode {
-    PersistentTtlNode::builder(&stage.zk, &stage.at, MINUTE).data("1").start()
+    PersistentTtlNode::builder(&stage.zk, stage.at(), MINUTE).data("1").start()
 }
 
 fn partitioner(stage: &Stage) -> SetPartitioner {
-    SetPartitioner::new(&stage.zk, &stage.at, ["a"]).id("me")
+    SetPartitioner::new(&stage.zk, stage.at(), ["a"]).id("me")
 }
 
 fn schedule(stage: &Stage) -> OncePer {
-    let schedule = OncePer::new(&stage.zk, &stage.at, Schedule::every(MINUTE)).id("me");
+    let schedule = OncePer::new(&stage.zk, stage.at(), Schedule::every(MINUTE)).id("me");
     schedule.clock(stage.now())
 }
 
 fn stm(stage: &Stage) -> Stm {
-    Stm::space(&stage.zk, &stage.at)
+    Stm::space(&stage.zk, stage.at())
 }
 
 fn migrations(stage: &Stage) -> MigrationManager {
-    MigrationManager::new(&stage.zk, stage.beside("lock"), &stage.at)
+    MigrationManager::new(&stage.zk, stage.beside("lock"), stage.at())
 }
 
 fn set(stage: &Stage) -> Result<MigrationSet, Failure> {
@@ -121,13 +121,13 @@ async fn computed<F: Future<Output = zk_curator::Result<()>> + Send + 'static>(
 }
 
 async fn begun(stage: &Stage) -> Result<Coordinator, Failure> {
-    Ok(Coordinator::begin(&stage.zk, &stage.at, ["a"], "payload").await?)
+    Ok(Coordinator::begin(&stage.zk, stage.at(), ["a"], "payload").await?)
 }
 
 /// A transaction with the vote of its only site.
 async fn voted(stage: &Stage) -> Result<(Coordinator, Site), Failure> {
     let coordinator = begun(stage).await?;
-    let mut site = Site::join(&stage.zk, &stage.at, "a").await?;
+    let mut site = Site::join(&stage.zk, stage.at(), "a").await?;
     site.vote(Vote::Commit).await?;
     Ok((coordinator, site))
 }
@@ -146,7 +146,7 @@ list! {
         cache
     };
     "cache::CuratorCache::get_through": |s| { s.make().await?; let cache = cache(&s); } => {
-        drop(cache.get_through(&s.at).await?);
+        drop(cache.get_through(&s.at()).await?);
         cache
     };
     "cache::CuratorCache::synced": |s| { s.make().await?; let cache = cache(&s); } => {
@@ -158,7 +158,7 @@ list! {
         let cache = cache(&s);
         cache.loaded().await?;
     } => {
-        cache.refresh(&s.at).await?;
+        cache.refresh(s.at()).await?;
         cache
     };
     "cache::CuratorCache::rebuild": |s| {
@@ -173,8 +173,11 @@ list! {
         cache.reflects(1).await?;
         cache
     };
-    "cache::CuratorCache::wait_for": |s| { s.make().await?; let cache = cache(&s); } => {
-        cache.wait_for(|tree| tree.get(&s.at).present().map(drop)).await?;
+    "cache::CuratorCache::wait_for": |s| {
+        s.make().await?;
+        let (cache, at) = (cache(&s), s.at());
+    } => {
+        cache.wait_for(|tree| tree.get(&at).present().map(drop)).await?;
         cache
     };
     "cache::CuratorCache::exact": |s| { s.make().await?; let cache = cache(&s); } => {
@@ -195,15 +198,15 @@ list! {
         cache
     };
     "cache::TypedCache::get_through": |s| { s.make().await?; let cache = typed(&s); } => {
-        drop(cache.get_through(&s.at).await?);
+        drop(cache.get_through(&s.at()).await?);
         cache
     };
     "cache::TypedCache::put": |s| { s.make().await?; let cache = typed(&s); } => {
-        cache.put(&s.at, &1).await?;
+        cache.put(s.at(), &1).await?;
         cache
     };
     "cache::TypedCache::modify": |s| { s.make().await?; let cache = typed(&s); } => {
-        cache.modify(&s.at, |value| value + 1).await?;
+        cache.modify(s.at(), |value| value + 1).await?;
         cache
     };
     "cache::TypedEvents::next": |s| { s.make().await?; let cache = typed(&s); } => {
@@ -211,51 +214,51 @@ list! {
         cache
     };
     "config::Update::commit": |s| {} => config(&s).update().set("a", 1).commit().await?;
-    "config::Update::commit, again": |s| { config(&s).update().set("a", 1).commit().await?; } =>
+    "config::Update::commit, again": |s| { config(&s.there()).update().set("a", 1).commit().await?; } =>
         config(&s).update().set("a", 2).commit().await?;
-    "config::ConfigStore::snapshot": |s| { config(&s).update().set("a", 1).commit().await?; } =>
+    "config::ConfigStore::snapshot": |s| { config(&s.there()).update().set("a", 1).commit().await?; } =>
         config(&s).snapshot().await?;
-    "config::ConfigStore::history": |s| { config(&s).update().set("a", 1).commit().await?; } =>
+    "config::ConfigStore::history": |s| { config(&s.there()).update().set("a", 1).commit().await?; } =>
         config(&s).history().await?;
     "config::ConfigStore::roll_back": |s| {
-        let first = config(&s).update().set("a", 1).commit().await?;
-        config(&s).update().set("a", 2).commit().await?;
+        let first = config(&s.there()).update().set("a", 1).commit().await?;
+        config(&s.there()).update().set("a", 2).commit().await?;
     } => config(&s).roll_back(first).await?;
-    "config::ConfigStore::follow_as": |s| { config(&s).update().set("a", 1).commit().await?; } =>
+    "config::ConfigStore::follow_as": |s| { config(&s.there()).update().set("a", 1).commit().await?; } =>
         config(&s).follow_as::<Setting>().await?;
-    "config::ConfigWatch::receive": |s| { config(&s).update().set("a", 1).commit().await?; } =>
+    "config::ConfigWatch::receive": |s| { config(&s.there()).update().set("a", 1).commit().await?; } =>
         config(&s).follow().receive::<Setting>().await?;
-    "config::ConfigWatch::next": |s| { config(&s).update().set("a", 1).commit().await?; } =>
+    "config::ConfigWatch::next": |s| { config(&s.there()).update().set("a", 1).commit().await?; } =>
         config(&s).follow().next().await?;
-    "counter::Counter::get": |s| { counter(&s).increment().await?; } => counter(&s).get().await?;
-    "counter::Counter::get_relaxed": |s| { counter(&s).increment().await?; } =>
+    "counter::Counter::get": |s| { counter(&s.there()).increment().await?; } => counter(&s).get().await?;
+    "counter::Counter::get_relaxed": |s| { counter(&s.there()).increment().await?; } =>
         counter(&s).get_relaxed().await?;
     "counter::Counter::add": |s| {} => counter(&s).add(2).await?;
     "counter::Counter::add_once": |s| {} => counter(&s).add_once("id", 2).await?;
     "counter::Counter::subtract": |s| {} => counter(&s).subtract(2).await?;
     "counter::Counter::increment": |s| {} => counter(&s).increment().await?;
-    "counter::Counter::decrement": |s| { counter(&s).increment().await?; } =>
+    "counter::Counter::decrement": |s| { counter(&s.there()).increment().await?; } =>
         counter(&s).decrement().await?;
     "counter::Counter::set": |s| {} => counter(&s).set(2).await?;
-    "counter::Counter::compare_and_set": |s| { counter(&s).increment().await?; } =>
+    "counter::Counter::compare_and_set": |s| { counter(&s.there()).increment().await?; } =>
         counter(&s).compare_and_set(1, 2).await?;
     "counter::Counter::initialize": |s| {} => counter(&s).initialize(2).await?;
-    "counter::CounterWatch::next": |s| { counter(&s).increment().await?; } =>
+    "counter::CounterWatch::next": |s| { counter(&s.there()).increment().await?; } =>
         counter(&s).follow().next().await?;
     "counter::IdBlocks::next": |s| {} => IdBlocks::new(&counter(&s), 10).next().await?;
     "counter::IdBlocks::take": |s| {} => IdBlocks::new(&counter(&s), 10).take(20).await?;
     "counter::CountDownLatch::count_down": |s| {} => latch(&s).count_down().await?;
     "counter::CountDownLatch::count_down_once": |s| {} => latch(&s).count_down_once("id").await?;
     "counter::CountDownLatch::count": |s| {} => latch(&s).count().await?;
-    "counter::CountDownLatch::wait": |s| { latch(&s).count_down().await?; } => latch(&s).wait().await?;
-    "counter::DistributedAtomicValue::get": |s| { value(&s).set(&1).await?; } => value(&s).get().await?;
+    "counter::CountDownLatch::wait": |s| { latch(&s.there()).count_down().await?; } => latch(&s).wait().await?;
+    "counter::DistributedAtomicValue::get": |s| { value(&s.there()).set(&1).await?; } => value(&s).get().await?;
     "counter::DistributedAtomicValue::set": |s| {} => value(&s).set(&1).await?;
-    "counter::DistributedAtomicValue::compare_and_set": |s| { value(&s).set(&1).await?; } =>
+    "counter::DistributedAtomicValue::compare_and_set": |s| { value(&s.there()).set(&1).await?; } =>
         value(&s).compare_and_set(&1, &2).await?;
     "counter::DistributedAtomicValue::initialize": |s| {} => value(&s).initialize(&1).await?;
     "counter::DistributedAtomicValue::modify": |s| {} =>
         value(&s).modify(|old| { s.call_back(); Some(old.unwrap_or(0) + 1) }).await?;
-    "counter::AtomicValueWatch::next": |s| { value(&s).set(&1).await?; } =>
+    "counter::AtomicValueWatch::next": |s| { value(&s.there()).set(&1).await?; } =>
         value(&s).follow().next().await?;
     "group::GroupMember::joined": |s| {} => {
         let member = member(&s);
@@ -272,27 +275,27 @@ list! {
         (group(&s).members().await?, member);
     "group::Group::wait_for": |s| { let member = joined(&s).await?; } =>
         (group(&s).wait_for(1).await?, member);
-    "group::Group::delete": |s| { group(&s).create().await?; } => group(&s).delete().await?;
+    "group::Group::delete": |s| { group(&s.there()).create().await?; } => group(&s).delete().await?;
     "group::GroupWatch::next": |s| { let member = joined(&s).await?; } =>
         (group(&s).follow().next().await?, member);
-    "inspect::inspect": |s| { s.make().await?; } => inspect::inspect(&s.zk, &s.at).await?;
-    "inspect::find": |s| { s.make().await?; } => inspect::find(&s.zk, &s.at, 10).await?;
+    "inspect::inspect": |s| { s.make().await?; } => inspect::inspect(&s.zk, s.at()).await?;
+    "inspect::find": |s| { s.make().await?; } => inspect::find(&s.zk, s.at(), 10).await?;
     "migration::MigrationManager::plan": |s| {} => migrations(&s).plan(&set(&s)?).await?;
     "migration::MigrationManager::migrate": |s| {} => migrations(&s).migrate(&set(&s)?).await?;
-    "migration::MigrationManager::wait_applied": |s| { migrations(&s).migrate(&set(&s)?).await?; } =>
+    "migration::MigrationManager::wait_applied": |s| { migrations(&s.there()).migrate(&set(&s)?).await?; } =>
         migrations(&s).wait_applied(&set(&s)?).await?;
-    "migration::MigrationManager::applied": |s| { migrations(&s).migrate(&set(&s)?).await?; } =>
+    "migration::MigrationManager::applied": |s| { migrations(&s.there()).migrate(&set(&s)?).await?; } =>
         migrations(&s).applied("a").await?;
     "name::NameService::bind": |s| {} => names(&s).bind("a", "1").await?;
     "name::NameService::bind_ephemeral": |s| {} => names(&s).bind_ephemeral("a", "1").await?;
-    "name::NameService::rebind": |s| { let seen = names(&s).bind("a", "1").await?; } =>
+    "name::NameService::rebind": |s| { let seen = names(&s.there()).bind("a", "1").await?; } =>
         names(&s).rebind("a", "2", seen).await?;
-    "name::NameService::unbind": |s| { names(&s).bind("a", "1").await?; } =>
+    "name::NameService::unbind": |s| { names(&s.there()).bind("a", "1").await?; } =>
         names(&s).unbind("a", None).await?;
-    "name::NameService::resolve": |s| { names(&s).bind("a", "1").await?; } =>
+    "name::NameService::resolve": |s| { names(&s.there()).bind("a", "1").await?; } =>
         names(&s).resolve("a").await?;
-    "name::NameService::list": |s| { names(&s).bind("a", "1").await?; } => names(&s).list().await?;
-    "name::NameWatch::next": |s| { names(&s).bind("a", "1").await?; } =>
+    "name::NameService::list": |s| { names(&s.there()).bind("a", "1").await?; } => names(&s).list().await?;
+    "name::NameWatch::next": |s| { names(&s.there()).bind("a", "1").await?; } =>
         names(&s).follow("a").next().await?;
     "name::Binding::rebind": |s| { let bound = names(&s).bind_ephemeral("a", "1").await?; } => {
         bound.rebind("2").await?;
@@ -361,36 +364,36 @@ list! {
         schedule(&s).run(body).until(stop.clone().drain(Duration::MAX)).await?
     };
     "schedule::OncePer::slots": |s| {} => schedule(&s).slots().await?;
-    "shared::SharedCount::open": |s| {} => SharedCount::open(&s.zk, &s.at, 1).await?;
-    "shared::SharedCount::set": |s| { let count = SharedCount::open(&s.zk, &s.at, 1).await?; } => {
+    "shared::SharedCount::open": |s| {} => SharedCount::open(&s.zk, s.at(), 1).await?;
+    "shared::SharedCount::set": |s| { let count = SharedCount::open(&s.zk, s.at(), 1).await?; } => {
         count.set(2).await?;
         count
     };
     "shared::SharedCount::try_set": |s| {
-        let count = SharedCount::open(&s.zk, &s.at, 1).await?;
+        let count = SharedCount::open(&s.zk, s.at(), 1).await?;
         let seen = count.get()?.unwrap();
     } => {
         count.try_set(&seen, 2).await?;
         count
     };
-    "shared::CountWatch::next": |s| { let count = SharedCount::open(&s.zk, &s.at, 1).await?; } => {
+    "shared::CountWatch::next": |s| { let count = SharedCount::open(&s.zk, s.at(), 1).await?; } => {
         count.follow().next().await.ok_or_else(|| Failure::new("it ends"))?;
         count
     };
-    "shared::SharedValue::open": |s| {} => SharedValue::<u8>::open(&s.zk, &s.at, &1).await?;
-    "shared::SharedValue::set": |s| { let value = SharedValue::<u8>::open(&s.zk, &s.at, &1).await?; } => {
+    "shared::SharedValue::open": |s| {} => SharedValue::<u8>::open(&s.zk, s.at(), &1).await?;
+    "shared::SharedValue::set": |s| { let value = SharedValue::<u8>::open(&s.zk, s.at(), &1).await?; } => {
         value.set(&2).await?;
         value
     };
     "shared::SharedValue::try_set": |s| {
-        let value = SharedValue::<u8>::open(&s.zk, &s.at, &1).await?;
+        let value = SharedValue::<u8>::open(&s.zk, s.at(), &1).await?;
         let seen = value.get()?.unwrap();
     } => {
         value.try_set(&seen, &2).await?;
         value
     };
     "shared::ValueWatch::next": |s| {
-        let value = SharedValue::<u8>::open(&s.zk, &s.at, &1).await?;
+        let value = SharedValue::<u8>::open(&s.zk, s.at(), &1).await?;
     } => {
         value.follow().next().await.ok_or_else(|| Failure::new("it ends"))?;
         value
@@ -434,14 +437,14 @@ list! {
         stm(&s).atomically(read).await?
     };
     "stm::Tx::children": |s| { s.make().await?; } => {
-        let read = |tx: Tx| { let at = s.at.clone(); async move { tx.children(at).await } };
+        let read = |tx: Tx| { let at = s.at(); async move { tx.children(at).await } };
         stm(&s).atomically(read).await?
     };
     "stm::Stm::audit": |s| { s.make().await?; } => stm(&s).audit().await?;
-    "stm::snapshot_of": |s| { s.make().await?; } => snapshot_of(&s.zk, [s.at.clone()]).await?;
+    "stm::snapshot_of": |s| { s.make().await?; } => snapshot_of(&s.zk, [s.at()]).await?;
     "two_phase::Begin::into_future": |s| {} => begun(&s).await?;
-    "two_phase::Coordinator::resume": |s| { begun(&s).await?; } =>
-        Coordinator::resume(&s.zk, &s.at).await?;
+    "two_phase::Coordinator::resume": |s| { begun(&s.there()).await?; } =>
+        Coordinator::resume(&s.zk, s.at()).await?;
     "two_phase::Coordinator::outcome": |s| { let (mut coordinator, site) = voted(&s).await?; } =>
         (coordinator.outcome().await?, site);
     "two_phase::Coordinator::abort": |s| { let mut coordinator = begun(&s).await?; } =>
@@ -452,13 +455,13 @@ list! {
     } => coordinator.clean_up().await?;
     "two_phase::Coordinator::discard": |s| { let (mut coordinator, _) = decided(&s).await?; } =>
         coordinator.discard().await?;
-    "two_phase::inspect": |s| { begun(&s).await?; } => two_phase::inspect(&s.zk, &s.at).await?;
-    "two_phase::Sweep::into_future": |s| { begun(&s).await?; } =>
-        two_phase::sweep(&s.zk, &s.at).await?;
-    "two_phase::Site::join": |s| { begun(&s).await?; } => Site::join(&s.zk, &s.at, "a").await?;
+    "two_phase::inspect": |s| { begun(&s.there()).await?; } => two_phase::inspect(&s.zk, s.at()).await?;
+    "two_phase::Sweep::into_future": |s| { begun(&s.there()).await?; } =>
+        two_phase::sweep(&s.zk, s.at()).await?;
+    "two_phase::Site::join": |s| { begun(&s.there()).await?; } => Site::join(&s.zk, s.at(), "a").await?;
     "two_phase::Site::vote": |s| {
-        begun(&s).await?;
-        let mut site = Site::join(&s.zk, &s.at, "a").await?;
+        begun(&s.there()).await?;
+        let mut site = Site::join(&s.zk, s.at(), "a").await?;
     } => site.vote(Vote::Commit).await?;
     "two_phase::Site::vote_cast": |s| { let (_, site) = voted(&s).await?; } =>
         site.vote_cast().await?;
@@ -471,9 +474,9 @@ list! {
         coordinator
     };
     "config::ConfigValue::changed": |s| {
-        config(&s).update().set("a", 1).commit().await?;
+        config(&s.there()).update().set("a", 1).commit().await?;
         let mut setting = config(&s).follow_as::<Setting>().await?;
-        ConfigStore::new(&s.other, &s.at).update().set("a", 2).commit().await?;
+        ConfigStore::new(&s.other, s.at()).update().set("a", 2).commit().await?;
     } => setting.changed().await.ok_or_else(|| Failure::new("it ends"))?;
     "migration::Reads::find_data": |s| {} => {
         let read = |reads: Reads, at| async move { reads.find_data(at).await.map(drop) };
