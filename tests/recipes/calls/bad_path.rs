@@ -7,7 +7,7 @@ use zk_curator_tests::catalogue::{Failure, Row, Stage};
 use zk_curator_tests::rule_if;
 
 use super::latent::is_of_the_handle;
-use super::{AT, Judged, LONG, WITHOUT_ERRORS, WITHOUT_PATH, as_usual, each, ended, set_up};
+use super::{AS_USUAL, AT, Judged, LONG, WITHOUT_ERRORS, WITHOUT_PATH, each, ended, set_up};
 
 const BAD: &str = "/at//b";
 
@@ -25,7 +25,7 @@ fn a_handle_with_a_bad_path_says_so() {
         if WITHOUT_PATH.contains(&row.name) || WITHOUT_ERRORS.contains(&row.name) {
             return Ok(());
         }
-        let stage = Stage::new(BAD, as_usual).await;
+        let stage = Stage::new(BAD, AS_USUAL).await;
         match (row.set_up)(stage.clone()).await {
             // The set-up is a call with a row of its own.
             Err(failure) => names(failure),
@@ -42,7 +42,7 @@ fn a_handle_with_a_bad_path_says_so() {
 #[test]
 fn a_bad_path_is_never_sent() {
     each(async |row: Row| {
-        let (stage, call) = set_up(row, as_usual).await?;
+        let (stage, call) = set_up(row, AS_USUAL).await?;
         stage.move_to(BAD);
         let bad = rule_if(
             &stage.server,

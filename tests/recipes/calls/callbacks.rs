@@ -5,12 +5,12 @@ use std::panic::AssertUnwindSafe;
 use futures_util::FutureExt as _;
 use tokio::time::timeout;
 
-use super::{LONG, again, as_usual, each, ended, set_up};
+use super::{AS_USUAL, LONG, again, each, ended, set_up};
 
 #[test]
 fn a_panic_in_a_callback_leaves_nothing() {
     each(async |row| {
-        let (stage, call) = set_up(row, as_usual).await?;
+        let (stage, call) = set_up(row, AS_USUAL).await?;
         stage.panic_in_callbacks();
         let call = AssertUnwindSafe(timeout(LONG, call)).catch_unwind().await;
         match call {

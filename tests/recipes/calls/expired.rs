@@ -12,7 +12,7 @@ use zk_curator_tests::catalogue::{Call, Failure, Stage};
 use zk_curator_tests::{expire, until_state};
 
 use super::latent::{ENDS, is_of_the_handle};
-use super::{A_MOMENT, AT, Disturbed, Judged, LONG, as_usual, each, sample};
+use super::{A_MOMENT, AS_USUAL, AT, Disturbed, Judged, LONG, each, each_of, sample};
 
 /// More requests than a call needs to learn of the end of the session.
 const FEW: u64 = 20;
@@ -39,7 +39,7 @@ async fn unless_it_spins(mut call: Call) -> Option<Result<(), Failure>> {
 
 /// A stage whose framework is bound to its session, and the call.
 async fn bound(row: zk_curator_tests::catalogue::Row) -> Judged<(Stage, Call)> {
-    let mut stage = Stage::new(AT, as_usual).await;
+    let mut stage = Stage::new(AT, AS_USUAL).await;
     stage.zk = stage.zk.bound_to_session().map_err(|why| why.to_string())?;
     let call = (row.set_up)(stage.clone()).await.map_err(|why| why.to_string())?;
     Ok((stage, call))
@@ -72,7 +72,7 @@ fn a_bound_call_after_the_end_of_its_session_says_so() {
 
 #[test]
 fn a_bound_call_ends_with_its_session() {
-    each(async |row| {
+    each_of(1, 2, async |row| {
         let (stage, call) = bound(row).await?;
         let all = Disturbed::nothing(&stage);
         drop(call.await);

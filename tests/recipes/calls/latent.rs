@@ -4,7 +4,7 @@ use tokio::time::timeout;
 use zk_curator::ErrorKind;
 use zk_curator_tests::catalogue::{Failure, Row, Stage};
 
-use super::{AT, Judged, LONG, WITHOUT_ERRORS, as_usual, each, set_up};
+use super::{AS_USUAL, AT, Judged, LONG, WITHOUT_ERRORS, each, set_up};
 
 /// The call fails with this kind, and names the operation.
 async fn fails(row: Row, stage: Stage, kind: ErrorKind) -> Judged {
@@ -28,7 +28,7 @@ fn a_call_before_start_says_so() {
         if WITHOUT_ERRORS.contains(&row.name) {
             return Ok(());
         }
-        let stage = Stage::latent(AT, as_usual).await;
+        let stage = Stage::latent(AT, AS_USUAL).await;
         let wrong = fails(row, stage.clone(), ErrorKind::NotStarted).await;
         drop(stage.other.close().await);
         wrong
@@ -65,7 +65,7 @@ pub(super) fn is_of_the_handle(failure: &Failure) -> bool {
 #[test]
 fn a_call_after_close_says_so() {
     each(async |row| {
-        let (stage, call) = set_up(row, as_usual).await?;
+        let (stage, call) = set_up(row, AS_USUAL).await?;
         stage.zk.close().await.map_err(|why| why.to_string())?;
         let ended = timeout(LONG, call).await;
         drop(stage.other.close().await);

@@ -46,6 +46,8 @@ const WITHOUT_PATH: [&str; 6] = [
     "lease::SessionLeaseBuilder::open",
 ];
 
+/// The first bytes of compressed data.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// The errors of a set-up that is possible once.
 const ONCE: [&str; 4] = ["node exists", "there is a job", "is bound already", "there is a node"];
 
@@ -54,15 +56,18 @@ type Judged<T = ()> = Result<T, String>;
 
 /// Plays each row in a simulation of its own, and lists the rows that are wrong.
 fn each(play: impl AsyncFn(Row) -> Judged) {
-    let only = std::env::var("ROW").unwrap_or_default();
-    let wrong: Vec<_> = rows()
-        .filter(|row| row.name.contains(&only))
-        .filter_map(|row| {
-            let played = catch_unwind(AssertUnwindSafe(|| simulated(play(row))));
-            let played = played.unwrap_or_else(|why| Err(format!("panics: {}", text_of(&*why))));
-            Some(format!("{}: {}", row.name, played.err()?))
-        })
-        .collect();
+    each_of(0, 1, play);
+}
+
+/// The same, in the gate with one row of so many, beginning with this one.
+fn each_of(first: usize, every: usize, play: impl AsyncFn(Row) -> Judged) {
+    let (first, every) = (size(first, 0), size(every, 1));
+    let judge = |row: Row| {
+        let played = catch_unwind(AssertUnwindSafe(|| simulated(play(row))));
+        let played = played.unwrap_or_else(|why| Err(format!("panics: {}", text_of(&*why))));
+        Some(format!("{}: {}", row.name, played.err()?))
+    };
+    let wrong: Vec<_> = rows().skip(first).step_by(every).filter_map(judge).collect();
     assert!(wrong.is_empty(), "{} rows:\n{}", wrong.len(), wrong.join("\n"));
 }
 
@@ -71,7 +76,9 @@ fn text_of(panic: &(dyn Any + Send)) -> &str {
     owned.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("?")
 }
 
-fn as_usual(builder: CuratorFrameworkBuilder, _: &TestServer) -> CuratorFrameworkBuilder {
+const AS_USUAL: Settings = [plain; 2];
+
+fn plain(builder: CuratorFrameworkBuilder, _: &TestServer) -> CuratorFrameworkBuilder {
     builder
 }
 
@@ -89,6 +96,7 @@ async fn set_up(row: Row, settings: Settings) -> Judged<(Stage, Call)> {
 struct Played {
     result: Result<(), Failure>,
     left: Vec<String>,
+    is_compressed: bool,
     requests: u64,
 }
 
@@ -101,9 +109,12 @@ async fn play(stage: &Stage, call: Call, disturbed: Disturbed) -> Judged<Played>
     drop(disturbed);
     past(A_MOMENT).await;
     let left = left(stage);
+    let probe = stage.server.probe();
+    let is_gzip = |path: &String| probe.data(path).is_some_and(|data| data.starts_with(&GZIP));
+    let is_compressed = probe.paths().iter().any(is_gzip);
     let result = output.map(drop);
     ended(stage).await?;
-    Ok(Played { result, left, requests })
+    Ok(Played { result, left, is_compressed, requests })
 }
 
 /// Plays a row without a disturbance.
@@ -121,7 +132,7 @@ async fn expected(row: Row) -> Judged<Played> {
     if let Some(played) = PLAYED.lock().unwrap().get(row.name) {
         return Ok(played.clone());
     }
-    let played = undisturbed(row, as_usual).await?;
+    let played = undisturbed(row, AS_USUAL).await?;
     PLAYED.lock().unwrap().insert(row.name, played.clone());
     Ok(played)
 }
@@ -257,12 +268,12 @@ impl Disturbed {
 }
 
 /// Every number below `count` at night. In the gate one: the first, the last, or one in the middle.
-fn sample(row: Row, count: u64) -> Vec<u64> {
+fn sample(row: Row, count: u64) -> Range<u64> {
     let one = [0, count / 2, count.saturating_sub(1)][row.name.len() % 3];
-    (0..count).filter(|number| *number == one || size(0, 1) == 1).collect()
+    if size(0, 1) == 1 { 0..count } else { one..count.min(one + 1) }
 }
 
 #[test]
 fn every_row_succeeds_and_closes_clean() {
-    each(async |row| undisturbed(row, as_usual).await.map(drop));
+    each(async |row| undisturbed(row, AS_USUAL).await.map(drop));
 }

@@ -32,8 +32,10 @@ pub struct Row {
 
 /// A call that was set up. Its output keeps the nodes that a user would keep, such as a guard.
 pub type Call = LocalBoxFuture<'static, Result<Box<dyn Any>, Failure>>;
-/// The settings of the frameworks of a stage.
-pub type Settings = fn(CuratorFrameworkBuilder, &TestServer) -> CuratorFrameworkBuilder;
+/// The settings of a framework.
+pub type Setting = fn(CuratorFrameworkBuilder, &TestServer) -> CuratorFrameworkBuilder;
+/// The settings of the framework of the call, and of the other one.
+pub type Settings = [Setting; 2];
 
 /// All rows.
 pub fn rows() -> impl Iterator<Item = Row> {
@@ -63,6 +65,11 @@ impl Row {
     /// The public call without the case.
     pub fn call(&self) -> &'static str {
         self.name.split(',').next().unwrap()
+    }
+
+    /// The name of the area.
+    pub fn area(&self) -> &'static str {
+        self.name.split(':').next().unwrap()
     }
 
     /// The name of the method.
@@ -105,8 +112,9 @@ impl Stage {
     }
 
     async fn on(server: TestServer, begun: Instant, at: &str, settings: Settings) -> Self {
-        let zk = settings(builder(&server), &server).build().unwrap();
-        let other = start(settings(builder(&server), &server)).await;
+        let [ours, theirs] = settings;
+        let zk = ours(builder(&server), &server).build().unwrap();
+        let other = start(theirs(builder(&server), &server)).await;
         Self {
             server,
             zk,
