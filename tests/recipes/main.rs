@@ -53,4 +53,3 @@ mod two_phase;
 mod two_phase_cancel;
 mod two_phase_sweep;
 mod unknown;
-mod unusable_handles;

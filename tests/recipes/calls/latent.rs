@@ -1,8 +1,12 @@
 //! Before `start`, and after `close`.
 
 use tokio::time::timeout;
-use zk_curator::ErrorKind;
+use zk_curator::{CreateMode, ErrorKind};
+use zk_curator_recipes::cache::CuratorCache;
+use zk_curator_recipes::leader::LeaderLatch;
+use zk_curator_recipes::node::PersistentNode;
 use zk_curator_tests::catalogue::{Failure, Row, Stage};
+use zk_curator_tests::{builder, server, simulated_on};
 
 use super::{AS_USUAL, AT, Judged, LONG, WITHOUT_ERRORS, each, set_up};
 
@@ -77,5 +81,25 @@ fn a_call_after_close_says_so() {
             Ok(Err(failure)) if is_of_the_handle(&failure) => Ok(()),
             Ok(Err(failure)) => Err(failure.to_string()),
         }
+    });
+}
+
+/// Operations that began before `start` continue after it.
+#[test]
+fn what_waits_in_the_background_waits_for_the_start() {
+    simulated_on(server, async |server| {
+        let zk = builder(&server).build().unwrap();
+        let mut errors = zk.background_errors();
+        let candidate = LeaderLatch::new(&zk, "/latch").join();
+        let cache = CuratorCache::tree(&zk, "/").start();
+        let node = PersistentNode::builder(&zk, "/node", CreateMode::Ephemeral).start();
+        assert!(candidate.await_leadership().await.is_err());
+        assert!(timeout(LONG, errors.next()).await.is_err());
+        zk.start().await.unwrap();
+        candidate.await_leadership().await.unwrap();
+        cache.loaded().await.unwrap();
+        node.created().await.unwrap();
+        candidate.close().await.unwrap();
+        zk.close().await.unwrap();
     });
 }

@@ -17,23 +17,23 @@ use super::{Failure, Stage, list};
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn mutex(stage: &Stage) -> InterProcessMutex {
-    InterProcessMutex::new(&stage.zk, stage.at())
+    InterProcessMutex::new(&stage.zk, stage.at()).label("me")
 }
 
 fn read_write(stage: &Stage) -> InterProcessReadWriteLock {
-    InterProcessReadWriteLock::new(&stage.zk, stage.at())
+    InterProcessReadWriteLock::new(&stage.zk, stage.at()).label("me")
 }
 
 fn revocable(stage: &Stage) -> RevocableReadWriteLock {
-    RevocableReadWriteLock::new(&stage.zk, stage.at())
+    RevocableReadWriteLock::new(&stage.zk, stage.at()).label("me")
 }
 
 fn semaphore(stage: &Stage) -> InterProcessSemaphore {
-    InterProcessSemaphore::new(&stage.zk, stage.at(), 2)
+    InterProcessSemaphore::new(&stage.zk, stage.at(), 2).label("me")
 }
 
 fn semaphore_mutex(stage: &Stage) -> InterProcessSemaphoreMutex {
-    InterProcessSemaphoreMutex::new(&stage.zk, stage.at())
+    InterProcessSemaphoreMutex::new(&stage.zk, stage.at()).label("me")
 }
 
 fn handover(stage: &Stage) -> HandoverMutex {
@@ -49,11 +49,11 @@ fn reentrant(stage: &Stage) -> ReentrantMutex<&'static str> {
 }
 
 fn double(zk: &CuratorFramework, stage: &Stage) -> DistributedDoubleBarrier {
-    DistributedDoubleBarrier::new(zk, stage.at(), 1)
+    DistributedDoubleBarrier::new(zk, stage.at(), 1).label("me")
 }
 
 async fn candidate(stage: &Stage) -> Result<Candidate, Failure> {
-    let candidate = LeaderLatch::new(&stage.zk, stage.at()).join();
+    let candidate = LeaderLatch::new(&stage.zk, stage.at()).id("me").join();
     candidate.await_leadership().await?;
     Ok(candidate)
 }
@@ -208,16 +208,16 @@ list! {
     "lock::InterProcessSemaphoreMutex::participants": |s| {} =>
         semaphore_mutex(&s).participants().await?;
     "leader::Candidate::await_leadership": |s| {} => {
-        let candidate = LeaderLatch::new(&s.zk, s.at()).join();
+        let candidate = LeaderLatch::new(&s.zk, s.at()).id("me").join();
         candidate.await_leadership().await?;
         candidate
     };
     "leader::Candidate::close": |s| { let candidate = candidate(&s).await?; } =>
         candidate.close().await?;
     "leader::LeaderLatch::participants": |s| {} =>
-        LeaderLatch::new(&s.zk, s.at()).participants().await?;
+        LeaderLatch::new(&s.zk, s.at()).id("me").participants().await?;
     "leader::LeaderLatch::leader": |s| { let candidate = candidate(&s).await?; } =>
-        (LeaderLatch::new(&s.zk, s.at()).leader().await?, candidate);
+        (LeaderLatch::new(&s.zk, s.at()).id("me").leader().await?, candidate);
     "leader::LatchStates::next": |s| { let candidate = candidate(&s).await?; } =>
         (candidate.states().next().await, candidate);
     "leader::Leadership::lost": |s| {
@@ -228,15 +228,15 @@ list! {
         candidate.close().await?;
     };
     "leader::LeaderSelector::run_once": |s| {} =>
-        LeaderSelector::new(&s.zk, s.at()).run_once(|_| { s.call_back(); ready(()) }).await?;
+        LeaderSelector::new(&s.zk, s.at()).id("me").run_once(|_| { s.call_back(); ready(()) }).await?;
     "leader::LeaderSelector::run": |s| {} => {
-        let selector = LeaderSelector::new(&s.zk, s.at());
+        let selector = LeaderSelector::new(&s.zk, s.at()).id("me");
         let shutdown = zk_curator_recipes::Shutdown::new();
         selector.run(|_| { s.call_back(); shutdown.begin(); ready(()) }).until(shutdown.clone()).await?
     };
     "leader::LeaderSelector::participants": |s| {} =>
-        LeaderSelector::new(&s.zk, s.at()).participants().await?;
-    "leader::LeaderSelector::leader": |s| {} => LeaderSelector::new(&s.zk, s.at()).leader().await?;
+        LeaderSelector::new(&s.zk, s.at()).id("me").participants().await?;
+    "leader::LeaderSelector::leader": |s| {} => LeaderSelector::new(&s.zk, s.at()).id("me").leader().await?;
     "leader::Election::campaign": |s| {} => Election::new(&s.zk, s.at()).campaign("a").await?;
     "leader::Election::leader": |s| { let elected = elected(&s).await?; } =>
         (Election::new(&s.zk, s.at()).leader().await?, elected);
@@ -252,15 +252,15 @@ list! {
     "leader::Observer::next": |s| { let elected = elected(&s).await?; } =>
         (Election::new(&s.zk, s.at()).observe().next().await?, elected);
     "leader::LeaderObserver::next": |s| { let candidate = candidate(&s).await?; } =>
-        (LeaderLatch::new(&s.zk, s.at()).observe().next().await?, candidate);
-    "barrier::DistributedBarrier::set": |s| {} => DistributedBarrier::new(&s.zk, s.at()).set().await?;
+        (LeaderLatch::new(&s.zk, s.at()).id("me").observe().next().await?, candidate);
+    "barrier::DistributedBarrier::set": |s| {} => DistributedBarrier::new(&s.zk, s.at()).label("me").set().await?;
     "barrier::DistributedBarrier::remove": |s| {
-        DistributedBarrier::new(&s.zk, s.at()).set().await?;
+        DistributedBarrier::new(&s.zk, s.at()).label("me").set().await?;
     } => DistributedBarrier::new(&s.zk, s.at()).remove().await?;
     "barrier::DistributedBarrier::is_set": |s| {} =>
         DistributedBarrier::new(&s.zk, s.at()).is_set().await?;
     "barrier::DistributedBarrier::set_by": |s| {
-        DistributedBarrier::new(&s.zk, s.at()).set().await?;
+        DistributedBarrier::new(&s.zk, s.at()).label("me").set().await?;
     } => DistributedBarrier::new(&s.zk, s.at()).set_by().await?;
     "barrier::DistributedBarrier::wait": |s| {
         DistributedBarrier::new(&s.other, s.at()).set().await?;
