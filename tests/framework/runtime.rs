@@ -221,9 +221,9 @@ fn a_task_ends_with_its_handle_unless_it_is_detached() {
                 done.send(()).unwrap();
             });
             if detached {
-                drop(task.detached())
+                drop(task.detached());
             } else {
-                drop(task)
+                drop(task);
             }
             assert_eq!(is_done.await.is_ok(), detached);
         }

@@ -69,17 +69,24 @@ list! {
         s.zk.set_data(s.at(), "1").await?;
     "framework::SetAclBuilder::into_future": |s| { s.make().await?; } =>
         s.zk.set_acl(s.at(), Acl::open_unsafe()).await?;
-    "framework::GetAclBuilder::into_future": |s| { s.make().await?; } => s.zk.get_acl(s.at()).await?;
+    "framework::GetAclBuilder::into_future": |s| {
+        s.make().await?;
+    } => s.zk.get_acl(s.at()).await?;
     "framework::GetAclBuilder<WithStat>::into_future": |s| { s.make().await?; } =>
         s.zk.get_acl(s.at()).with_stat().await?;
-    "framework::GetDataBuilder::into_future": |s| { s.make().await?; } => s.zk.get_data(s.at()).await?;
+    "framework::GetDataBuilder::into_future": |s| {
+        s.make().await?;
+    } => s.zk.get_data(s.at()).await?;
     "framework::GetDataBuilder<WithStat>::into_future": |s| { s.make().await?; } =>
         s.zk.get_data(s.at()).linearizable().with_stat().await?;
     "framework::GetDataBuilder<Watched>::into_future": |s| { s.make().await?; } =>
         s.zk.get_data(s.at()).watched().await?;
     "framework::ExistsBuilder::into_future": |s| {} => s.zk.exists(s.at()).await?;
-    "framework::ExistsBuilder<Watched>::into_future": |s| {} => s.zk.exists(s.at()).watched().await?;
-    "framework::ChildrenBuilder::into_future": |s| { s.make().await?; } => s.zk.children(s.at()).await?;
+    "framework::ExistsBuilder<Watched>::into_future": |s| {} =>
+        s.zk.exists(s.at()).watched().await?;
+    "framework::ChildrenBuilder::into_future": |s| {
+        s.make().await?;
+    } => s.zk.children(s.at()).await?;
     "framework::ChildrenBuilder<WithStat>::into_future": |s| { s.make().await?; } =>
         s.zk.children(s.at()).synced().with_stat().await?;
     "framework::ChildrenBuilder<Watched>::into_future": |s| { s.make().await?; } =>
@@ -155,10 +162,13 @@ list! {
         receipt
     };
     "framework::ReceiptPool::commit": |s| { s.make().await?; } =>
-        ReceiptPool::below(&s.zk, s.at()).commit(|| s.zk.transaction().set_data(s.at(), "1")).await?;
+        ReceiptPool::below(&s.zk, s.at())
+            .commit(|| s.zk.transaction().set_data(s.at(), "1")).await?;
     "framework::ReceiptPool::apply": |s| { s.make().await?; } =>
         ReceiptPool::below(&s.zk, s.at()).apply(s.zk.transaction().set_data(s.at(), "1")).await?;
-    "framework::Ids::next": |s| { let ids = Ids::below(&s.zk, ZPath::for_operation("ids", s.at())?); } => {
+    "framework::Ids::next": |s| {
+        let ids = Ids::below(&s.zk, ZPath::for_operation("ids", s.at())?);
+    } => {
         drop(ids.next().await?);
         ids
     };
@@ -202,12 +212,20 @@ list! {
     "framework::ModelNode::get": |s| { modelled(&s.there()).await?; } => model(&s).get().await?;
     "framework::ModelNode::find": |s| { s.make().await?; } => model(&s).find().await?;
     "framework::ModelNode::exists": |s| { s.make().await?; } => model(&s).exists().await?;
-    "framework::ModelNode::watched": |s| { modelled(&s.there()).await?; } => model(&s).watched().await?;
-    "framework::ModelNode::replace": |s| { modelled(&s.there()).await?; } => model(&s).replace(&2, 0).await?;
+    "framework::ModelNode::watched": |s| {
+        modelled(&s.there()).await?;
+    } => model(&s).watched().await?;
+    "framework::ModelNode::replace": |s| {
+        modelled(&s.there()).await?;
+    } => model(&s).replace(&2, 0).await?;
     "framework::ModelNode::modify": |s| { modelled(&s.there()).await?; } =>
         model(&s).modify(|value| value + 1).await?;
-    "framework::ModelNode::delete": |s| { modelled(&s.there()).await?; } => model(&s).delete().await?;
-    "framework::ModelNode::delete_if": |s| { modelled(&s.there()).await?; } => model(&s).delete_if(0).await?;
+    "framework::ModelNode::delete": |s| {
+        modelled(&s.there()).await?;
+    } => model(&s).delete().await?;
+    "framework::ModelNode::delete_if": |s| {
+        modelled(&s.there()).await?;
+    } => model(&s).delete_if(0).await?;
     "framework::ModelParent::children": |s| { modelled(&s.there()).await?; } =>
         s.zk.model(MODEL).under(()).children().await?;
 }

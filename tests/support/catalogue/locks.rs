@@ -92,8 +92,12 @@ list! {
         mutex(&s).with(|_| { s.call_back(); ready(()) }).await?;
     "lock::InterProcessMutex::participants": |s| { let held = mutex(&s).acquire().await?; } =>
         (mutex(&s).participants().await?, held);
-    "lock::Guard::release": |s| { let guard = mutex(&s).acquire().await?; } => guard.release().await?;
-    "lock::Guard::acknowledge": |s| { let guard = revocable(&s).write_lock().acquire().await?; } => {
+    "lock::Guard::release": |s| {
+        let guard = mutex(&s).acquire().await?;
+    } => guard.release().await?;
+    "lock::Guard::acknowledge": |s| {
+        let guard = revocable(&s).write_lock().acquire().await?;
+    } => {
         guard.acknowledge().await?;
         guard
     };
@@ -134,9 +138,13 @@ list! {
     "lock::WriteLock::with": |s| {} =>
         read_write(&s).write_lock().with(|_| { s.call_back(); ready(()) }).await?;
     "lock::WriteLock::participants": |s| {} => read_write(&s).write_lock().participants().await?;
-    "lock::WriteGuard::downgrade": |s| { let guard = read_write(&s).write_lock().acquire().await?; } =>
+    "lock::WriteGuard::downgrade": |s| {
+        let guard = read_write(&s).write_lock().acquire().await?;
+    } =>
         guard.downgrade().await.map_err(|error| error.why)?;
-    "lock::ReadGuard::try_upgrade": |s| { let guard = read_write(&s).read_lock().acquire().await?; } =>
+    "lock::ReadGuard::try_upgrade": |s| {
+        let guard = read_write(&s).read_lock().acquire().await?;
+    } =>
         guard.try_upgrade().await.map_err(|error| error.why)?;
     "lock::ReadLock::acquire, revocable": |s| {} => revocable(&s).read_lock().acquire().await?;
     "lock::WriteLock::acquire, revocable": |s| {} => revocable(&s).write_lock().acquire().await?;
@@ -202,7 +210,8 @@ list! {
         semaphore(&s).with(|_| { s.call_back(); ready(()) }).await?;
     "lock::InterProcessSemaphore::participants": |s| {} => semaphore(&s).participants().await?;
     "lock::InterProcessSemaphoreMutex::acquire": |s| {} => semaphore_mutex(&s).acquire().await?;
-    "lock::InterProcessSemaphoreMutex::try_acquire": |s| {} => semaphore_mutex(&s).try_acquire().await?;
+    "lock::InterProcessSemaphoreMutex::try_acquire": |s| {} =>
+        semaphore_mutex(&s).try_acquire().await?;
     "lock::InterProcessSemaphoreMutex::with": |s| {} =>
         semaphore_mutex(&s).with(|_| { s.call_back(); ready(()) }).await?;
     "lock::InterProcessSemaphoreMutex::participants": |s| {} =>
@@ -228,15 +237,17 @@ list! {
         candidate.close().await?;
     };
     "leader::LeaderSelector::run_once": |s| {} =>
-        LeaderSelector::new(&s.zk, s.at()).id("me").run_once(|_| { s.call_back(); ready(()) }).await?;
+        LeaderSelector::new(&s.zk, s.at()).run_once(|_| { s.call_back(); ready(()) }).await?;
     "leader::LeaderSelector::run": |s| {} => {
         let selector = LeaderSelector::new(&s.zk, s.at()).id("me");
         let shutdown = zk_curator_recipes::Shutdown::new();
-        selector.run(|_| { s.call_back(); shutdown.begin(); ready(()) }).until(shutdown.clone()).await?
+        let body = |_| { s.call_back(); shutdown.begin(); ready(()) };
+        selector.run(body).until(shutdown.clone()).await?;
     };
     "leader::LeaderSelector::participants": |s| {} =>
         LeaderSelector::new(&s.zk, s.at()).id("me").participants().await?;
-    "leader::LeaderSelector::leader": |s| {} => LeaderSelector::new(&s.zk, s.at()).id("me").leader().await?;
+    "leader::LeaderSelector::leader": |s| {} =>
+        LeaderSelector::new(&s.zk, s.at()).id("me").leader().await?;
     "leader::Election::campaign": |s| {} => Election::new(&s.zk, s.at()).campaign("a").await?;
     "leader::Election::leader": |s| { let elected = elected(&s).await?; } =>
         (Election::new(&s.zk, s.at()).leader().await?, elected);
@@ -253,7 +264,8 @@ list! {
         (Election::new(&s.zk, s.at()).observe().next().await?, elected);
     "leader::LeaderObserver::next": |s| { let candidate = candidate(&s).await?; } =>
         (LeaderLatch::new(&s.zk, s.at()).id("me").observe().next().await?, candidate);
-    "barrier::DistributedBarrier::set": |s| {} => DistributedBarrier::new(&s.zk, s.at()).label("me").set().await?;
+    "barrier::DistributedBarrier::set": |s| {} =>
+        DistributedBarrier::new(&s.zk, s.at()).label("me").set().await?;
     "barrier::DistributedBarrier::remove": |s| {
         DistributedBarrier::new(&s.zk, s.at()).label("me").set().await?;
     } => DistributedBarrier::new(&s.zk, s.at()).remove().await?;
@@ -269,7 +281,7 @@ list! {
             (DistributedBarrier::new(&s.zk, s.at()), DistributedBarrier::new(&s.other, s.at()));
         let (waited, removed) = join(ours.wait(), theirs.remove()).await;
         removed?;
-        waited?
+        waited?;
     };
     "barrier::DistributedDoubleBarrier::enter": |s| {} => double(&s.zk, &s).enter().await?;
     "barrier::DistributedDoubleBarrier::participants": |s| {
@@ -289,11 +301,14 @@ list! {
         held.renew(MINUTE * 2).await?;
         held
     };
-    "lease::TimedLeaseGuard::release": |s| { let held = lease(&s).try_take(MINUTE).await?.unwrap(); } =>
+    "lease::TimedLeaseGuard::release": |s| {
+        let held = lease(&s).try_take(MINUTE).await?.unwrap();
+    } =>
         held.release().await?;
     "lease::MultiLease::try_take": |s| {} =>
         MultiLease::new(&s.zk, s.at(), 2, "me").try_take(MINUTE).await?;
-    "lease::MultiLease::holders": |s| {} => MultiLease::new(&s.zk, s.at(), 2, "me").holders().await?;
+    "lease::MultiLease::holders": |s| {} =>
+        MultiLease::new(&s.zk, s.at(), 2, "me").holders().await?;
     "lease::SessionLeaseBuilder::open": |s| {} => {
         let lease = SessionLease::builder(&s.zk).open().await?;
         lease.create(s.at()).await?;
@@ -309,6 +324,8 @@ list! {
     } => identity.below(s.at()).delete().await?;
     "barrier::RoundPlace::lost": |s| { let place = double(&s.zk, &s).enter().await?; } =>
         s.and_delete(place.lost(), place.path()).await?;
-    "lease::TimedLeaseGuard::expired": |s| { let held = lease(&s).try_take(MINUTE).await?.unwrap(); } =>
+    "lease::TimedLeaseGuard::expired": |s| {
+        let held = lease(&s).try_take(MINUTE).await?.unwrap();
+    } =>
         held.expired().await;
 }

@@ -22,6 +22,7 @@ use zk_curator_testing::TestServer;
 use crate::{builder, start};
 
 /// A public call.
+#[non_exhaustive]
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
     /// The area, the type and the method, then a comma and the case, if there are several.
@@ -188,6 +189,7 @@ impl Stage {
     }
 
     /// The stage as another client sees it, which may prepare what the call needs.
+    #[must_use]
     pub fn there(&self) -> Self {
         Self { zk: self.other.clone(), ..self.clone() }
     }
@@ -221,6 +223,7 @@ impl Stage {
 }
 
 /// An error of any recipe.
+#[non_exhaustive]
 #[derive(Debug, Clone)]
 pub struct Failure {
     /// The kind of the error of the framework, if it is one.
@@ -297,7 +300,7 @@ impl From<zk_curator_recipes::leader::Error> for Failure {
     fn from(error: zk_curator_recipes::leader::Error) -> Self {
         let closed = matches!(error, zk_curator_recipes::leader::Error::Closed);
         let failure = Self::of(&error, [error.is_retryable(), error.may_have_applied()]);
-        Self { kind: failure.kind.or(closed.then_some(ErrorKind::Closed)), ..failure }
+        Self { kind: failure.kind.or_else(|| closed.then_some(ErrorKind::Closed)), ..failure }
     }
 }
 

@@ -91,7 +91,9 @@ list! {
         let queue = DistributedIdQueue::new(&s.zk, s.at());
         queue.put("a", "id").await?;
     } => queue.remove("id").await?;
-    "queue::CuratorQueue::count": |s| { plain(&s.there()).put("a").await?; } => plain(&s).count().await?;
+    "queue::CuratorQueue::count": |s| {
+        plain(&s.there()).put("a").await?;
+    } => plain(&s).count().await?;
     "queue::CuratorQueue::flush": |s| { let queue = plain(&s); queue.put("a").await?; } =>
         queue.flush().await?;
     "queue::Consumer::next": |s| { plain(&s.there()).put("a").await?; } =>
@@ -123,23 +125,23 @@ list! {
     "queue::Consumer::run": |s| { plain(&s.there()).put("a").await?; } => {
         let stop = Shutdown::new();
         let body = |_| { stop.begin(); s.call_back(); ready(Ok::<_, Failure>(())) };
-        plain(&s).auto_ack_consumer().run(1, body).until(stop.clone()).await?
+        plain(&s).auto_ack_consumer().run(1, body).until(stop.clone()).await?;
     };
     "queue::Consumer::run, with a lock": |s| { plain(&s.there()).put("a").await?; } => {
         let stop = Shutdown::new();
         let body = |_| { stop.begin(); s.call_back(); ready(Ok::<_, Failure>(())) };
         let consumer = plain(&s).consumer(s.beside("locks"));
-        consumer.run(1, body).until(stop.clone().drain(Duration::MAX)).await?
+        consumer.run(1, body).until(stop.clone().drain(Duration::MAX)).await?;
     };
     "queue::Consumer::run, of a locking queue": |s| { locking(&s.there()).put("a").await?; } => {
         let stop = Shutdown::new();
         let body = |_| { stop.begin(); s.call_back(); ready(Ok::<_, Failure>(())) };
-        locking(&s).consumer().run(1, body).until(stop.clone().drain(Duration::MAX)).await?
+        locking(&s).consumer().run(1, body).until(stop.clone().drain(Duration::MAX)).await?;
     };
     "queue::Consumer::run, of jobs": |s| { jobs(&s.there()).submit("a").await?; } => {
         let stop = Shutdown::new();
         let body = |_: JobTask| { stop.begin(); s.call_back(); ready(Ok::<_, Failure>(None)) };
-        jobs(&s).worker("w").run(1, body).until(stop.clone().drain(Duration::MAX)).await?
+        jobs(&s).worker("w").run(1, body).until(stop.clone().drain(Duration::MAX)).await?;
     };
     "queue::Delivery::lost": |s| {
         let held = locked(&s).await?;
@@ -147,37 +149,58 @@ list! {
         let lock = s.zk.children(&locks).await?.remove(0);
     } => s.and_delete(held.lost(), &format!("{locks}/{lock}")).await?;
     "queue::Delivery<LockPath>::ack": |s| { let item = locked(&s).await?; } => item.ack().await?;
-    "queue::Delivery<LockPath>::requeue": |s| { let item = locked(&s).await?; } => item.requeue().await?;
+    "queue::Delivery<LockPath>::requeue": |s| {
+        let item = locked(&s).await?;
+    } => item.requeue().await?;
     "queue::Delivery<Locking>::ack": |s| { let item = claimed(&s).await?; } => item.ack().await?;
-    "queue::Delivery<Locking>::requeue": |s| { let item = claimed(&s).await?; } => item.requeue().await?;
+    "queue::Delivery<Locking>::requeue": |s| {
+        let item = claimed(&s).await?;
+    } => item.requeue().await?;
     "queue::Delivery<Locking>::reject": |s| { let item = claimed(&s).await?; } =>
         item.reject("why").await?;
     "queue::LockingQueue::put": |s| {} => locking(&s).put("a").await?;
-    "queue::LockingQueue::put_with_priority": |s| {} => locking(&s).put_with_priority("a", 1).await?;
+    "queue::LockingQueue::put_with_priority": |s| {} =>
+        locking(&s).put_with_priority("a", 1).await?;
     "queue::LockingQueue::put_all": |s| {} => locking(&s).put_all(["a", "b"]).await?;
     "queue::LockingQueue::flush": |s| { let queue = locking(&s); queue.put("a").await?; } =>
         queue.flush().await?;
-    "queue::LockingQueue::count": |s| { locking(&s.there()).put("a").await?; } => locking(&s).count().await?;
+    "queue::LockingQueue::count": |s| {
+        locking(&s.there()).put("a").await?;
+    } => locking(&s).count().await?;
     "queue::Submission::into_future": |s| {} => jobs(&s).submit("a").id("a").await?;
-    "queue::Submission::into_future, without an id": |s| {} => jobs(&s).submit("a").priority(1).await?;
-    "queue::Jobs::flush": |s| { let jobs = jobs(&s); jobs.submit("a").await?; } => jobs.flush().await?;
-    "queue::Jobs::cancel": |s| { jobs(&s.there()).submit("a").id("a").await?; } => jobs(&s).cancel("a").await?;
+    "queue::Submission::into_future, without an id": |s| {} =>
+        jobs(&s).submit("a").priority(1).await?;
+    "queue::Jobs::flush": |s| {
+        let jobs = jobs(&s);
+        jobs.submit("a").await?;
+    } => jobs.flush().await?;
+    "queue::Jobs::cancel": |s| {
+        jobs(&s.there()).submit("a").id("a").await?;
+    } => jobs(&s).cancel("a").await?;
     "queue::Jobs::retry": |s| { executing(&s.there()).await?.reject("why").await?; } =>
         jobs(&s).retry("a").await?;
     "queue::Jobs::forget": |s| { executing(&s.there()).await?.reject("why").await?; } =>
         jobs(&s).forget("a").await?;
     "queue::Jobs::result": |s| { executing(&s.there()).await?.complete_with("b").await?; } =>
         jobs(&s).result("a").await?;
-    "queue::Jobs::get": |s| { jobs(&s.there()).submit("a").id("a").await?; } => jobs(&s).get("a").await?;
-    "queue::Jobs::counts": |s| { jobs(&s.there()).submit("a").id("a").await?; } => jobs(&s).counts().await?;
+    "queue::Jobs::get": |s| {
+        jobs(&s.there()).submit("a").id("a").await?;
+    } => jobs(&s).get("a").await?;
+    "queue::Jobs::counts": |s| {
+        jobs(&s.there()).submit("a").id("a").await?;
+    } => jobs(&s).counts().await?;
     "queue::JobList::into_future": |s| { jobs(&s.there()).submit("a").id("a").await?; } =>
         jobs(&s).list().await?;
-    "queue::JobList::all": |s| { jobs(&s.there()).submit("a").id("a").await?; } => jobs(&s).list().all().await?;
+    "queue::JobList::all": |s| {
+        jobs(&s.there()).submit("a").id("a").await?;
+    } => jobs(&s).list().all().await?;
     "queue::Delivery<Claimed>::complete": |s| { let job = executing(&s).await?; } =>
         job.complete().await?;
     "queue::Delivery<Claimed>::complete_with": |s| { let job = executing(&s).await?; } =>
         job.complete_with("b").await?;
-    "queue::Delivery<Claimed>::fail": |s| { let job = executing(&s).await?; } => job.fail("why").await?;
+    "queue::Delivery<Claimed>::fail": |s| {
+        let job = executing(&s).await?;
+    } => job.fail("why").await?;
     "queue::Delivery<Claimed>::retry_after": |s| { let job = executing(&s).await?; } =>
         job.retry_after("why", Duration::from_secs(60)).await?;
     "queue::Delivery<Claimed>::reject": |s| { let job = executing(&s).await?; } =>
@@ -187,7 +210,7 @@ list! {
         sharder.close().await?;
     "queue::QueueSharder::run": |s| { let sharder = sharder(&s).open().await?; } => {
         let stop = Shutdown::new();
-        let body = |_: DistributedQueue| { stop.begin(); s.call_back(); ready(Ok::<_, Failure>(())) };
+        let body = |_| { stop.begin(); s.call_back(); ready(Ok::<_, Failure>(())) };
         sharder.run(body).until(stop.clone()).await?;
         sharder.close().await?;
     };

@@ -214,23 +214,35 @@ list! {
         cache
     };
     "config::Update::commit": |s| {} => config(&s).update().set("a", 1).commit().await?;
-    "config::Update::commit, again": |s| { config(&s.there()).update().set("a", 1).commit().await?; } =>
+    "config::Update::commit, again": |s| {
+        config(&s.there()).update().set("a", 1).commit().await?;
+    } =>
         config(&s).update().set("a", 2).commit().await?;
-    "config::ConfigStore::snapshot": |s| { config(&s.there()).update().set("a", 1).commit().await?; } =>
+    "config::ConfigStore::snapshot": |s| {
+        config(&s.there()).update().set("a", 1).commit().await?;
+    } =>
         config(&s).snapshot().await?;
-    "config::ConfigStore::history": |s| { config(&s.there()).update().set("a", 1).commit().await?; } =>
+    "config::ConfigStore::history": |s| {
+        config(&s.there()).update().set("a", 1).commit().await?;
+    } =>
         config(&s).history().await?;
     "config::ConfigStore::roll_back": |s| {
         let first = config(&s.there()).update().set("a", 1).commit().await?;
         config(&s.there()).update().set("a", 2).commit().await?;
     } => config(&s).roll_back(first).await?;
-    "config::ConfigStore::follow_as": |s| { config(&s.there()).update().set("a", 1).commit().await?; } =>
+    "config::ConfigStore::follow_as": |s| {
+        config(&s.there()).update().set("a", 1).commit().await?;
+    } =>
         config(&s).follow_as::<Setting>().await?;
-    "config::ConfigWatch::receive": |s| { config(&s.there()).update().set("a", 1).commit().await?; } =>
+    "config::ConfigWatch::receive": |s| {
+        config(&s.there()).update().set("a", 1).commit().await?;
+    } =>
         config(&s).follow().receive::<Setting>().await?;
     "config::ConfigWatch::next": |s| { config(&s.there()).update().set("a", 1).commit().await?; } =>
         config(&s).follow().next().await?;
-    "counter::Counter::get": |s| { counter(&s.there()).increment().await?; } => counter(&s).get().await?;
+    "counter::Counter::get": |s| {
+        counter(&s.there()).increment().await?;
+    } => counter(&s).get().await?;
     "counter::Counter::get_relaxed": |s| { counter(&s.there()).increment().await?; } =>
         counter(&s).get_relaxed().await?;
     "counter::Counter::add": |s| {} => counter(&s).add(2).await?;
@@ -250,8 +262,12 @@ list! {
     "counter::CountDownLatch::count_down": |s| {} => latch(&s).count_down().await?;
     "counter::CountDownLatch::count_down_once": |s| {} => latch(&s).count_down_once("id").await?;
     "counter::CountDownLatch::count": |s| {} => latch(&s).count().await?;
-    "counter::CountDownLatch::wait": |s| { latch(&s.there()).count_down().await?; } => latch(&s).wait().await?;
-    "counter::DistributedAtomicValue::get": |s| { value(&s.there()).set(&1).await?; } => value(&s).get().await?;
+    "counter::CountDownLatch::wait": |s| {
+        latch(&s.there()).count_down().await?;
+    } => latch(&s).wait().await?;
+    "counter::DistributedAtomicValue::get": |s| {
+        value(&s.there()).set(&1).await?;
+    } => value(&s).get().await?;
     "counter::DistributedAtomicValue::set": |s| {} => value(&s).set(&1).await?;
     "counter::DistributedAtomicValue::compare_and_set": |s| { value(&s.there()).set(&1).await?; } =>
         value(&s).compare_and_set(&1, &2).await?;
@@ -282,9 +298,13 @@ list! {
     "inspect::find": |s| { s.make().await?; } => inspect::find(&s.zk, s.at(), 10).await?;
     "migration::MigrationManager::plan": |s| {} => migrations(&s).plan(&set(&s)?).await?;
     "migration::MigrationManager::migrate": |s| {} => migrations(&s).migrate(&set(&s)?).await?;
-    "migration::MigrationManager::wait_applied": |s| { migrations(&s.there()).migrate(&set(&s)?).await?; } =>
+    "migration::MigrationManager::wait_applied": |s| {
+        migrations(&s.there()).migrate(&set(&s)?).await?;
+    } =>
         migrations(&s).wait_applied(&set(&s)?).await?;
-    "migration::MigrationManager::applied": |s| { migrations(&s.there()).migrate(&set(&s)?).await?; } =>
+    "migration::MigrationManager::applied": |s| {
+        migrations(&s.there()).migrate(&set(&s)?).await?;
+    } =>
         migrations(&s).applied("a").await?;
     "name::NameService::bind": |s| {} => names(&s).bind("a", "1").await?;
     "name::NameService::bind_ephemeral": |s| {} => names(&s).bind_ephemeral("a", "1").await?;
@@ -294,7 +314,9 @@ list! {
         names(&s).unbind("a", None).await?;
     "name::NameService::resolve": |s| { names(&s.there()).bind("a", "1").await?; } =>
         names(&s).resolve("a").await?;
-    "name::NameService::list": |s| { names(&s.there()).bind("a", "1").await?; } => names(&s).list().await?;
+    "name::NameService::list": |s| {
+        names(&s.there()).bind("a", "1").await?;
+    } => names(&s).list().await?;
     "name::NameWatch::next": |s| { names(&s.there()).bind("a", "1").await?; } =>
         names(&s).follow("a").next().await?;
     "name::Binding::rebind": |s| { let bound = names(&s).bind_ephemeral("a", "1").await?; } => {
@@ -337,7 +359,10 @@ list! {
         node.created().await?;
         node
     };
-    "node::PersistentTtlNode::set_data": |s| { let node = ttl_node(&s); node.created().await?; } => {
+    "node::PersistentTtlNode::set_data": |s| {
+        let node = ttl_node(&s);
+        node.created().await?;
+    } => {
         node.set_data("2").await?;
         node
     };
@@ -348,7 +373,7 @@ list! {
             s.call_back();
             Ok::<_, Failure>(())
         };
-        partitioner(&s).run(body).until(stop.clone()).await?
+        partitioner(&s).run(body).until(stop.clone()).await?;
     };
     "partition::SetPartitioner::view": |s| {} => partitioner(&s).view().await?;
     "partition::SetPartitioner::set_parts": |s| {} =>
@@ -361,7 +386,7 @@ list! {
     "schedule::OncePer::run": |s| {} => {
         let stop = Shutdown::new();
         let body = |_: Slot| { stop.begin(); s.call_back(); ready(Ok::<_, Failure>(())) };
-        schedule(&s).run(body).until(stop.clone().drain(Duration::MAX)).await?
+        schedule(&s).run(body).until(stop.clone().drain(Duration::MAX)).await?;
     };
     "schedule::OncePer::slots": |s| {} => schedule(&s).slots().await?;
     "shared::SharedCount::open": |s| {} => SharedCount::open(&s.zk, s.at(), 1).await?;
@@ -381,7 +406,9 @@ list! {
         count
     };
     "shared::SharedValue::open": |s| {} => SharedValue::<u8>::open(&s.zk, s.at(), &1).await?;
-    "shared::SharedValue::set": |s| { let value = SharedValue::<u8>::open(&s.zk, s.at(), &1).await?; } => {
+    "shared::SharedValue::set": |s| {
+        let value = SharedValue::<u8>::open(&s.zk, s.at(), &1).await?;
+    } => {
         value.set(&2).await?;
         value
     };
@@ -455,10 +482,14 @@ list! {
     } => coordinator.clean_up().await?;
     "two_phase::Coordinator::discard": |s| { let (mut coordinator, _) = decided(&s).await?; } =>
         coordinator.discard().await?;
-    "two_phase::inspect": |s| { begun(&s.there()).await?; } => two_phase::inspect(&s.zk, s.at()).await?;
+    "two_phase::inspect": |s| {
+        begun(&s.there()).await?;
+    } => two_phase::inspect(&s.zk, s.at()).await?;
     "two_phase::Sweep::into_future": |s| { begun(&s.there()).await?; } =>
         two_phase::sweep(&s.zk, s.at()).await?;
-    "two_phase::Site::join": |s| { begun(&s.there()).await?; } => Site::join(&s.zk, s.at(), "a").await?;
+    "two_phase::Site::join": |s| {
+        begun(&s.there()).await?;
+    } => Site::join(&s.zk, s.at(), "a").await?;
     "two_phase::Site::vote": |s| {
         begun(&s.there()).await?;
         let mut site = Site::join(&s.zk, s.at(), "a").await?;
@@ -480,19 +511,19 @@ list! {
     } => setting.changed().await.ok_or_else(|| Failure::new("it ends"))?;
     "migration::Reads::find_data": |s| {} => {
         let read = |reads: Reads, at| async move { reads.find_data(at).await.map(drop) };
-        computed(&s, read).await?
+        computed(&s, read).await?;
     };
     "migration::Reads::get_data": |s| { s.zk.create(s.beside("node")).await?; } => {
         let read = |reads: Reads, at| async move { reads.get_data(at).await.map(drop) };
-        computed(&s, read).await?
+        computed(&s, read).await?;
     };
     "migration::Reads::exists": |s| {} => {
         let read = |reads: Reads, at| async move { reads.exists(at).await.map(drop) };
-        computed(&s, read).await?
+        computed(&s, read).await?;
     };
     "migration::Reads::children": |s| {} => {
         let read = |reads: Reads, at| async move { reads.children(at).await.map(drop) };
-        computed(&s, read).await?
+        computed(&s, read).await?;
     };
     "partition::Partition::revoked": |s| {} => {
         let stop = Shutdown::new();
@@ -501,6 +532,6 @@ list! {
             part.revoked().await;
             Ok::<_, Failure>(())
         };
-        partitioner(&s).run(body).until(stop.clone().drain(Duration::MAX)).await?
+        partitioner(&s).run(body).until(stop.clone().drain(Duration::MAX)).await?;
     };
 }
