@@ -100,8 +100,13 @@ impl TransactionOp {
         }
         if let Op::Create { path, data, .. } | Op::SetData { path, data, .. } = &mut op {
             let wanted = target.zk.compresses(compressed);
-            let compress =
-                |plain| core.compression().compress(target.operation, path, wanted, plain);
+            let compress = |plain: Bytes| {
+                // A node without data has none to compress.
+                if default_data && plain.is_empty() {
+                    return Ok(plain);
+                }
+                core.compression().compress(target.operation, path, wanted, plain)
+            };
             *data = data.take().map(compress).transpose()?;
         }
         if let Op::Create { path, .. }

@@ -8,6 +8,7 @@
 )]
 
 pub mod cancel;
+pub mod catalogue;
 mod contention;
 mod gate;
 pub mod raw_suite;

@@ -469,8 +469,9 @@ impl<P> Registration<P> {
     ///
     /// # Errors
     /// `Framework` if an attempt to delete the node fails, so that the node may still exist. The
-    /// task keeps retrying, and another call waits for it. Succeeds without a delete if another
-    /// process has taken the place of the instance.
+    /// task keeps retrying, and another call waits for it. `Ended` if the framework or the session
+    /// of its handle has ended first: the node of a static or permanent instance still exists.
+    /// Succeeds without a delete if another process has taken the place of the instance.
     ///
     /// # Cancel safety
     /// Once this was polled, the node is deleted even if the future is dropped.
@@ -482,15 +483,15 @@ impl<P> Registration<P> {
         let ended = self.shared.find(|shared| {
             let failed = || shared.failure.clone().filter(|_| shared.failures > failures);
             match shared.state {
-                _ if !shared.has_ended => failed().map(Err),
+                _ if !shared.has_ended => failed().map(|error| Err(error.into())),
                 RegistrationState::Superseded { .. } | RegistrationState::Refused { .. } => {
                     Some(Ok(()))
                 }
                 _ if shared.is_deleted || self.is_dynamic && !shared.is_aborted => Some(Ok(())),
-                _ => Some(Err(Error::closed("unregister", shared.path.as_str()))),
+                _ => Some(Err(RegistrationError::Ended)),
             }
         });
-        ended.await.map_err(RegistrationError::Framework)
+        ended.await
     }
 
     /// Returns the reason why the registration has ended.

@@ -130,8 +130,8 @@ impl Group {
     /// # Cancel safety
     /// Once polled, the group may be created.
     pub async fn create(&self) -> Result<(), Error> {
-        let create = self.zk.create(&self.path).creating_parents_as_containers().data(Bytes::new());
-        match create.idempotent().await {
+        let create = self.zk.create(&self.path).creating_parents_as_containers();
+        match create.data(Bytes::new()).uncompressed().idempotent().await {
             Err(error) if error.kind() != ErrorKind::NodeExists => Err(error),
             _ => Ok(()),
         }

@@ -134,9 +134,15 @@ impl<R> CreateBuilder<R> {
         let path = target.zk.ns().apply_create(&target.path, mode.is_sequential());
         let core = target.zk.core();
         let acl = own_acl.unwrap_or_else(|| core.acl_of(&path));
+        let is_default = own_data.is_none();
         let plain = own_data.unwrap_or_else(|| core.default_data());
         target.admit(Intent::Create { mode, data: &plain, acl: &acl })?;
-        let data = target.compress(self.options.compressed, plain)?;
+        // A node without data has none to compress.
+        let data = if is_default && plain.is_empty() {
+            plain
+        } else {
+            target.compress(self.options.compressed, plain)?
+        };
         Ok(CreateSpec { path, data, acl })
     }
 
