@@ -1,5 +1,5 @@
 use futures_util::future::join;
-use zk_curator::certain::{self, Ids, Receipt, ReceiptPool, WriteEffect};
+use zk_curator::certain::{self, Ids, Receipt, ReceiptPool, ResolvedOutcome};
 use zk_curator::model::{ModelNode, ModelSpec};
 use zk_curator::path::ZPath;
 use zk_curator::{Acl, CreateMode, OwnedNode};
@@ -187,7 +187,7 @@ list! {
         ids
     };
     "framework::resolve": |s| {} => {
-        certain::resolve(|| s.zk.create(s.at()), async || Ok(WriteEffect::Unknown)).await?
+        certain::resolve(|| s.zk.create(s.at()), async || Ok(ResolvedOutcome::Unknown)).await?
     };
     "framework::Typed::get": |s| { s.make().await?; } =>
         s.zk.typed::<u8>().get(s.at()).await?;

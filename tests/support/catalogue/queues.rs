@@ -5,8 +5,8 @@ use zk_curator::CuratorFramework;
 use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::queue::jobs::{JobDelivery, JobTask, Jobs};
 use zk_curator_recipes::queue::{
-    DistributedIdQueue, DistributedPriorityQueue, DistributedQueue, FifoQueue, LockingDelivery,
-    LockingQueue, QueueDelivery, QueueSharder, QueueSharderBuilder, SimpleDistributedQueue,
+    DistributedIdQueue, DistributedPriorityQueue, DistributedQueue, FifoQueue, LockPathDelivery,
+    LockingDelivery, LockingQueue, QueueSharder, QueueSharderBuilder, SimpleDistributedQueue,
 };
 
 use super::{Failure, Stage, list};
@@ -37,7 +37,7 @@ fn sharder(stage: &Stage) -> QueueSharderBuilder<DistributedQueue> {
 }
 
 /// An item that was delivered under a lock.
-async fn locked(stage: &Stage) -> Result<QueueDelivery, Failure> {
+async fn locked(stage: &Stage) -> Result<LockPathDelivery, Failure> {
     plain(stage).put("a").await?;
     Ok(plain(stage).consumer(stage.beside("locks")).next().await?)
 }
