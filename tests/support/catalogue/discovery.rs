@@ -1,7 +1,9 @@
 use zk_curator_discovery::rest::Purge;
 use zk_curator_discovery::{Registration, ServiceDiscovery, ServiceInstance};
 
-use super::{Failure, Stage, list};
+use super::failure::Failure;
+use super::row::list;
+use super::stage::Stage;
 
 fn discovery(stage: &Stage) -> ServiceDiscovery<()> {
     ServiceDiscovery::new(&stage.zk, stage.at())

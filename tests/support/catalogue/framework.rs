@@ -4,7 +4,9 @@ use zk_curator::model::{ModelNode, ModelSpec};
 use zk_curator::path::ZPath;
 use zk_curator::{Acl, CreateMode, OwnedNode};
 
-use super::{Failure, Stage, list};
+use super::failure::Failure;
+use super::row::list;
+use super::stage::Stage;
 
 /// An ephemeral node of this framework.
 async fn owned(stage: &Stage) -> Result<OwnedNode, Failure> {

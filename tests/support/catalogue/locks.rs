@@ -12,7 +12,9 @@ use zk_curator_recipes::lock::{
     RevocableReadWriteLock, attempt_revoke,
 };
 
-use super::{Failure, Stage, list};
+use super::failure::Failure;
+use super::row::list;
+use super::stage::Stage;
 
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -9,7 +9,9 @@ use zk_curator_recipes::queue::{
     LockingDelivery, LockingQueue, QueueSharder, QueueSharderBuilder, SimpleDistributedQueue,
 };
 
-use super::{Failure, Stage, list};
+use super::failure::Failure;
+use super::row::list;
+use super::stage::Stage;
 
 fn simple(stage: &Stage) -> SimpleDistributedQueue {
     SimpleDistributedQueue::new(&stage.zk, stage.at())

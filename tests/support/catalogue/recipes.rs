@@ -19,7 +19,9 @@ use zk_curator_recipes::shared::{SharedCount, SharedValue};
 use zk_curator_recipes::stm::{Stm, Tx, snapshot_of};
 use zk_curator_recipes::two_phase::{self, Coordinator, Site, Vote};
 
-use super::{Failure, Stage, list};
+use super::failure::Failure;
+use super::row::list;
+use super::stage::Stage;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
