@@ -98,10 +98,10 @@ impl<T: FromData + ToData + Send + Sync + 'static> TypedCache<T> {
     /// `tokio::time::timeout`.
     ///
     /// # Errors
-    /// `InvalidPath` for a path that is not valid, and `InvalidArgument` for one that the cache does
-    /// not cover, or for a value that cannot be encoded; nothing was sent. As [`Typed::put`]. An error of
-    /// [`reflects`](CuratorCache::reflects), for example if the cache is closed: the write was
-    /// applied, so the error has [`may_have_applied`](Error::may_have_applied).
+    /// `InvalidPath` for a path that is not valid, and `InvalidArgument` for one that the cache
+    /// does not cover, or for a value that cannot be encoded; nothing was sent. As [`Typed::put`].
+    /// An error of [`reflects`](CuratorCache::reflects), for example if the cache is closed: the
+    /// write was applied, so the error has [`may_have_applied`](Error::may_have_applied).
     ///
     /// # Cancel safety
     /// Once the future was polled, the value may be replaced.
