@@ -511,9 +511,9 @@ impl Client {
     }
 
     /// Uses a resource outside ZooKeeper, such as a storage service, by a hold, and records the
-    /// result. The [resource](FencedResource) of this name is the same for all clients of the run.
-    /// It refuses tokens that are too old. The request takes up to 20 ms, and arrives even if the
-    /// hold has ended in between.
+    /// result. The [resource](super::FencedResource) of this name is the same for all clients of
+    /// the run. It refuses tokens that are too old. The request takes up to 20 ms, and arrives even
+    /// if the hold has ended in between.
     ///
     /// # Cancel safety
     /// If the future is dropped, the request may or may not have arrived.
